@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.HoodieCreateRecordUtils and the beginnings of HoodieSparkS
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -23,7 +23,7 @@ from hoodie.avro.schema_converters import (
     to_avro,
     without_enums,
 )
-from hoodie.client.key_input import KeyInput, as_it_is
+from hoodie.client.key_input import KeyInput, RecordKeysAlone, as_it_is
 from hoodie.common.data.exact_numbers import LOSSY_OPTION
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
@@ -113,6 +113,17 @@ class Where:
 
 
 @attrs.frozen
+class MadeOfTable:
+    """Records that are computed from the table's rows, as these are when the write begins.
+
+    Attributes:
+        make: Computes them from the table that the write sees.
+    """
+
+    make: Callable[[HoodieTable], Any]
+
+
+@attrs.frozen
 class PreparedInput:
     """Batches in flight, with their schemas and key generator.
 
@@ -153,6 +164,8 @@ class WriteInput:
             SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
         """
         self._check_virtual_keys(operation)
+        if isinstance(records, MadeOfTable):
+            records = records.make(self._table)
         key_generator = self._keys.key_generator
         try:
             if operation is WriteOperationType.DELETE:
@@ -190,6 +203,33 @@ class WriteInput:
                 "hoodie.datasource.write.insert.drop.duplicates, "
                 "hoodie.datasource.insert.dup.policy and hoodie.merge.allow.duplicate.on.inserts"
             )
+
+    def partition_paths(self, rows: Any) -> list[str]:
+        """The partition paths of some rows, each once; tasks read the rows.
+
+        Args:
+            rows: Rows with the record key and partition columns, or `HoodieKey`s.
+
+        Raises:
+            HoodieKeyException: These columns are missing, or the path of some rows cannot be made.
+        """
+        keyed = self._keys.keys(rows)
+        if isinstance(keyed.preparer.key_generator, RecordKeysAlone):
+            fields = ", ".join(self._snapshot.table_config.partition_fields)
+            raise HoodieKeyException(
+                f"the rows lack the partition fields {fields} of the table, so the partitions to delete are not known; "
+                f"nothing was written. Their columns are: {', '.join(keyed.rows.schema.names)}"
+            )
+        data = keyed.rows.select(keyed.columns)
+        counts = data.map_batches(keyed.preparer, keyed.preparer.output_schema()).count_by([PARTITION_PATH])
+        paths = counts[PARTITION_PATH].to_pylist()
+        if None in paths:
+            count = counts["count"][paths.index(None)].as_py()
+            raise HoodieKeyException(
+                f"{count} of the rows have no usable record key or partition path, so the partitions to delete are "
+                f"not known; nothing was written. Correct these rows, or name the partitions"
+            )
+        return sorted(paths)
 
     def _prepare_keys(self, keys: Any) -> PreparedInput:
         if self._config.payload.partial_update:
@@ -230,7 +270,7 @@ class WriteInput:
             None if has_keys else key_generator.bind(schemas.columns),
             None if ordering_field and top_level_name(schemas.columns, ordering_field) in absent else ordering_field,
             requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
-            fill_missing=self._config.write.set_null_for_missing_columns or not self._has_schema or bool(absent),
+            fill_missing=self._config.write.nulls_missing_columns or not self._has_schema or bool(absent),
             merge_spec=merge_spec,
             is_tagged=is_tagged,
             checked_keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
@@ -388,7 +428,7 @@ class WriteInput:
         merged = merge_schemas(
             expected,
             input_schema,
-            self._config.write.set_null_for_missing_columns or table_avro is None,
+            self._config.write.nulls_missing_columns or table_avro is None,
             key_fields={*config.record_key_fields, *(name.partition(":")[0] for name in config.partition_fields)},
             widens_lossy=self._config.write.schema_widen_lossy,
         )

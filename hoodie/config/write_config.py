@@ -54,6 +54,7 @@ _PREFIX = "hoodie."
 _METADATA_PREFIX_KEY = "hoodie.datasource.write.commitmeta.key.prefix"
 _DROP_DUPLICATES_KEY = "hoodie.datasource.write.insert.drop.duplicates"
 _DUP_POLICY_KEY = "hoodie.datasource.insert.dup.policy"
+_RECONCILE_KEY = "hoodie.datasource.write.reconcile.schema"
 _MODE_KEY = "hoodie.write.concurrency.mode"
 _PROVIDER_KEY = "hoodie.write.lock.provider"
 _METADATA_KEY = "hoodie.metadata.enable"
@@ -414,11 +415,13 @@ def _sorts_without_partitioner(config: HoodieWriteConfig) -> str | None:
 
 
 def _keeps_and_nulls_missing_columns(config: HoodieWriteConfig) -> str | None:
-    if not config.payload.partial_update or not config.write.set_null_for_missing_columns:
+    if not config.payload.partial_update or not config.write.nulls_missing_columns:
         return None
+    by_old_name = not config.write.set_null_for_missing_columns
+    nulls = _RECONCILE_KEY if by_old_name else "hoodie.write.set.null.for.missing.columns"
     return (
         "hoodie.write.partial.update = true keeps the values of columns that the input lacks, and "
-        "hoodie.write.set.null.for.missing.columns = true writes nulls there: leave one of them out"
+        f"{nulls} = true writes nulls there: leave one of them out"
     )
 
 

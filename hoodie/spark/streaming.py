@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 from pyspark.sql import DataFrame
 
-from hoodie.client.new_table import operation_to_do
+from hoodie.client.chosen_operation import operation_to_do
 from hoodie.client.streaming_checkpoint import SINK_CHECKPOINT_KEY, StreamBatch, StreamingCheckpoint
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.common.config.property import check_properties

@@ -179,6 +179,36 @@ RDD_INPUT = """
         except HoodieException as error:
             print(json.dumps([type(error).__name__, str(error)]))
 """
+MERGE = """
+    from pyspark.sql import functions as sf
+
+    with client() as c:
+        c.bulk_insert(rows(300, 1))
+    source = rows(310, 2).where("id > 'some-key-2'")
+    on = "t.id = s.id AND t.region = s.region"
+    result = (
+        hoodie.spark.merge_into(path, source, on)
+        .whenMatched("s.fare >= 250").delete()
+        .whenMatched(sf.col("s.fare") >= 200).update({"fare": "t.fare + 1000", "ts": sf.col("s.ts")})
+        .whenNotMatched().insertAll()
+        .merge()
+    )
+    facts["merge"] = [result.updated_count, result.deleted_count, result.inserted_count]
+    facts["stored"] = stored()
+    for writer, name in (
+        (hoodie.spark.merge_into(path, source.union(source), on).whenMatched().updateAll(), "twice"),
+        (hoodie.spark.merge_into(path, source, on).whenNotMatched().insert({"id": "t.id"}), "unresolved"),
+    ):
+        try:
+            writer.merge()
+        except HoodieException as error:
+            facts[name] = [type(error).__name__, str(error)]
+    hoodie.spark.write(source, path, {
+        "hoodie.datasource.write.operation": "delete_partition", "hoodie.datasource.write.partitions.to.delete": "r*",
+    })
+    facts["left"] = stored()
+    print(json.dumps(facts))
+"""
 PEAKS = """
     def peak():
         lines = open("/proc/self/status").read().splitlines()
@@ -266,6 +296,30 @@ def test_a_stream_writes_each_batch_once(tmp_path: Path) -> None:
     assert facts["streamed"] == facts["repeated"] == [["k0", "k1"], 2]
     assert facts["continued"] == facts["refused"] == [["k0", "k1", "k2"], 3]
     assert "repeats its newest batch only" in facts["new folder"]
+
+
+def test_merges_are_as_a_model_says(tmp_path: Path) -> None:
+    facts = run(MERGE, tmp_path)
+    model = {f"some-key-{number}": row(number, 1) for number in range(300)}
+    counts = [0, 0, 0]
+    for number in range(310):
+        key = f"some-key-{number}"
+        if key <= "some-key-2":
+            continue
+        if number >= 300:
+            counts[2] += 1
+            model[key] = row(number, 2)
+        elif number >= 250:
+            counts[1] += 1
+            del model[key]
+        elif number >= 200:
+            counts[0] += 1
+            model[key] = [*row(number, 2)[:3], number + 1000.0]
+    assert facts["merge"] == counts and min(counts) > 0
+    assert facts["stored"] == sorted(model.values())
+    assert facts["twice"][0] == "HoodieKeyException" and "several rows of the source" in facts["twice"][1]
+    assert facts["unresolved"][0] == "HoodieSchemaException" and "cannot be resolved" in facts["unresolved"][1]
+    assert facts["left"] == []
 
 
 def test_an_rdd_is_refused_with_the_way_out(tmp_path: Path) -> None:
