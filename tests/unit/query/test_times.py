@@ -112,6 +112,17 @@ def test_times_need_not_be_those_of_commits(tmp_path: Path) -> None:
         ("2999-01-01", new),
     ):
         assert read_rows(path, as_of=time) == expected, time
+    # A second is all of it, whatever asks for it; 10 and 13 digits are since 1970.
+    for second, expected in (("2024-01-01 10:15:30", old), ("2024-01-01T10:15:30", old), ("2024-01-01 10:15:29", [])):
+        assert read_rows(path, as_of=second) == expected, second
+        assert read_rows(path, query_type="incremental", begin="earliest", end=second) == expected, second
+    assert read_rows(path, as_of="2024-01-03 12:15:30+02:00") == new
+    assert read_rows(path, as_of=datetime.datetime(2024, 1, 1, 10, 15, 30)) == []
+    assert read_rows(path, query_type="incremental", begin="2024-01-03 10:15:30") == []
+    assert read_rows(path, query_type="incremental", begin="2024-01-03 10:15:29") == new
+    for number, expected in (("1704104130", []), ("1704104130122", []), ("1704104130123", old), ("1704104131", old)):
+        assert read_rows(path, as_of=number) == expected, number
+    assert read_rows(path, query_type="incremental", begin="1704104131") == new
     assert read_rows(path, query_type="incremental", begin="2024-01-02") == new
     assert read_rows(path, query_type="incremental", begin="2024") == new
     assert read_rows(path, query_type="incremental", begin="2024-01-01", end="2024-01-02") == old
@@ -125,6 +136,8 @@ def test_times_need_not_be_those_of_commits(tmp_path: Path) -> None:
         ({"as_of": "2024-13-01"}, "as_of.*no time"),
         ({"as_of": "20241301000000"}, "as_of.*no time"),
         ({"as_of": 5}, "as_of.*no time"),
+        ({"as_of": "2024010110"}, "as_of.*no time"),
+        ({"begin": "2024010110", "query_type": "incremental"}, "begin.*no time"),
         ({"begin": "soon", "query_type": "incremental"}, "begin.*no time.*earliest"),
         ({"begin": "2024", "end": "2023", "query_type": "incremental"}, "'2024' is after end '2023'"),
         ({"query_type": "incremental"}, "needs begin"),
