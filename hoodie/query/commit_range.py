@@ -105,7 +105,7 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
             if (begin is None or is_after(time, begin)) and (end is None or not is_after(time, end))
         ]
         end = end or newest(ends.values())
-        return CommitRange(begin, end, tuple(chosen), True, not timeline.is_archived_past(begin or ""))
+        return CommitRange(begin, end, tuple(chosen), True, _last_archived(snapshot, begin or "") is None)
     if end is None:
         last = completed.last_instant
         end = last.requested_time if last is not None else timeline.newest_archived_time()
@@ -114,7 +114,7 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
     chosen_timeline = completed if end is None else completed.before_or_on(end)
     if begin is not None:
         chosen_timeline = chosen_timeline.after(begin)
-    is_complete = begin is not None and not timeline.is_archived_past(begin)
+    is_complete = begin is not None and _last_archived(snapshot, begin) is None
     return CommitRange(begin, end, chosen_timeline.instants, False, is_complete)
 
 
@@ -131,8 +131,7 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
     """
     timeline = snapshot.active_timeline
     if not commits.is_complete:
-        first = timeline.completed_writes().first_instant
-        earliest = newest([timeline.newest_archived_time(), first.requested_time if first is not None else None])
+        earliest = _last_archived(snapshot, commits.begin or "")
         raise HoodieIOException(
             f"reading {snapshot.base_path} {commits}: commits of the range are archived. " + _WAY_OUT.format(earliest)
         )
@@ -160,6 +159,15 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
             "first, so rows would be missing. " + _WAY_OUT.format(newest(times))
         )
     return [found[group] for group in groups]
+
+
+def _last_archived(snapshot: TableSnapshot, begin: str) -> str | None:
+    """The newest commit after a time that only the archive holds; None if there is none."""
+    active = snapshot.active_timeline
+    if not active.is_archived_past(begin):
+        return None
+    archived = snapshot.archived_timeline.completed_writes().after(begin)
+    return newest(instant.requested_time for instant in archived if not active.contains(instant.requested_time))
 
 
 def only_matching(slices: Iterable[FileSlice], glob: str | None) -> list[FileSlice]:

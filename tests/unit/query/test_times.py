@@ -266,6 +266,19 @@ def test_a_range_that_begins_among_archived_commits_needs_a_choice(tmp_path: Pat
     assert read_rows(path, query_type="incremental", begin=commits_of(path)[0]) != everything
 
 
+def test_a_range_may_begin_before_a_clean_that_is_archived(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    services = {"hoodie.cleaner.commits.retained": 2, "hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 4}
+    with local_client(path, services) as client:
+        for ts in range(1, 9):
+            client.upsert(rows(("a", "x", ts), (f"k{ts}", "y", ts)))
+    first, *later = commits_of(path)
+    archived = HoodieTableMetaClient.load(path).archived_timeline
+    assert [str(instant.action) for instant in archived.after(first)] == ["clean"]
+    expected = [("a", "x", 8), *((f"k{ts}", "y", ts) for ts in range(9 - len(later), 9))]
+    assert read_rows(path, query_type="incremental", begin=first) == expected
+
+
 def test_a_time_that_a_restore_has_undone_is_refused(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     with local_client(path, NO_SERVICES) as client:
@@ -338,6 +351,7 @@ def test_ranges_of_completion_times_leave_nothing_out(tmp_path: Path) -> None:
     sleep(0.01)
     complete()
     assert read_rows(path, query_type="incremental", begin=seen_until, options=by_completion) == [("b", "y", 2)]
+    assert read_rows(path, query_type="incremental", begin="2999-01-01", options=by_completion) == []
 
 
 def test_a_table_that_was_never_written_has_no_rows_at_any_time(tmp_path: Path) -> None:
