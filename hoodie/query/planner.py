@@ -83,9 +83,9 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
     snapshot.table_config.check_readable()
     if snapshot.load_avro_schema() is None:
         return _plan_of_nothing(snapshot, query)
-    schema = all_columns(snapshot.load_schema())
+    as_of = query.as_of_time(snapshot.active_timeline.timezone)
+    schema = all_columns(snapshot.load_schema() if as_of is None else snapshot.load_schema_as_of(as_of))
     if query.query_type is not QueryType.INCREMENTAL:
-        as_of = query.as_of_time(snapshot.active_timeline.timezone)
         plan = plan_of_slices(
             snapshot, query, schema, lambda prune: _slices_at(snapshot, as_of, prune), reads_footers=reads_footers
         )
@@ -121,8 +121,9 @@ def plan_of_slices(
         HoodieException: See `plan_query`.
     """
     columns = tuple(schema.names) if query.columns is None else query.columns
-    check_columns(snapshot.base_path, schema, columns)
-    row_filter = None if query.filters is None else RowFilter.of(query.filters, schema, snapshot.base_path)
+    table = snapshot.base_path if query.as_of is None else f"{snapshot.base_path} as of {query.as_of}"
+    check_columns(table, schema, columns)
+    row_filter = None if query.filters is None else RowFilter.of(query.filters, schema, table)
     excluded: list[str] = []
 
     def prune(partitions: Sequence[str]) -> list[str]:

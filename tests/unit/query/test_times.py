@@ -19,8 +19,9 @@ from hoodie.exception import (
     HoodieException,
     HoodieIOException,
     HoodieNotSupportedException,
+    HoodieSchemaException,
 )
-from tests.support.table_builder import init_table, local_client, read_rows, rows
+from tests.support.table_builder import init_table, local_client, read_rows, rows, sorted_rows
 
 Row = tuple[str, str, int]
 State = dict[tuple[str, str], tuple[Row, str]]
@@ -188,6 +189,51 @@ def test_a_table_without_commit_times_has_no_incremental_query(tmp_path: Path) -
     with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.populate\.meta\.fields"):
         hoodie.read_table(path, query_type="incremental", begin="000")
     assert read_rows(path, as_of="2999-01-01") == [("a", "x", 1)]
+
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_has_the_columns_and_types_of_the_time_that_it_is_read_at(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    narrow = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("n", pa.int32())])
+    wide = narrow.set(3, pa.field("n", pa.int64())).append(pa.field("fare", pa.float64()))
+    with local_client(path, NO_SERVICES) as client:
+        first = client.upsert(rows(("a", "x", 1, 1), schema=narrow)).instant_time
+        second = client.upsert(rows(("b", "x", 2, 2, 2.5), schema=wide)).instant_time
+        third = client.delete_partitions(["x"]).instant_time
+        client.upsert(rows(("c", "y", 3, 3, 3.5), schema=wide))
+    for query_type in ("snapshot", "read_optimized"):
+        before = hoodie.read_table(path, as_of=first, query_type=query_type)
+        assert before.schema.names[-4:] == narrow.names
+        assert before.schema.field("n").type == pa.int32()
+        assert before.select(narrow.names).to_pylist() == [{"id": "a", "region": "x", "ts": 1, "n": 1}]
+    with_fares = hoodie.read_table(path, as_of=second, columns=["id", "n", "fare"])
+    assert with_fares.schema.field("n").type == pa.int64()
+    assert sorted(with_fares["fare"].to_pylist(), key=str) == [2.5, None]
+    # The third commit has no schema of its own.
+    assert hoodie.read_table(path, as_of=third).schema.names[-5:] == wide.names
+    assert hoodie.read_table(path, as_of="2024-01-01").schema.names[-5:] == wide.names
+    for arguments in ({"columns": ["id", "fare"]}, {"filters": [("fare", ">", 1.0)]}):
+        with pytest.raises(HoodieSchemaException, match=f"as of {first} has no column fare"):
+            hoodie.read_table(path, as_of=first, **arguments)
+    # What a range of commits wrote comes in the columns of today.
+    found = hoodie.read_table(path, query_type="incremental", begin="earliest", end=first)
+    assert found.select(wide.names).to_pylist() == [{"id": "a", "region": "x", "ts": 1, "n": 1, "fare": None}]
+
+
+def test_an_archived_commit_tells_the_columns_of_its_time(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    services = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
+    with local_client(path, services) as client:
+        first = client.upsert(rows(("a", "x", 1))).instant_time
+        for ts in range(2, 9):
+            client.upsert(rows(("b", "y", ts, 1.0)))
+    assert not HoodieTableMetaClient.load(path).active_timeline.contains(first)
+    # Nothing has replaced the file of that commit.
+    found = hoodie.read_table(path, as_of=first)
+    assert found.schema.names[-3:] == ["id", "region", "ts"]
+    assert sorted_rows(found.select(["id", "region", "ts"])) == [("a", "x", 1)]
 
 
 # --- what is gone ---------------------------------------------------------------------------------------------------
