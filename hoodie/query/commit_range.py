@@ -229,6 +229,19 @@ def undone_by(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> Sequenc
     return timeline.read_as(instant, HoodieRollbackMetadata).commits_rollback
 
 
+def first_pending(timeline: HoodieActiveTimeline, begin: str | None, end: str) -> HoodieInstant | None:
+    """The first pending commit between two times that may change rows.
+
+    Args:
+        timeline: The table's.
+        begin: It was requested after this time; None for no limit.
+        end: It was requested before this time.
+    """
+    pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
+    pending = pending.before(end) if begin is None else pending.before(end).after(begin)
+    return next((instant for instant in pending if not _is_clustering(timeline, instant)), None)
+
+
 def _end_before_holes(
     timeline: HoodieActiveTimeline,
     completed: HoodieTimeline,
@@ -241,9 +254,7 @@ def _end_before_holes(
     Raises:
         HoodieException: There is one, and the query does not say what to do.
     """
-    pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
-    pending = pending.before(end) if begin is None else pending.before(end).after(begin)
-    hole = next((instant for instant in pending if not _is_clustering(timeline, instant)), None)
+    hole = first_pending(timeline, begin, end)
     if hole is None or not len(completed.after(hole.requested_time).before_or_on(end)):
         return end
     if handling is HollowCommitHandling.BLOCK:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -384,6 +385,20 @@ def test_a_pending_commit_between_others_is_refused_or_ends_the_range(tmp_path: 
     complete()
     rest = [("b", "y", 2), ("c", "z", 3)]
     assert read_rows(path, query_type="incremental", begin=first) == rest
+
+
+def test_a_time_after_a_pending_commit_is_read_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = init_table(tmp_path / "t")
+    (first, pending, third), complete = with_a_hole(path)
+    with caplog.at_level(logging.WARNING, logger="hoodie.query"):
+        assert read_rows(path, as_of=first) == [("a", "x", 1)]
+        assert caplog.text == ""
+        assert read_rows(path, as_of=third) == [("a", "x", 1), ("c", "z", 3)]
+    assert f"as of {third}: commit {pending} is pending" in caplog.text
+    caplog.clear()
+    complete()
+    assert read_rows(path, as_of=third) == [("a", "x", 1), ("b", "y", 2), ("c", "z", 3)]
+    assert caplog.text == ""
 
 
 def test_ranges_of_completion_times_leave_nothing_out(tmp_path: Path) -> None:
