@@ -19,6 +19,7 @@ from hoodie.common.table.timeline.instant_time import format_instant_time
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieIOException, HoodieNotSupportedException
 from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import META_COLUMNS, SIMPLE, plain
+from tests.interop.test_replace_and_restore import call
 from tests.support.table_builder import SCHEMA, TRIPS, init_table, local_client, rows
 from tests.unit.test_tables_of_real_hudi import COPY_ON_WRITE, VIRTUAL_KEYS, copy_of_table
 
@@ -49,10 +50,9 @@ def since(begin: str, end: str | None = None, **more: str) -> Options:
 
 
 def every_range(times: Sequence[str]) -> list[Options]:
-    """From the beginning and from each instant, to each later one and to the newest."""
-    return [since(begin, end) for end in times for begin in ["000", *times] if begin < end] + [
-        since(begin) for begin in ["000", *times]
-    ]
+    """From each instant to each later one, and from the beginning and each instant to the newest."""
+    to_each = [since(begin, end) for end in times for begin in times if begin < end]
+    return [*to_each, since("000", times[0]), *(since(begin) for begin in ["000", *times])] if times else []
 
 
 def result_of(found: pa.Table) -> tuple[dict[str, str], list[str]]:
@@ -185,6 +185,25 @@ def test_every_time_and_every_range(hudi: HudiProcess, tmp_path: Path, writer: s
         assert found_by_spark == expected_of(history, query), query
 
 
+def test_rows_that_clustering_wrote_again(hudi: HudiProcess, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    init_table(path)
+    write_by_hoodie(path, "insert", [("a", "x", 1), ("b", "x", 1), ("c", "y", 1)])
+    write_by_hoodie(path, "bulk_insert", [("d", "x", 2)])
+    clustering = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
+    options = SIMPLE.hudi_options("t") | NO_SERVICES | clustering
+    hudi.write(path, rows(("b", "x", 3), ("e", "y", 3)), options)
+    write_by_hoodie(path, "upsert", [("c", "y", 4)])
+    first, second, third, clustered, last = commits_of(path)
+    timeline = HoodieTableMetaClient.load(str(path)).active_timeline
+    assert [str(instant.action) for instant in timeline.completed_writes()][3] == "replacecommit"
+    times = [first, second, third, clustered, last]
+    ranges = [since("000"), since("000", clustered), since(second, clustered), *(since(time) for time in times)]
+    assert_agree(hudi, path, [{}, as_of(third), as_of(clustered), *ranges])
+    assert ids_of(ours(path, since(third, clustered))) == []
+    assert ids_of(ours(path, since(first))) == ["b", "c", "d", "e"]
+
+
 # --- times and paths in all their forms -------------------------------------------------------------------------------
 
 FIRST, SECOND, THIRD = "20240101101530123", "20240103101530123", "20240103101530900"
@@ -299,10 +318,7 @@ def many_versions(path: Path, count: int, **properties: Any) -> list[str]:
     """Commits that each change a row of two partitions and add one."""
     init_table(path)
     with local_client(path, properties) as client:
-        return [
-            client.upsert(rows(("a", "x", ts), ("b", "y", ts), (f"k{ts}", "x", ts), schema=SCHEMA)).instant_time
-            for ts in range(1, count + 1)
-        ]
+        return [client.upsert(versions(ts)).instant_time for ts in range(1, count + 1)]
 
 
 def keys_up_to(ts: int, begin: int = 0) -> list[str]:
@@ -310,17 +326,39 @@ def keys_up_to(ts: int, begin: int = 0) -> list[str]:
     return sorted(["a", "b", *(f"k{number}" for number in range(begin + 1, ts + 1))])
 
 
-def test_times_that_were_cleaned(hudi: HudiProcess, tmp_path: Path) -> None:
-    path = tmp_path / "t"
+def cleaned_by_hoodie(path: Path) -> list[str]:
+    """Six versions of two rows, of which the first is saved and the last three or so are left."""
     init_table(path)
     with local_client(path, NO_SERVICES | {"hoodie.cleaner.commits.retained": "2"}) as client:
         times = []
         for ts in range(1, 7):
-            changes = rows(("a", "x", ts), ("b", "y", ts), (f"k{ts}", "x", ts), schema=SCHEMA)
-            times.append(client.upsert(changes).instant_time)
+            times.append(client.upsert(versions(ts)).instant_time)
             if ts == 1:
                 client.savepoint(times[0], user="ann", comment="kept")
         client.clean()
+    return times
+
+
+def cleaned_by_hudi(hudi: HudiProcess, path: Path) -> list[str]:
+    """The same table, made and cleaned by real Hudi."""
+    options = SIMPLE.hudi_options("t") | {"hoodie.cleaner.commits.retained": "2"}
+    for ts in range(1, 7):
+        services = NO_SERVICES | {"hoodie.clean.automatic": str(ts == 6).lower()}
+        hudi.write(path, versions(ts), options | services)
+        if ts == 1:
+            call(hudi, f"create_savepoint(path => '{path}', commit_time => '{commits_of(path)[0]}')")
+    return commits_of(path)
+
+
+def versions(ts: int) -> pa.Table:
+    """Rows of two partitions that every commit changes, and one that it adds."""
+    return rows(("a", "x", ts), ("b", "y", ts), (f"k{ts}", "x", ts), schema=SCHEMA)
+
+
+@pytest.mark.parametrize("writer", ["hoodie", "hudi"])
+def test_times_that_were_cleaned(hudi: HudiProcess, tmp_path: Path, writer: str) -> None:
+    path = tmp_path / "t"
+    times = cleaned_by_hoodie(path) if writer == "hoodie" else cleaned_by_hudi(hudi, path)
     assert_agree(hudi, path, [as_of(times[4]), as_of(times[5]), *(since(times[begin]) for begin in range(6))])
 
     # Hudi reads no time before the newest clean; hoodie reads those whose files are there, by a savepoint or by chance.
