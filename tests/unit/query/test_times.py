@@ -15,6 +15,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieKey, HoodieTableMetaClient
+from hoodie.common.table.timeline.instant_time import format_instant_time
 from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
@@ -28,6 +29,11 @@ Row = tuple[str, str, int]
 State = dict[tuple[str, str], tuple[Row, str]]
 """Key and partition to the row and the instant that wrote it."""
 NO_SERVICES = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+OCC = NO_SERVICES | {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+    "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
+}
 REGIONS = ["x", "y", "z"]
 
 
@@ -352,13 +358,8 @@ def test_a_time_that_a_restore_has_undone_is_refused(tmp_path: Path) -> None:
 
 def with_a_hole(path: str) -> tuple[list[str], Callable[[], object]]:
     """Commits 1 and 3 of a table whose commit 2 is pending, and what completes that one."""
-    occ = {
-        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
-        "hoodie.cleaner.policy.failed.writes": "LAZY",
-        "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
-    }
-    slow = local_client(path, NO_SERVICES | occ | {"hoodie.auto.commit": "false"})
-    with local_client(path, NO_SERVICES | occ) as client:
+    slow = local_client(path, OCC | {"hoodie.auto.commit": "false"})
+    with local_client(path, OCC) as client:
         first = client.upsert(rows(("a", "x", 1))).instant_time
         pending = slow.start_commit()
         result = slow.upsert(rows(("b", "y", 2)), pending)
@@ -413,6 +414,32 @@ def test_ranges_of_completion_times_leave_nothing_out(tmp_path: Path) -> None:
     complete()
     assert read_rows(path, query_type="incremental", begin=seen_until, options=by_completion) == [("b", "y", 2)]
     assert read_rows(path, query_type="incremental", begin="2999-01-01", options=by_completion) == []
+
+
+def test_a_slow_commit_that_is_archived_is_not_left_out_of_a_range_of_completion_times(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    _, complete = with_a_hole(path)
+    for ts in range(4, 7):
+        with local_client(path, OCC) as client:
+            client.upsert(rows(("c", "z", ts)))
+    sleep(0.01)
+    seen_until = datetime.datetime.now(datetime.UTC)
+    sleep(0.01)
+    complete()
+    services = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
+    with local_client(path, OCC | services | {"hoodie.clean.automatic": "true"}) as client:
+        client.upsert(rows(("d", "z", 7)))
+        client.clean()
+        client.archive()
+    timeline = HoodieTableMetaClient.load(path).active_timeline
+    begin = format_instant_time(seen_until)
+    assert not timeline.is_archived_past(begin)
+    by_completion = {"hoodie.read.timeline.holes.resolution.policy": "USE_TRANSITION_TIME"}
+    with pytest.raises(HoodieIOException, match=r"archived. Begin at \d+ or later; cleans"):
+        read_rows(path, query_type="incremental", begin=begin, options=by_completion)
+    sleep(0.01)
+    seen_until = datetime.datetime.now(datetime.UTC)
+    assert read_rows(path, query_type="incremental", begin=seen_until, options=by_completion) == []
 
 
 def test_a_table_that_was_never_written_has_no_rows_at_any_time(tmp_path: Path) -> None:
