@@ -298,12 +298,13 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         matches only one.
 
         Args:
-            keys: `HoodieKey`s, or rows with the record key and partition columns; other columns are ignored.
+            keys: `HoodieKey`s; record keys as strings, if the table has no partitions or the index is global; or rows
+                with the record key and partition columns, where other columns are ignored.
             instant_time: See `upsert`.
             where: Instead of keys: a filter, as in `hoodie.read_table`, for the rows to delete.
 
         Raises:
-            HoodieKeyException: Keys are null or empty, or key columns are missing.
+            HoodieKeyException: Keys are null or empty, key columns are missing, or strings do not name a record.
             HoodieConfigException: Neither keys nor a filter is given, or both.
         """
         if (keys is None) == (where is None):

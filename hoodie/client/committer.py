@@ -14,6 +14,7 @@ import attrs
 from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
+from hoodie.client.streaming_checkpoint import refuse_repeated_batch
 from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -320,6 +321,7 @@ class Committer:
             self._check_layout(snapshot, instant_time)
         else:
             self._check_nobody_committed(timeline, instant_time)
+        refuse_repeated_batch(snapshot, metadata.extra_metadata, instant_time)
         refuse_pending_restore(snapshot, "nothing is committed until it is finished")
         undone = being_rolled_back(timeline)
         if instant_time in undone:

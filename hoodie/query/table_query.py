@@ -94,7 +94,7 @@ class TableQuery:
             in_options = getattr(config, name)
             if value is not None and in_options is not None and value != in_options:
                 raise HoodieConfigException(
-                    f"{_OPTIONS[name]} = {in_options!r}, and the argument {name} says {value!r}: give one of them"
+                    f"{_OPTIONS[name]} = {str(in_options)!r}, and the argument says {str(value)!r}: give one of them"
                 )
         query = cls(
             query_type=config.query_type or asked_type,

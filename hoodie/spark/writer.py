@@ -12,9 +12,11 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import unquote
 
+import attrs
 from pyspark.sql import DataFrame
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.client.call_arguments import check_extra_metadata
 from hoodie.client.new_table import (
     check_fields_of_new_table,
     check_types_of_new_table,
@@ -87,6 +89,7 @@ def write(
     storage_options: StorageOptions | None = None,
     on_progress: ProgressCallback | None = None,
     validators: Sequence[Validator | HoodiePreCommitValidator] = (),
+    extra_metadata: Mapping[str, str] | None = None,
 ) -> HoodieWriteResult | None:
     """Write a DataFrame to a table, as ``df.write.format("hudi").options(**options).mode(mode).save(base_path)``.
 
@@ -105,6 +108,7 @@ def write(
         storage_options: Options of the storage, for hoodie and its tasks.
         on_progress: Called with every `ProgressEvent`; see `SparkRDDWriteClient`.
         validators: Asked before the commit; see `SparkRDDWriteClient`.
+        extra_metadata: Strings to store in the commit.
 
     Returns:
         The outcome of the write, which is committed; None if ``ignore`` found a table.
@@ -140,7 +144,9 @@ def write(
     check_running(df.sparkSession)
     check_callback(on_progress)
     check_validators(validators)
+    check_extra_metadata(extra_metadata)
     config = HoodieWriteConfig.from_properties(base_path, options or {}, storage_options)
+    config = attrs.evolve(config, commit_metadata=dict(extra_metadata or {}))
     operation = operation_to_do(None, config)
     if operation == "delete" and save_mode is not SaveMode.APPEND:
         raise HoodieConfigException(f"mode {save_mode.value!r} with a delete: use mode 'append' for a delete")

@@ -108,6 +108,13 @@ class HudiProcess:
         }
         self._call(command="write", base_path=str(base_path), rows=str(path), options=given, mode=mode)
 
+    def stream(self, base_path: Path | str, source: Path, checkpoint: Path, options: Mapping[str, str]) -> None:
+        """Write the Parquet files of a folder as a stream, one file a batch; a checkpoint folder is continued."""
+        given = {**COMMON_OPTIONS, **STANDING_OPTIONS[self.version], **options}
+        self._call(
+            command="stream", base_path=str(base_path), source=str(source), checkpoint=str(checkpoint), options=given
+        )
+
     def read(self, base_path: Path | str, options: Mapping[str, str] | None = None) -> pa.Table:
         """All rows of the table, meta columns included."""
         folder = self._folder / uuid.uuid4().hex

@@ -71,6 +71,15 @@ def read_each(spark: SparkSession, command: dict[str, Any]) -> list[str | None]:
     return errors
 
 
+def stream(spark: SparkSession, command: dict[str, Any]) -> None:
+    """Write the Parquet files of a folder as a stream, one file a batch, until all are written."""
+    schema = spark.read.parquet(command["source"]).schema
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(command["source"])
+    writer = frame.writeStream.format("hudi").options(**command["options"]).outputMode("append")
+    writer = writer.option("checkpointLocation", command["checkpoint"]).trigger(availableNow=True)
+    writer.start(command["base_path"]).awaitTermination()
+
+
 def set_table_properties(spark: SparkSession, command: dict[str, Any]) -> None:
     """Store properties of the table with Hudi's own code."""
     jvm = spark.sparkContext._jvm
@@ -193,6 +202,7 @@ COMMANDS = {
     "set_table_properties": set_table_properties,
     "set_hadoop_property": set_hadoop_property,
     "sql": sql,
+    "stream": stream,
 }
 
 

@@ -99,6 +99,20 @@ def test_a_copy_on_write_table_is_read_as_hudi_rs_reads_it(table: Path, request:
     assert content(table) == before, "a reader changed something"
 
 
+@pytest.mark.parametrize("index_type", ["BLOOM", "GLOBAL_SIMPLE"])
+@pytest.mark.parametrize("table", COPY_ON_WRITE, indirect=True)
+def test_the_keys_of_a_copy_on_write_table_are_found(table: Path, index_type: str) -> None:
+    before = content(table)
+    everything = hoodie.read_table(str(table))
+    with hoodie.HoodieReadClient(table, options={"hoodie.index.type": index_type}) as client:
+        # By their columns, which the table's key generator makes keys of.
+        assert in_order(client.read(everything).to_pylist()) == in_order(everything.to_pylist())
+        assert client.check_exists(everything)["exists"].to_pylist() == [True] * everything.num_rows
+        assert client.filter_exists(everything).num_rows == 0
+        assert client.check_exists([HoodieKey("nobody", "nowhere")])["exists"].to_pylist() == [False]
+    assert content(table) == before, "a reader changed something"
+
+
 @pytest.mark.parametrize("table", sorted(COPY_ON_WRITE.keys() - VIRTUAL_KEYS - WITHOUT_ROWS), indirect=True)
 def test_a_copy_on_write_table_is_continued_and_hudi_rs_agrees(table: Path) -> None:
     meta_client = HoodieTableMetaClient.load(str(table))
