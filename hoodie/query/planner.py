@@ -15,6 +15,7 @@ Hudi: org.apache.hudi.{HoodieFileIndex, IncrementalRelation, HoodieBaseRelation}
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -32,6 +33,7 @@ from hoodie.query.commit_range import (
     CommitRange,
     check_not_undone,
     commit_range,
+    first_pending,
     only_matching,
     slices_of_commits,
     undone_by,
@@ -43,6 +45,8 @@ from hoodie.query.table_query import TableQuery
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.missing_files import check_base_files, known_partitions
 from hoodie.table.table_state import missing_at
+
+logger = logging.getLogger(__name__)
 
 SlicesOf = Callable[[Callable[[Sequence[str]], list[str]]], Sequence[FileSlice]]
 """Takes a function that leaves the partitions that can hold rows; returns the slices."""
@@ -83,9 +87,9 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
     snapshot.table_config.check_readable()
     if snapshot.load_avro_schema() is None:
         return _plan_of_nothing(snapshot, query)
-    schema = all_columns(snapshot.load_schema())
+    as_of = query.as_of_time(snapshot.active_timeline.timezone)
+    schema = all_columns(snapshot.load_schema() if as_of is None else snapshot.load_schema_as_of(as_of))
     if query.query_type is not QueryType.INCREMENTAL:
-        as_of = query.as_of_time(snapshot.active_timeline.timezone)
         plan = plan_of_slices(
             snapshot, query, schema, lambda prune: _slices_at(snapshot, as_of, prune), reads_footers=reads_footers
         )
@@ -121,8 +125,9 @@ def plan_of_slices(
         HoodieException: See `plan_query`.
     """
     columns = tuple(schema.names) if query.columns is None else query.columns
-    check_columns(snapshot.base_path, schema, columns)
-    row_filter = None if query.filters is None else RowFilter.of(query.filters, schema, snapshot.base_path)
+    table = snapshot.base_path if query.as_of is None else f"{snapshot.base_path} as of {query.as_of}"
+    check_columns(table, schema, columns)
+    row_filter = None if query.filters is None else RowFilter.of(query.filters, schema, table)
     excluded: list[str] = []
 
     def prune(partitions: Sequence[str]) -> list[str]:
@@ -181,6 +186,13 @@ def _slices_at(
     is_latest = as_of is None or last is None or not is_after(last.requested_time, as_of)
     if as_of is not None:
         _check_not_restored(snapshot, as_of)
+        pending = first_pending(timeline, None, as_of)
+        if pending is not None:
+            logger.warning(
+                "reading %s as of %s: %s %s is pending, so the rows that it writes are not in the result, and will be "
+                "when it is completed; an incremental query that begins at that time leaves them out",
+                snapshot.base_path, as_of, pending.action, pending.requested_time,
+            )  # fmt: skip
     view = snapshot.view()
     known = known_partitions(snapshot, view)
     wanted = prune(known)

@@ -52,13 +52,17 @@ def folders_of_tables(root: Path) -> list[Path]:
 @pytest.fixture
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy of the table of one archive, to write to."""
-    name: str = request.param
+    return copy_of_table(request.param, tmp_path, request)
+
+
+def copy_of_table(name: str, target: Path, request: pytest.FixtureRequest) -> Path:
+    """Copy the table of one archive into a folder; where it is then."""
     if name == FLIGHTS.stem:
         with zipfile.ZipFile(FLIGHTS) as archive:
-            archive.extractall(tmp_path / name)
+            archive.extractall(target / name)
     else:
-        shutil.copytree(request.getfixturevalue("shared_tables") / name, tmp_path / name)
-    (folder,) = folders_of_tables(tmp_path / name)
+        shutil.copytree(request.getfixturevalue("shared_tables") / name, target / name)
+    (folder,) = folders_of_tables(target / name)
     return folder
 
 

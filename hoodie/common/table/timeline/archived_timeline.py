@@ -100,6 +100,20 @@ class HoodieArchivedTimeline(HoodieTimeline):
         entry = self._entry(instant)
         return decode_datums(entry.schema, [entry.datum], entry.source)[0]
 
+    def completion_time(self, instant: HoodieInstant) -> str:
+        """When an instant was completed, as its archiver noted; where none did, when it was requested.
+
+        Args:
+            instant: An instant of this timeline.
+
+        Raises:
+            HoodieIOException: The instant is not in the archive.
+            HoodieCorruptedDataException: Its record is damaged.
+        """
+        entry = self._entry(instant)
+        (head,) = decode_heads(entry.schema, [entry.datum], ["stateTransitionTime"], entry.source)
+        return head["stateTransitionTime"] or instant.requested_time
+
     def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
         """What a commit, delta commit or replace commit wrote.
 
