@@ -168,6 +168,17 @@ def test_a_glob_chooses_the_files_of_a_range(tmp_path: Path) -> None:
         assert [row[0] for row in found] == expected
 
 
+def test_conditions_of_sql_are_refused_without_spark(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "x", 2)))
+    options = {"hoodie.datasource.read.incr.filters": "ts > 1"}
+    with pytest.raises(HoodieNotSupportedException, match=r"incr\.filters.*filters instead.*hoodie\.spark\.read"):
+        read_rows(path, query_type="incremental", begin="000", options=options)
+    # Hudi's snapshot queries do not read the option either.
+    assert read_rows(path, options=options) == [("a", "x", 1), ("b", "x", 2)]
+
+
 def test_a_table_without_commit_times_has_no_incremental_query(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t", properties={"hoodie.populate.meta.fields": "false"})
     with local_client(path) as client:
