@@ -191,7 +191,7 @@ def _slices_at(
         return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
     slices = [s for partition in partitions for s in view.latest_file_slices_before_or_on(partition, as_of)]
     # After the listing: what a clean deletes before or during the listing is gone now.
-    _check_not_cleaned(snapshot, as_of, set(wanted))
+    _check_not_cleaned(snapshot, as_of, known, wanted, prune)
     return slices
 
 
@@ -219,17 +219,22 @@ def _slices_in(
     return [file_slice for file_slice in slices if file_slice.partition_path in left]
 
 
-def _check_not_cleaned(snapshot: TableSnapshot, as_of: str, partitions: set[str]) -> None:
+def _check_not_cleaned(
+    snapshot: TableSnapshot,
+    as_of: str,
+    known: Sequence[str],
+    wanted: Sequence[str],
+    prune: Callable[[Sequence[str]], list[str]],
+) -> None:
     """Refuse to read the table as of a time whose files were cleaned.
 
     Raises:
         HoodieIOException: They were; the message names the earliest commit that can be read.
     """
-    missing = [
-        group
-        for group in missing_at(snapshot, as_of)
-        if (group.rpartition("/")[0] if "/" in group else "") in partitions
-    ]
+    partition_of = {group: group.rpartition("/")[0] for group in missing_at(snapshot, as_of)}
+    # A clean deletes the folder of a partition that is left without files, so that no listing shows it.
+    dropped = prune(sorted(set(partition_of.values()).difference(known)))
+    missing = [group for group, partition in partition_of.items() if partition in {*wanted, *dropped}]
     if not missing:
         return
     times = [instant.requested_time for instant in snapshot.active_timeline.completed_writes().after(as_of)]

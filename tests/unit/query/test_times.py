@@ -217,6 +217,22 @@ def test_a_time_whose_files_were_cleaned_names_the_earliest_that_can_be_read(tmp
     assert "hoodie.cleaner.commits.retained" in message
 
 
+@pytest.mark.parametrize("filters", [None, [("region", "=", "x")]], ids=["all", "filtered"])
+def test_a_time_that_had_a_partition_whose_folder_was_cleaned_is_refused(tmp_path: Path, filters: Any) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path, NO_SERVICES | {"hoodie.cleaner.commits.retained": 1}) as client:
+        first = client.upsert(rows(("a", "x", 1), ("b", "y", 1))).instant_time
+        client.delete_partitions(["x"])
+        for ts in (2, 3):
+            client.upsert(rows(("c", "z", ts)))
+        client.clean()
+    assert not (tmp_path / "t" / "x").exists()
+    with pytest.raises(HoodieIOException, match=r"1 file versions of that time were cleaned, of file group x/"):
+        read_rows(path, as_of=first, filters=filters)
+    assert read_rows(path, as_of=first, filters=[("region", "=", "y")]) == [("b", "y", 1)]
+    assert "pruned by partition" in hoodie.plan_read(path, as_of=first, filters=[("region", "=", "y")]).explain()
+
+
 def test_a_savepoint_can_be_read_between_times_that_cannot(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     times = cleaned_table(path, savepoint_first=True)
