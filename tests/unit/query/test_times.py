@@ -354,6 +354,14 @@ def test_ranges_of_completion_times_leave_nothing_out(tmp_path: Path) -> None:
     assert read_rows(path, query_type="incremental", begin=seen_until, options=by_completion) == [("b", "y", 2)]
 
 
+def test_a_range_of_completion_times_may_hold_no_commit(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path, NO_SERVICES) as client:
+        client.upsert(rows(("a", "x", 1)))
+    by_completion = {"hoodie.read.timeline.holes.resolution.policy": "USE_TRANSITION_TIME"}
+    assert read_rows(path, query_type="incremental", begin="2999-01-01", options=by_completion) == []
+
+
 def test_a_table_that_was_never_written_has_no_rows_at_any_time(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     assert hoodie.read_table(path, as_of="2024-01-01").num_rows == 0
