@@ -37,10 +37,12 @@ from hoodie.storage.storage_path import join
 
 _FULL_SCAN = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
 _HOLES = "hoodie.read.timeline.holes.resolution.policy"
+_KEEP_MORE = "cleans and archiving keep more with hoodie.cleaner.commits.retained and hoodie.keep.min.commits"
 _WAY_OUT = (
-    f"Begin at {{}} or later, or set {_FULL_SCAN}=true to read the whole table and take the rows of the range; cleans "
-    "and archiving keep more with hoodie.cleaner.commits.retained and hoodie.keep.min.commits"
+    f"Begin at {{}} or later, or set {_FULL_SCAN}=true to read the whole table and take the rows of the range; "
+    f"{_KEEP_MORE}"
 )
+_WAY_OUT_OF_COMPLETION_TIMES = f"Begin at {{}} or later; {_KEEP_MORE}"
 
 
 @attrs.frozen
@@ -105,7 +107,8 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
             if (begin is None or is_after(time, begin)) and (end is None or not is_after(time, end))
         ]
         end = end or newest(ends.values())
-        return CommitRange(begin, end, tuple(chosen), True, not timeline.is_archived_past(begin or ""))
+        archived = _newest_archived_completion(snapshot)
+        return CommitRange(begin, end, tuple(chosen), True, archived is None or not is_after(archived, begin or ""))
     if end is None:
         last = completed.last_instant
         end = last.requested_time if last is not None else timeline.newest_archived_time()
@@ -130,11 +133,13 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
         HoodieCorruptedDataException: The metadata of a commit is damaged.
     """
     timeline = snapshot.active_timeline
+    way_out = _WAY_OUT_OF_COMPLETION_TIMES if commits.is_named else _WAY_OUT
     if not commits.is_complete:
         first = timeline.completed_writes().first_instant
-        earliest = newest([timeline.newest_archived_time(), first.requested_time if first is not None else None])
+        archived = _newest_archived_completion(snapshot) if commits.is_named else timeline.newest_archived_time()
+        earliest = newest([archived, first.requested_time if first is not None else None])
         raise HoodieIOException(
-            f"reading {snapshot.base_path} {commits}: commits of the range are archived. " + _WAY_OUT.format(earliest)
+            f"reading {snapshot.base_path} {commits}: commits of the range are archived. " + way_out.format(earliest)
         )
     metadata: dict[HoodieInstant, HoodieCommitMetadata] = dict(
         zip(commits.instants, map_concurrently(timeline.read_commit_metadata, commits.instants), strict=True)
@@ -157,9 +162,23 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
         times = [writers[group].requested_time for group, _ in gone]
         raise HoodieIOException(
             f"reading {snapshot.base_path} {commits}: {len(gone)} files of the range were cleaned, {gone[0][1]} the "
-            "first, so rows would be missing. " + _WAY_OUT.format(newest(times))
+            "first, so rows would be missing. " + way_out.format(newest(times))
         )
     return [found[group] for group in groups]
+
+
+def _newest_archived_completion(snapshot: TableSnapshot) -> str | None:
+    """The time at which the last of the archived commits was completed; None if there are none.
+
+    It may be later than the request of commits that are not archived.
+    """
+    if snapshot.active_timeline.newest_archived_time() is None:
+        return None
+    archive = snapshot.archived_timeline
+    return newest(
+        archive.read_entry(instant).get("stateTransitionTime") or instant.requested_time
+        for instant in archive.completed_writes()
+    )
 
 
 def only_matching(slices: Iterable[FileSlice], glob: str | None) -> list[FileSlice]:

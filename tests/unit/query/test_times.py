@@ -354,6 +354,26 @@ def test_ranges_of_completion_times_leave_nothing_out(tmp_path: Path) -> None:
     assert read_rows(path, query_type="incremental", begin=seen_until, options=by_completion) == [("b", "y", 2)]
 
 
+def test_a_range_of_completion_times_misses_no_commit_that_was_archived_since(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    _, complete = with_a_hole(path)
+    sleep(0.01)
+    seen_until = datetime.datetime.now(datetime.UTC)
+    sleep(0.01)
+    complete()
+    properties = {"hoodie.cleaner.commits.retained": 2, "hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 5}
+    with local_client(path, NO_SERVICES | properties) as client:
+        written = [client.upsert(rows(("d", "z", ts))).instant_time for ts in range(4, 8)]
+        client.clean()
+        client.archive()
+    # All commits that are left, and none of the archived ones, were requested after the begin of the range.
+    assert commits_of(path) == written
+    by_completion = {"hoodie.read.timeline.holes.resolution.policy": "USE_TRANSITION_TIME"}
+    with pytest.raises(HoodieIOException, match=f"commits of the range are archived. Begin at {written[0]} or later"):
+        read_rows(path, query_type="incremental", begin=seen_until, options=by_completion)
+    assert read_rows(path, query_type="incremental", begin=written[0], options=by_completion) == [("d", "z", 7)]
+
+
 def test_a_range_of_completion_times_may_hold_no_commit(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     with local_client(path, NO_SERVICES) as client:
