@@ -24,17 +24,15 @@ from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.timeline.instant_time import in_order, is_after, oldest
+from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.config.read_config import QueryType
-from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.exception import HoodieIOException
 from hoodie.query.commit_range import (
     CommitRange,
     check_not_undone,
     commit_range,
     only_matching,
     slices_of_commits,
-    undone_by,
 )
 from hoodie.query.pruning import key_columns, keys_of, prune_by_footers, prune_partitions
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
@@ -180,7 +178,7 @@ def _slices_at(
     last = timeline.completed_writes().last_instant
     is_latest = as_of is None or last is None or not is_after(last.requested_time, as_of)
     if as_of is not None:
-        _check_not_restored(snapshot, as_of)
+        check_not_undone(timeline, as_of)
     view = snapshot.view()
     known = known_partitions(snapshot, view)
     wanted = prune(known)
@@ -249,22 +247,3 @@ def _check_not_cleaned(
         f"group {missing[0]} the first, so rows would be missing. Read it as of {times[low]} or later{saved}; "
         "hoodie.cleaner.commits.retained keeps more, and a savepoint keeps a commit as long as you like"
     )
-
-
-def _check_not_restored(snapshot: TableSnapshot, as_of: str) -> None:
-    """Refuse to read the table as of a time at which it had rows that a restore has undone since.
-
-    Raises:
-        HoodieException: There were such rows.
-    """
-    timeline = snapshot.active_timeline
-    check_not_undone(timeline, as_of)
-    for restore in timeline.filter_actions(Action.RESTORE).filter_completed_instants().after(as_of):
-        first = oldest(undone_by(timeline, restore))
-        if first is not None and not is_after(first, as_of):
-            last = timeline.completed_writes().before(first).last_instant
-            raise HoodieException(
-                f"reading {snapshot.base_path} as of {as_of}: restore {restore.requested_time} has undone the commits "
-                f"from {first} on, so what the table held at that time is gone. Read it as of "
-                f"{last.requested_time if last is not None else first}, or of {restore.requested_time} or later"
-            )
