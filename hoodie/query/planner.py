@@ -79,6 +79,7 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         HoodieException: See `plan_query`.
     """
     snapshot.table_config.check_readable()
+    query.check_range(snapshot.active_timeline.timezone)
     if snapshot.load_avro_schema() is None:
         return _plan_of_nothing(snapshot, query)
     schema = all_columns(snapshot.load_schema())

@@ -6,7 +6,7 @@ import datetime
 import random
 from collections.abc import Callable
 from pathlib import Path
-from time import sleep
+from time import sleep, tzset
 from typing import Any
 
 import pyarrow as pa
@@ -140,6 +140,24 @@ def test_queries_that_make_no_sense_are_refused(tmp_path: Path, arguments: dict[
     path = init_table(tmp_path / "t")
     with pytest.raises(HoodieConfigException, match=message):
         hoodie.read_table(path, **arguments)
+
+
+def test_begin_and_end_are_compared_in_the_zone_of_the_timeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = init_table(tmp_path / "t", properties={"hoodie.table.timeline.timezone": "LOCAL"})
+    monkeypatch.setenv("TZ", "America/New_York")
+    tzset()
+    try:
+        with local_client(path, NO_SERVICES) as client:
+            first = client.upsert(rows(("a", "x", 1))).instant_time
+        hour_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+        assert read_rows(path, query_type="incremental", begin=hour_ago, end=first) == [("a", "x", 1)]
+        with pytest.raises(HoodieConfigException, match=r"begin .* is after end .* exchange them"):
+            read_rows(path, query_type="incremental", begin=first, end=hour_ago)
+    finally:
+        monkeypatch.undo()
+        tzset()
 
 
 def test_options_of_hudi_mean_the_same_as_arguments(tmp_path: Path) -> None:
