@@ -192,7 +192,9 @@ def only_matching(slices: Iterable[FileSlice], glob: str | None) -> list[FileSli
     """
     if glob is None:
         return list(slices)
-    patterns = [re.compile(fnmatch.translate(f"*{part}")) for part in _alternatives(glob)]
+    # Hadoop's globs negate a set of characters by ^ as well as by !.
+    globs = [part.replace("[^", "[!") for part in _alternatives(glob)]
+    patterns = [re.compile(fnmatch.translate(f"*{part}")) for part in globs]
     return [s for s in slices if any(pattern.fullmatch(s.sole_base_file.path) for pattern in patterns)]
 
 
