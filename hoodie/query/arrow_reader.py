@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hoodie.config.read_config import HoodieReadConfig, QueryType
+from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader, count_rows, scan_file_groups
 from hoodie.query.planner import plan_query
 from hoodie.query.read_plan import ReadPlan
@@ -42,6 +44,11 @@ def plan_read(
     query = TableQuery.of(
         columns=columns, filters=filters, query_type=query_type, as_of=as_of, begin=begin, end=end, options=options
     )
+    if query.query_type is QueryType.INCREMENTAL and HoodieReadConfig.from_options(options).incremental_filters:
+        raise HoodieNotSupportedException(
+            "hoodie.datasource.read.incr.filters holds conditions of SQL, which need Spark: give filters instead, or "
+            "call hoodie.spark.read"
+        )
     return plan_query(base_path, query, storage_options)
 
 

@@ -29,7 +29,7 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import archive_files
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_range import InstantRange
-from hoodie.common.table.timeline.instant_time import format_instant_time, is_after, newest
+from hoodie.common.table.timeline.instant_time import format_instant_time, is_after, newest, oldest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_listing import completion_times
 from hoodie.config.read_config import HollowCommitHandling
@@ -214,7 +214,9 @@ def only_matching(slices: Iterable[FileSlice], glob: str | None) -> list[FileSli
     """
     if glob is None:
         return list(slices)
-    patterns = [re.compile(fnmatch.translate(f"*{part}")) for part in _alternatives(glob)]
+    # Hadoop's globs negate a set of characters by ^ as well as by !.
+    globs = [part.replace("[^", "[!") for part in _alternatives(glob)]
+    patterns = [re.compile(fnmatch.translate(f"*{part}")) for part in globs]
     return [s for s in slices if any(pattern.fullmatch(s.sole_base_file.path) for pattern in patterns)]
 
 
@@ -228,14 +230,17 @@ def _alternatives(glob: str) -> list[str]:
 
 
 def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
-    """Refuse to go on from an instant that was restored away or rolled back: its rows are not in the table any more.
+    """Refuse a time of a query at which the table held rows that are not in it any more.
+
+    These are the times of instants that were restored away or rolled back, and all times from the first instant that a
+    restore has undone to that restore.
 
     Args:
         timeline: The table's.
-        time: An instant time that a query names.
+        time: A time that a query names.
 
     Raises:
-        HoodieException: It is such an instant.
+        HoodieException: It is such a time.
     """
     if timeline.completed_writes().contains(time):
         return
@@ -248,6 +253,15 @@ def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
                     f"table any more: give the commit before it ({last.requested_time if last else 'there is none'}) "
                     "or a later one, and drop what you took over from it"
                 )
+    for restore in timeline.filter_actions(Action.RESTORE).filter_completed_instants().after(time):
+        undone = oldest(undone_by(timeline, restore))
+        if undone is not None and not is_after(undone, time):
+            last = timeline.completed_writes().before(undone).last_instant
+            raise HoodieException(
+                f"{time}: restore {restore.requested_time} has undone the commits from {undone} on, so what the table "
+                f"held at that time is gone: give {last.requested_time if last else undone}, or "
+                f"{restore.requested_time} or later, and drop what you took over from them"
+            )
 
 
 def undone_by(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> Sequence[str]:

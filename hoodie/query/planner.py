@@ -25,10 +25,9 @@ from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.timeline.instant_time import in_order, is_after, oldest
+from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.config.read_config import QueryType
-from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.exception import HoodieIOException
 from hoodie.query.commit_range import (
     CommitRange,
     check_not_undone,
@@ -36,7 +35,6 @@ from hoodie.query.commit_range import (
     first_pending,
     only_matching,
     slices_of_commits,
-    undone_by,
 )
 from hoodie.query.pruning import key_columns, keys_of, prune_by_footers, prune_partitions
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
@@ -85,6 +83,7 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         HoodieException: See `plan_query`.
     """
     snapshot.table_config.check_readable()
+    query.check_range(snapshot.active_timeline.timezone)
     if snapshot.load_avro_schema() is None:
         return _plan_of_nothing(snapshot, query)
     as_of = query.as_of_time(snapshot.active_timeline.timezone)
@@ -185,7 +184,7 @@ def _slices_at(
     last = timeline.completed_writes().last_instant
     is_latest = as_of is None or last is None or not is_after(last.requested_time, as_of)
     if as_of is not None:
-        _check_not_restored(snapshot, as_of)
+        check_not_undone(timeline, as_of)
         pending = first_pending(timeline, None, as_of)
         if pending is not None:
             logger.warning(
@@ -203,7 +202,7 @@ def _slices_at(
         return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
     slices = [s for partition in partitions for s in view.latest_file_slices_before_or_on(partition, as_of)]
     # After the listing: what a clean deletes before or during the listing is gone now.
-    _check_not_cleaned(snapshot, as_of, set(wanted))
+    _check_not_cleaned(snapshot, as_of, known, wanted, prune)
     return slices
 
 
@@ -231,17 +230,22 @@ def _slices_in(
     return [file_slice for file_slice in slices if file_slice.partition_path in left]
 
 
-def _check_not_cleaned(snapshot: TableSnapshot, as_of: str, partitions: set[str]) -> None:
+def _check_not_cleaned(
+    snapshot: TableSnapshot,
+    as_of: str,
+    known: Sequence[str],
+    wanted: Sequence[str],
+    prune: Callable[[Sequence[str]], list[str]],
+) -> None:
     """Refuse to read the table as of a time whose files were cleaned.
 
     Raises:
         HoodieIOException: They were; the message names the earliest commit that can be read.
     """
-    missing = [
-        group
-        for group in missing_at(snapshot, as_of)
-        if (group.rpartition("/")[0] if "/" in group else "") in partitions
-    ]
+    partition_of = {group: group.rpartition("/")[0] for group in missing_at(snapshot, as_of)}
+    # A clean deletes the folder of a partition that is left without files, so that no listing shows it.
+    dropped = prune(sorted(set(partition_of.values()).difference(known)))
+    missing = [group for group, partition in partition_of.items() if partition in {*wanted, *dropped}]
     if not missing:
         return
     times = [instant.requested_time for instant in snapshot.active_timeline.completed_writes().after(as_of)]
@@ -256,22 +260,3 @@ def _check_not_cleaned(snapshot: TableSnapshot, as_of: str, partitions: set[str]
         f"group {missing[0]} the first, so rows would be missing. Read it as of {times[low]} or later{saved}; "
         "hoodie.cleaner.commits.retained keeps more, and a savepoint keeps a commit as long as you like"
     )
-
-
-def _check_not_restored(snapshot: TableSnapshot, as_of: str) -> None:
-    """Refuse to read the table as of a time at which it had rows that a restore has undone since.
-
-    Raises:
-        HoodieException: There were such rows.
-    """
-    timeline = snapshot.active_timeline
-    check_not_undone(timeline, as_of)
-    for restore in timeline.filter_actions(Action.RESTORE).filter_completed_instants().after(as_of):
-        first = oldest(undone_by(timeline, restore))
-        if first is not None and not is_after(first, as_of):
-            last = timeline.completed_writes().before(first).last_instant
-            raise HoodieException(
-                f"reading {snapshot.base_path} as of {as_of}: restore {restore.requested_time} has undone the commits "
-                f"from {first} on, so what the table held at that time is gone. Read it as of "
-                f"{last.requested_time if last is not None else first}, or of {restore.requested_time} or later"
-            )

@@ -140,6 +140,30 @@ def test_a_dataset_does_what_those_of_pyarrow_do(tmp_path: Path) -> None:
     assert copy.to_table().num_rows == 3
 
 
+def test_scans_that_would_leave_out_the_filter_of_a_dataset_are_refused(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path) as client:
+        first = client.upsert(rows(("a", "x", 1), ("b", "x", 2))).instant_time
+        client.upsert(rows(("b", "x", 3)))
+    for found in (
+        hoodie.dataset(path, filters=[("ts", ">", 1)]),
+        hoodie.dataset(path).filter(pc.field("ts") > 1),
+        hoodie.dataset(path, query_type="incremental", begin=first),
+    ):
+        assert found.to_table(columns=["id"]).to_pylist() == [{"id": "b"}]
+        # The datasets below scan the files in C++, without the methods of the dataset.
+        for scan in (
+            lambda found=found: ds.dataset([found, found]).to_table(),
+            lambda found=found: ds.dataset([found, found]).count_rows(),
+            lambda found=found: ds.Scanner.from_dataset(found).to_table(),
+        ):
+            with pytest.raises(HoodieException, match=r"has a filter.*to_table\(\) or scanner\(\) of the dataset"):
+                scan()
+        assert sum(fragment.count_rows() for fragment in found.get_fragments()) == 2
+    whole = hoodie.dataset(path)
+    assert ds.dataset([whole, whole]).to_table().num_rows == 4
+
+
 def test_a_dataset_holds_its_files_and_knows_older_times(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     with local_client(path) as client:

@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
-from time import sleep
+from time import sleep, tzset
 from typing import Any
 
 import pyarrow as pa
@@ -163,6 +163,24 @@ def test_queries_that_make_no_sense_are_refused(tmp_path: Path, arguments: dict[
         hoodie.read_table(path, **arguments)
 
 
+def test_begin_and_end_are_compared_in_the_zone_of_the_timeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = init_table(tmp_path / "t", properties={"hoodie.table.timeline.timezone": "LOCAL"})
+    monkeypatch.setenv("TZ", "America/New_York")
+    tzset()
+    try:
+        with local_client(path, NO_SERVICES) as client:
+            first = client.upsert(rows(("a", "x", 1))).instant_time
+        hour_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+        assert read_rows(path, query_type="incremental", begin=hour_ago, end=first) == [("a", "x", 1)]
+        with pytest.raises(HoodieConfigException, match=r"begin .* is after end .* exchange them"):
+            read_rows(path, query_type="incremental", begin=first, end=hour_ago)
+    finally:
+        monkeypatch.undo()
+        tzset()
+
+
 def test_options_of_hudi_mean_the_same_as_arguments(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     (first, _), (second, _) = random_history(path, 1, 2)
@@ -183,10 +201,27 @@ def test_a_glob_chooses_the_files_of_a_range(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     with local_client(path, NO_SERVICES) as client:
         client.upsert(rows(("a", "x", 1), ("b", "y", 1), ("c", "z", 1)))
-    for glob, expected in (("/x/*", ["a"]), ("/{x,z}/*", ["a", "c"]), ("/[xy]/*", ["a", "b"]), ("/q/*", [])):
+    for glob, expected in (
+        ("/x/*", ["a"]),
+        ("/{x,z}/*", ["a", "c"]),
+        ("/[xy]/*", ["a", "b"]),
+        ("/t/[^x]/*", ["b", "c"]),
+        ("/q/*", []),
+    ):
         options = {"hoodie.datasource.read.incr.path.glob": glob}
         found = read_rows(path, query_type="incremental", begin="earliest", options=options)
         assert [row[0] for row in found] == expected
+
+
+def test_conditions_of_sql_are_refused_without_spark(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "x", 2)))
+    options = {"hoodie.datasource.read.incr.filters": "ts > 1"}
+    with pytest.raises(HoodieNotSupportedException, match=r"incr\.filters.*filters instead.*hoodie\.spark\.read"):
+        read_rows(path, query_type="incremental", begin="000", options=options)
+    # Hudi's snapshot queries do not read the option either.
+    assert read_rows(path, options=options) == [("a", "x", 1), ("b", "x", 2)]
 
 
 def test_a_table_without_commit_times_has_no_incremental_query(tmp_path: Path) -> None:
@@ -272,6 +307,22 @@ def test_a_time_whose_files_were_cleaned_names_the_earliest_that_can_be_read(tmp
     assert "hoodie.cleaner.commits.retained" in message
 
 
+@pytest.mark.parametrize("filters", [None, [("region", "=", "x")]], ids=["all", "filtered"])
+def test_a_time_that_had_a_partition_whose_folder_was_cleaned_is_refused(tmp_path: Path, filters: Any) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path, NO_SERVICES | {"hoodie.cleaner.commits.retained": 1}) as client:
+        first = client.upsert(rows(("a", "x", 1), ("b", "y", 1))).instant_time
+        client.delete_partitions(["x"])
+        for ts in (2, 3):
+            client.upsert(rows(("c", "z", ts)))
+        client.clean()
+    assert not (tmp_path / "t" / "x").exists()
+    with pytest.raises(HoodieIOException, match=r"1 file versions of that time were cleaned, of file group x/"):
+        read_rows(path, as_of=first, filters=filters)
+    assert read_rows(path, as_of=first, filters=[("region", "=", "y")]) == [("b", "y", 1)]
+    assert "pruned by partition" in hoodie.plan_read(path, as_of=first, filters=[("region", "=", "y")]).explain()
+
+
 def test_a_savepoint_can_be_read_between_times_that_cannot(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     times = cleaned_table(path, savepoint_first=True)
@@ -347,8 +398,14 @@ def test_a_time_that_a_restore_has_undone_is_refused(tmp_path: Path) -> None:
         with pytest.raises(HoodieException, match=f"undone.*{times[0]}"):
             hoodie.read_table(path, **arguments)  # type: ignore[arg-type]
     between = str(int(times[1]) + 1)
-    with pytest.raises(HoodieException, match="undone"):
-        hoodie.read_table(path, as_of=between)
+    for arguments in (
+        {"as_of": between},
+        {"query_type": "incremental", "begin": between},
+        {"query_type": "incremental", "begin": times[0], "end": between},
+        {"query_type": "incremental", "begin": "earliest", "end": between},
+    ):
+        with pytest.raises(HoodieException, match=f"undone.*{times[0]}"):
+            hoodie.read_table(path, **arguments)  # type: ignore[arg-type]
     assert read_rows(path, as_of=times[0]) == [("a", "x", 1)]
     assert read_rows(path, query_type="incremental", begin=times[0]) == [("b", "y", 4)]
 
@@ -440,6 +497,35 @@ def test_a_slow_commit_that_is_archived_is_not_left_out_of_a_range_of_completion
     sleep(0.01)
     seen_until = datetime.datetime.now(datetime.UTC)
     assert read_rows(path, query_type="incremental", begin=seen_until, options=by_completion) == []
+
+
+def test_a_range_of_completion_times_misses_no_commit_that_was_archived_since(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    _, complete = with_a_hole(path)
+    sleep(0.01)
+    seen_until = datetime.datetime.now(datetime.UTC)
+    sleep(0.01)
+    complete()
+    properties = {"hoodie.cleaner.commits.retained": 2, "hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 5}
+    with local_client(path, NO_SERVICES | properties) as client:
+        written = [client.upsert(rows(("d", "z", ts))).instant_time for ts in range(4, 8)]
+        client.clean()
+        client.archive()
+    # All commits that are left, and none of the archived ones, were requested after the begin of the range.
+    assert commits_of(path) == written
+    by_completion = {"hoodie.read.timeline.holes.resolution.policy": "USE_TRANSITION_TIME"}
+    with pytest.raises(HoodieIOException, match=r"commits of the range are archived. Begin at \d+ or later") as caught:
+        read_rows(path, query_type="incremental", begin=seen_until, options=by_completion)
+    begin = str(caught.value).partition("Begin at ")[2].partition(" ")[0]
+    assert read_rows(path, query_type="incremental", begin=begin, options=by_completion) == [("d", "z", 7)]
+
+
+def test_a_range_of_completion_times_may_hold_no_commit(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path, NO_SERVICES) as client:
+        client.upsert(rows(("a", "x", 1)))
+    by_completion = {"hoodie.read.timeline.holes.resolution.policy": "USE_TRANSITION_TIME"}
+    assert read_rows(path, query_type="incremental", begin="2999-01-01", options=by_completion) == []
 
 
 def test_a_table_that_was_never_written_has_no_rows_at_any_time(tmp_path: Path) -> None:
