@@ -9,6 +9,7 @@ from hoodie.exception import *  # noqa: F403  (its __all__ is the list of errors
 if _typing.TYPE_CHECKING:
     from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
     from hoodie.client.local_write_client import HoodieLocalWriteClient
+    from hoodie.client.read_client import HoodieReadClient
     from hoodie.client.table_writer import write_table
     from hoodie.client.validator.pending_commit import PendingCommit
     from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator
@@ -34,6 +35,7 @@ __all__ = [
     "HoodieKey",
     "HoodieLocalWriteClient",
     "HoodiePreCommitValidator",
+    "HoodieReadClient",
     "HoodieRecord",
     "HoodieRecordLocation",
     "HoodieRecordMerger",
@@ -66,6 +68,7 @@ _MODULES = {
     "HoodieKey": "hoodie.common.model.record",
     "HoodieLocalWriteClient": "hoodie.client.local_write_client",
     "HoodiePreCommitValidator": "hoodie.client.validator.pre_commit_validators",
+    "HoodieReadClient": "hoodie.client.read_client",
     "HoodieRecord": "hoodie.common.model.record",
     "HoodieRecordLocation": "hoodie.common.model.record",
     "HoodieRecordMerger": "hoodie.merge.record_merger",

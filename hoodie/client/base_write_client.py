@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
@@ -20,9 +20,10 @@ from hoodie.client.call_arguments import check_extra_metadata, check_named_class
 from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
 from hoodie.client.open_table import load_table, switch_off_metadata_table
+from hoodie.client.partitions_to_delete import Partitions, paths_to_delete
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, PreCommitValidators, Validator
-from hoodie.client.write_input import Where, WriteInput
+from hoodie.client.write_input import MadeOfTable, Where, WriteInput
 from hoodie.client.write_operations import (
     EXECUTORS,
     action_of,
@@ -298,12 +299,13 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         matches only one.
 
         Args:
-            keys: `HoodieKey`s, or rows with the record key and partition columns; other columns are ignored.
+            keys: `HoodieKey`s; record keys as strings, if the table has no partitions or the index is global; or rows
+                with the record key and partition columns, where other columns are ignored.
             instant_time: See `upsert`.
             where: Instead of keys: a filter, as in `hoodie.read_table`, for the rows to delete.
 
         Raises:
-            HoodieKeyException: Keys are null or empty, or key columns are missing.
+            HoodieKeyException: Keys are null or empty, key columns are missing, or strings do not name a record.
             HoodieConfigException: Neither keys nor a filter is given, or both.
         """
         if (keys is None) == (where is None):
@@ -355,12 +357,12 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """
         return self._write(WriteOperationType.INSERT_OVERWRITE_TABLE, records, instant_time)
 
-    def delete_partitions(self, partitions: Iterable[str], instant_time: str | None = None) -> HoodieWriteResult:
+    def delete_partitions(self, partitions: Partitions, instant_time: str | None = None) -> HoodieWriteResult:
         """Delete whole partitions, without reading them.
 
         Args:
             partitions: Partition paths, as `HoodieTableMetaClient.partitions` returns them. Paths that the table does
-                not have are skipped with a warning.
+                not have are skipped with a warning. Or `MatchingPartitions`, or `PartitionsOfRows`.
             instant_time: As returned by ``start_commit("delete_partition")``; None starts an instant.
 
         Raises:
@@ -457,7 +459,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         try:
             with self._metrics.step("load the table"):
                 snapshot = load_table(self._config)
-                self._committer.begin_write(snapshot, instant_time, EXECUTORS[operation].action)
+                reads_table = isinstance(records, MadeOfTable)
+                self._committer.begin_write(snapshot, instant_time, EXECUTORS[operation].action, reads_table)
                 table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
                 if not started_here:
                     # A client with another index may have started the instant, or others may have committed since.
@@ -466,7 +469,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 schemas = WriteInput(table).table_schemas()
                 write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
                 deleting = DeletePartitionCommitActionExecutor(table, write_context, None)
-                metadata = deleting.execute_partitions(records)
+                metadata = deleting.execute_partitions(paths_to_delete(records, table))
             else:
                 with self._metrics.step("prepare the input"):
                     given = WriteInput(table).prepare(operation, records)

@@ -14,6 +14,7 @@ import attrs
 from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
+from hoodie.client.streaming_checkpoint import refuse_repeated_batch
 from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -87,13 +88,17 @@ class Committer:
     def __attrs_post_init__(self) -> None:
         self._resolver = ConflictResolver(self._config, self._index.is_global)
 
-    def begin_write(self, snapshot: TableSnapshot, instant_time: str, action: Action) -> None:
+    def begin_write(
+        self, snapshot: TableSnapshot, instant_time: str, action: Action, reads_table: bool = False
+    ) -> None:
         """Remember the state of the table as the write of an instant begins.
 
         Args:
             snapshot: The table, just loaded.
             instant_time: The instant.
             action: Its action.
+            reads_table: Whether what is written is computed from the table's rows, so that any rows that other writers
+                commit meanwhile are a conflict.
 
         Raises:
             HoodieCommitException: The instant is not in the state ``requested``.
@@ -108,7 +113,7 @@ class Committer:
                 "writers cannot be compared: leave hoodie.write.concurrency.unique.keys out"
             )
         schema = snapshot.load_avro_schema() if self._config.write.has_several_writers else None
-        self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema)
+        self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema, reads_table)
 
     def forget(self, instant_time: str) -> None:
         """Drop what is held for an instant that was completed or rolled back."""
@@ -316,10 +321,14 @@ class Committer:
         if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
             self._heartbeats.check_alive(instant_time, snapshot.base_path)
         if self._config.write.has_several_writers:
-            self._resolver.check(snapshot, operation, metadata, self._start_of(instant_time))
+            start = self._start_of(instant_time)
+            self._resolver.check(snapshot, operation, metadata, start)
+            if start.reads_table:
+                self._check_nobody_committed(timeline, instant_time)
             self._check_layout(snapshot, instant_time)
         else:
             self._check_nobody_committed(timeline, instant_time)
+        refuse_repeated_batch(snapshot, metadata.extra_metadata, instant_time)
         refuse_pending_restore(snapshot, "nothing is committed until it is finished")
         undone = being_rolled_back(timeline)
         if instant_time in undone:
@@ -404,10 +413,15 @@ class Committer:
         """
         others = self._writes_of_others(timeline, instant_time)
         if others:
+            way_out = f"{ONE_AT_A_TIME}, and write again: that is safe. {SEVERAL_WRITERS}"
+            if self._config.write.has_several_writers:
+                way_out = (
+                    "What it wrote was computed from the rows of the table, which are others now. Write again: that is "
+                    "safe; hoodie.write.lock.wait.retry=true does so by itself"
+                )
             raise HoodieWriteConflictException(
                 f"another writer changed {self._config.base_path} by {', '.join(others[:SHOWN_ERRORS])} while "
-                f"{instant_time} was being written; nothing of {instant_time} was committed. {ONE_AT_A_TIME}, and "
-                f"write again: that is safe. {SEVERAL_WRITERS}",
+                f"{instant_time} was being written; nothing of {instant_time} was committed. {way_out}",
                 instant_time=instant_time,
                 other_instants=others,
                 is_retry_safe=True,

@@ -1,4 +1,4 @@
-"""Create tables and choose operations by the options of a write, for writes without a client.
+"""Create tables by the options of a write, for writes without a client.
 
 Hudi: the beginnings of org.apache.hudi.HoodieSparkSqlWriter.
 """
@@ -16,14 +16,11 @@ from hoodie.common.config.property import to_property_value
 from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.field_path import name_in_any_case
-from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.config.write_options import InsertDupPolicy
 from hoodie.exception import (
-    HoodieConfigException,
     HoodieException,
     HoodieKeyException,
     MissingSchemaFieldException,
@@ -33,55 +30,6 @@ from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import file_name, normalise_path
 
 logger = logging.getLogger(__name__)
-
-OPERATIONS = ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table")
-"""Operations that can be called without a client."""
-_OPERATION_KEY = "hoodie.datasource.write.operation"
-
-
-def operation_to_do(operation: WriteOperationType | str | None, config: HoodieWriteConfig) -> str:
-    """The name of the client's method: the argument if given, else what the properties say.
-
-    Args:
-        operation: The caller's argument; None leaves the choice to the properties.
-        config: The write's configuration.
-
-    Raises:
-        HoodieConfigException: The argument and the properties contradict each other, the operation is not one of
-            `OPERATIONS`, or ``hoodie.auto.commit`` is false.
-    """
-    if not config.write.auto_commit:
-        raise HoodieConfigException(
-            "hoodie.auto.commit = false, and a write without a client always commits: leave it out, or write with a "
-            "client and then call its commit"
-        )
-    given = config.write.operation
-    if operation is not None and _OPERATION_KEY in config.properties and str(operation).upper() != given.value.upper():
-        raise HoodieConfigException(
-            f"{_OPERATION_KEY} = {given.value.lower()!r}, and the argument says {str(operation).lower()!r}: give one "
-            "of them"
-        )
-    name = str(operation or given).lower()
-    if name not in OPERATIONS:
-        raise HoodieConfigException(f"operation {name!r} is not one of {', '.join(OPERATIONS)}")
-    if name == "delete" and config.payload.partial_update:
-        logger.warning("hoodie.write.partial.update = true concerns upserts only: the delete removes whole records")
-    if name != "upsert" or config.write.duplicates_of_inserts is InsertDupPolicy.NONE:
-        return name
-    option = "hoodie.datasource.insert.dup.policy"
-    if config.write.insert_drop_duplicates:
-        option = "hoodie.datasource.write.insert.drop.duplicates"
-    if operation is not None:
-        raise HoodieConfigException(
-            f"operation='upsert' updates records whose key is in the table, and {option} = {config.properties[option]} "
-            "says what inserts do with them: leave that out, or give operation='insert'"
-        )
-    logger.warning(
-        "%s = %s concerns inserts: an insert is done instead of an upsert, as in Hudi; give operation='insert'",
-        option,
-        config.properties[option],
-    )
-    return "insert"
 
 
 def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTable:

@@ -10,14 +10,13 @@ import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.call_arguments import check_text
+from hoodie.client.chosen_operation import DELETES, operation_to_do, run_operation
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.new_table import (
-    OPERATIONS,
     check_fields_of_new_table,
     check_types_of_new_table,
     create_table,
     name_of_table,
-    operation_to_do,
     taken_back_on_failure,
 )
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
@@ -60,10 +59,11 @@ def write_table(
         data: What `HoodieLocalWriteClient` accepts; for a delete the keys.
         base_path: The table's folder.
         operation: ``upsert``, ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` (the partitions that the
-            data goes to) or ``insert_overwrite_table``. None takes ``hoodie.datasource.write.operation`` from the
-            properties; its default is ``upsert``, or ``insert`` if the properties say what to do with inserts of keys
-            that are in the table (``hoodie.datasource.write.insert.drop.duplicates``,
-            ``hoodie.datasource.insert.dup.policy``).
+            data goes to), ``insert_overwrite_table`` or ``delete_partition`` (the partitions that
+            ``hoodie.datasource.write.partitions.to.delete`` names; without it, those that the data goes to). None takes
+            ``hoodie.datasource.write.operation`` from the properties; its default is ``upsert``, or ``insert`` if the
+            properties say what to do with inserts of keys that are in the table
+            (``hoodie.datasource.write.insert.drop.duplicates``, ``hoodie.datasource.insert.dup.policy``).
         table_name: The name of a new table, by default the folder's name; checked against an existing table.
         record_key_fields: Columns that identify a row; needed for a new table, checked against an existing one.
         partition_fields: Columns that the partition folders are named by.
@@ -85,8 +85,6 @@ def write_table(
         HoodieSchemaException: A new table cannot hold a column of the data; no table is created.
         HoodieException: Any error of the operation itself.
     """
-    if operation is not None and str(operation).lower() not in OPERATIONS:
-        raise HoodieConfigException(f"operation {operation!r} is not one of {', '.join(OPERATIONS)}")
     check_properties(properties)
     if table_name is not None:
         check_text("table_name", table_name)
@@ -113,7 +111,7 @@ def write_table(
             table = TableSnapshot.load(base_path, storage_options, retry=config.retry.policy)
             config.check_against_table(table.table_config)
         except TableNotFoundException:
-            if name == "delete":
+            if name in DELETES:
                 raise TableNotFoundException(
                     f"there is no table at {base_path} to delete from, and a delete creates none: check the path"
                 ) from None
@@ -128,8 +126,7 @@ def write_table(
                 # Another writer created the table in the meantime.
                 table = TableSnapshot.load(base_path, storage_options, retry=config.retry.policy)
                 config.check_against_table(table.table_config)
-        result: HoodieWriteResult = getattr(client, name)(data)
-        return result
+        return run_operation(client, name, data, config)
 
 
 def _check_input(data: Any, config: HoodieWriteConfig, table_name: str) -> Any:

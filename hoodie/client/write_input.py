@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.HoodieCreateRecordUtils and the beginnings of HoodieSparkS
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -23,15 +23,14 @@ from hoodie.avro.schema_converters import (
     to_avro,
     without_enums,
 )
-from hoodie.client.stored_key_form import check_stored_key_form
+from hoodie.client.key_input import KeyInput, RecordKeysAlone, as_it_is
 from hoodie.common.data.exact_numbers import LOSSY_OPTION
-from hoodie.common.data.record_source import key_arrays
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
 from hoodie.common.data.stored_types import find_field, spelled_otherwise
 from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.field_path import top_level_name, type_at
-from hoodie.common.model.record import HoodieKey, HoodieRecord
+from hoodie.common.model.record import HoodieRecord
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     FILE_NAME_META,
@@ -60,10 +59,7 @@ from hoodie.exception import (
     SchemaCompatibilityException,
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.keygen.base_key_generator import KeyGenerator
-from hoodie.keygen.built_in_key_generators import has_field_prefix
-from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import PlannedSlice
 from hoodie.query.table_query import Filters, TableQuery
@@ -117,6 +113,17 @@ class Where:
 
 
 @attrs.frozen
+class MadeOfTable:
+    """Records that are computed from the table's rows, as these are when the write begins.
+
+    Attributes:
+        make: Computes them from the table that the write sees.
+    """
+
+    make: Callable[[HoodieTable], Any]
+
+
+@attrs.frozen
 class PreparedInput:
     """Batches in flight, with their schemas and key generator.
 
@@ -131,21 +138,6 @@ class PreparedInput:
     key_generator: KeyGenerator | None
 
 
-@attrs.frozen(kw_only=True)
-class RecordKeysAlone(KeyGenerator):
-    """Makes record keys of rows without partition columns; a global index finds the partition.
-
-    Attributes:
-        key_generator: The table's key generator.
-    """
-
-    key_generator: KeyGenerator
-
-    def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
-        """See `KeyGenerator.record_keys`."""
-        return self.key_generator.record_keys(batch)
-
-
 class WriteInput:
     """Turns what a caller passes into batches in flight.
 
@@ -158,6 +150,7 @@ class WriteInput:
         self._context = table.context
         self._config = table.config
         self._snapshot = table.snapshot
+        self._keys = KeyInput(table)
 
     def prepare(self, operation: WriteOperationType, records: Any) -> PreparedInput:
         """Prepare the input of an operation.
@@ -171,17 +164,16 @@ class WriteInput:
             SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
         """
         self._check_virtual_keys(operation)
-        key_generator = create_key_generator(
-            self._snapshot.table_config, self._single_field_prefix(), self._config.properties
-        )
-        check_stored_key_form(self._table, key_generator)
+        if isinstance(records, MadeOfTable):
+            records = records.make(self._table)
+        key_generator = self._keys.key_generator
         try:
             if operation is WriteOperationType.DELETE:
-                return self._prepare_keys(records, key_generator)
+                return self._prepare_keys(records)
             if operation is WriteOperationType.DELETE_PREPPED:
                 batch = records.in_flight()
                 return PreparedInput(
-                    self._context.generate([batch], _as_it_is, batch.schema), self.table_schemas(), None
+                    self._context.generate([batch], as_it_is, batch.schema), self.table_schemas(), None
                 )
             return self._prepare_records(operation, records, key_generator)
         except NullColumnException as error:
@@ -212,30 +204,48 @@ class WriteInput:
                 "hoodie.datasource.insert.dup.policy and hoodie.merge.allow.duplicate.on.inserts"
             )
 
-    def _prepare_keys(self, keys: Any, key_generator: KeyGenerator) -> PreparedInput:
+    def partition_paths(self, rows: Any) -> list[str]:
+        """The partition paths of some rows, each once; tasks read the rows.
+
+        Args:
+            rows: Rows with the record key and partition columns, or `HoodieKey`s.
+
+        Raises:
+            HoodieKeyException: These columns are missing, or the path of some rows cannot be made.
+        """
+        keyed = self._keys.keys(rows)
+        if isinstance(keyed.preparer.key_generator, RecordKeysAlone):
+            fields = ", ".join(self._snapshot.table_config.partition_fields)
+            raise HoodieKeyException(
+                f"the rows lack the partition fields {fields} of the table, so the partitions to delete are not known; "
+                f"nothing was written. Their columns are: {', '.join(keyed.rows.schema.names)}"
+            )
+        data = keyed.rows.select(keyed.columns)
+        counts = data.map_batches(keyed.preparer, keyed.preparer.output_schema()).count_by([PARTITION_PATH])
+        paths = counts[PARTITION_PATH].to_pylist()
+        if None in paths:
+            count = counts["count"][paths.index(None)].as_py()
+            raise HoodieKeyException(
+                f"{count} of the rows have no usable record key or partition path, so the partitions to delete are "
+                f"not known; nothing was written. Correct these rows, or name the partitions"
+            )
+        return sorted(paths)
+
+    def _prepare_keys(self, keys: Any) -> PreparedInput:
         if self._config.payload.partial_update:
             logger.debug("hoodie.write.partial.update = true concerns upserts only: the delete removes whole records")
         schemas = self.table_schemas()
-        data = self._keys_to_data(keys, key_generator)
-        has_keys = RECORD_KEY in data.schema.names
-        given = {name.partition(".")[0] for name in self._snapshot.table_config.partition_fields}
-        if self._table.index.is_global and not given <= set(data.schema.names):
-            key_generator = RecordKeysAlone(
-                key_generator=key_generator, record_key_fields=key_generator.record_key_fields
-            )
-        preparer = RecordPreparer(
-            None,
-            None if has_keys else key_generator.bind(data.schema),
-            operation=RecordOperation.DELETE,
-            key_schema=None if has_keys else _stored_types(data.schema, schemas.columns),
-        )
-        return self._prepared(data, preparer, schemas)
+        if isinstance(keys, Where):
+            data = self._keys_where(keys)
+            return self._prepared(data, RecordPreparer(None, None, operation=RecordOperation.DELETE), schemas)
+        keyed = self._keys.keys(keys)
+        return self._prepared(keyed.rows.select(keyed.columns), keyed.preparer, schemas)
 
     def _prepare_records(
         self, operation: WriteOperationType, records: Any, key_generator: KeyGenerator
     ) -> PreparedInput:
         is_prepped = operation in PREPPED_OPERATIONS
-        data = self._records_to_data(records, is_prepped)
+        data = self.records_to_data(records, is_prepped)
         has_keys = RECORD_KEY in data.schema.names
         is_tagged = operation is WriteOperationType.UPSERT_PREPPED
         if is_tagged and not {RECORD_KEY, PARTITION_PATH, CURRENT_FILE_ID} <= set(data.schema.names):
@@ -260,7 +270,7 @@ class WriteInput:
             None if has_keys else key_generator.bind(schemas.columns),
             None if ordering_field and top_level_name(schemas.columns, ordering_field) in absent else ordering_field,
             requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
-            fill_missing=self._config.write.set_null_for_missing_columns or not self._has_schema or bool(absent),
+            fill_missing=self._config.write.nulls_missing_columns or not self._has_schema or bool(absent),
             merge_spec=merge_spec,
             is_tagged=is_tagged,
             checked_keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
@@ -354,7 +364,16 @@ class WriteInput:
         # Keys to delete lack the columns that would explain which of them are bad.
         return PreparedInput(prepared, schemas, preparer.key_generator if preparer.schema is not None else None)
 
-    def _records_to_data(self, records: Any, is_tagged: bool) -> HoodieData:
+    def records_to_data(self, records: Any, is_tagged: bool = False) -> HoodieData:
+        """The records as the engine's data; the types of values without types are those of the table.
+
+        Args:
+            records: The caller's argument.
+            is_tagged: See `HoodieEngineContext.to_data`.
+
+        Raises:
+            HoodieSchemaException: The engine does not take them.
+        """
         data = self._context.to_data(records, self._known_schema(), is_tagged)
         return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
 
@@ -372,59 +391,12 @@ class WriteInput:
         fields = [field.with_type((find_field(wanted, field.name) or field).type) for field in to_arrow(stored)]
         return pa.schema([*fields, *(field for field in wanted if find_field(fields, field.name) is None)])
 
-    def _single_field_prefix(self) -> bool | None:
-        """Whether keys of one field start with its name; releases of Hudi differ in this.
-
-        The stored keys of the table decide. Without any, ``hoodie.write.complex.keygen.new.encoding`` decides.
-        """
-        table = self._table
-        table_config = self._snapshot.table_config
-        if not key_form_depends_on_table(table_config):
-            return None
-        for partition_path in table.view.list_partitions():
-            for base_file in table.view.latest_base_files(partition_path):
-                key = self._a_record_key(base_file.path)
-                if key is not None:
-                    return has_field_prefix(key, table_config.record_key_fields[0])
-        new_encoding = self._config.table.complex_keygen_new_encoding
-        return None if new_encoding is None else not new_encoding
-
-    def _a_record_key(self, path: str) -> str | None:
-        """Any stored key of a base file; None if it has no rows or its table has no meta fields."""
-        storage = self._snapshot.storage
-        key = read_footer(storage, path).min_record_key
-        if key is not None:
-            return key
-        # The file has no bloom filter and so no key range in its footer.
-        schema = pa.schema([(RECORD_KEY_META, pa.string())])
-        with HoodieParquetReader(storage, path) as reader:
-            for batch in reader.iter_batches([RECORD_KEY_META], schema, batch_rows=1):
-                return batch.column(0)[0].as_py() if batch.num_rows else None
-        return None
-
-    def _keys_to_data(self, keys: Any, key_generator: KeyGenerator) -> HoodieData:
-        if isinstance(keys, Where):
-            return self._keys_where(keys)
-        if isinstance(keys, HoodieKey):
-            keys = [keys]
-        if isinstance(keys, list | tuple) and all(isinstance(key, HoodieKey) for key in keys):
-            schema = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
-            batch = pa.record_batch([*key_arrays(keys)], schema=schema)
-            return self._context.generate([batch], _as_it_is, schema)
-        table_avro = self._snapshot.load_avro_schema()
-        data = self._context.to_data(keys, to_arrow(table_avro) if table_avro else None)
-        if key_generator.reads_all_columns:
-            return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
-        fields = (*key_generator.record_key_fields, *key_generator.partition_fields)
-        wanted = {RECORD_KEY, PARTITION_PATH, *(top_level_name(data.schema, field) for field in fields)}
-        return data.select([name for name in data.schema.names if name in wanted])
-
     def _keys_where(self, where: Where) -> HoodieData:
         """The keys of the stored rows that a filter matches; tasks read them."""
         snapshot = self._snapshot
         names = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
         if snapshot.load_avro_schema() is None:
-            return self._context.generate([], _as_it_is, names)
+            return self._context.generate([], as_it_is, names)
         plan = plan_of(snapshot, TableQuery.of(filters=where.filters))
         keys_where = _KeysWhere(snapshot.storage, plan.schema, plan.row_filter)
         return self._context.generate(plan.slices, keys_where, names)
@@ -456,7 +428,7 @@ class WriteInput:
         merged = merge_schemas(
             expected,
             input_schema,
-            self._config.write.set_null_for_missing_columns or table_avro is None,
+            self._config.write.nulls_missing_columns or table_avro is None,
             key_fields={*config.record_key_fields, *(name.partition(":")[0] for name in config.partition_fields)},
             widens_lossy=self._config.write.schema_widen_lossy,
         )
@@ -517,10 +489,6 @@ def check_same_columns(records: Any) -> None:
     )
 
 
-def _as_it_is(task: TaskIdentity, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    yield batch
-
-
 @attrs.frozen
 class _KeysWhere:
     """Task: the keys of the rows in one file slice that a filter matches."""
@@ -536,10 +504,3 @@ class _KeysWhere:
         )  # fmt: skip
         for batch in reader.scan():
             yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])
-
-
-def _stored_types(schema: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
-    """The input's columns, with the table's types where the table has them."""
-    return pa.schema(
-        [table_schema.field(f.name).with_nullable(True) if f.name in table_schema.names else f for f in schema]
-    )

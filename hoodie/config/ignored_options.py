@@ -1,7 +1,7 @@
 """Options that are not Hudi's but ask for something: names without their prefix, and options of Spark and Delta.
 
 Nothing reads them. A user who gives one relies on it, so a warning says that it has no effect. If ignoring it could
-replace rows that should stay, it is refused.
+replace rows that should stay, or write other rows than Hudi, it is refused.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ _PREFIXES = ("hoodie.", "hoodie.datasource.write.", "hoodie.datasource.")
 _SIMILARITY = 0.92
 _SHORTEST_NAME = 8
 _OWNED_BY_OTHERS = ("spark.", "fs.", "hive.", "kafka.", "hadoop.")
+_OF_SESSION = "spark.hoodie."
 _OF_SPARK: Mapping[str, str] = {
     "mergeschema": "new columns are always added to the table, and columns of the table that the input lacks "
     "are refused unless hoodie.write.set.null.for.missing.columns = true; leave it out",
@@ -30,7 +31,10 @@ _REPLACING: Mapping[str, str] = {
 
 
 def find_replacing_option(key: str, value: str) -> str | None:
-    """What to do instead of an option that selects the rows that an overwrite replaces.
+    """What to do instead of an option whose being ignored could write other rows.
+
+    Such an option selects the rows that an overwrite replaces, or is one of Hudi's behind the prefix ``spark.``, under
+    which Hudi 1.2 takes it.
 
     Args:
         key: The name, in any case.
@@ -39,6 +43,8 @@ def find_replacing_option(key: str, value: str) -> str | None:
     Returns:
         None for any other option, and for a value that asks for nothing (Spark's default, ``static``).
     """
+    if key.startswith(_OF_SESSION):
+        return f"leave out the prefix 'spark.': {key.removeprefix('spark.')}"
     return None if value.strip().lower() in ("", "static") else _REPLACING.get(key.lower())
 
 

@@ -77,8 +77,8 @@ class HoodieReadConfig(PropertyGroup):
     wrote, in their latest state. ``read_optimized``: of a copy-on-write table the same as ``snapshot``. The default is
     ``snapshot``."""
     as_of: str | None = property_field("as.of.instant", text(), None)
-    """Read the table as it was at this time: an instant, a date (``2026-01-02``) or a time
-    (``2026-01-02 10:15:30.123``)."""
+    """Read the table as it was at this time, with the columns of that time: an instant, a date (``2026-01-02``), a time
+    (``2026-01-02 10:15:30.123``; without a fraction, all of that second), or seconds or milliseconds since 1970."""
     begin: str | None = property_field("hoodie.datasource.read.begin.instanttime", text(), None)
     """An incremental query returns what was written after this time (excluded); ``earliest`` and ``000`` are before all
     commits."""

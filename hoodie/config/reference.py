@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from hoodie.common.config.property import ConfigProperty, descriptions_of, properties_of, to_property_value
+from hoodie.common.config.property import (
+    ConfigProperty,
+    PropertyGroup,
+    descriptions_of,
+    properties_of,
+    to_property_value,
+)
 from hoodie.config.hudi_keys import HudiKey, KeyClass, load_hudi_keys
+from hoodie.config.read_config import HoodieReadConfig
 from hoodie.config.write_config import GROUPS
 
 _INTRODUCTION = """\
@@ -36,6 +43,12 @@ What happens to each name:
 The properties of group `table` describe the table. An existing table's own properties decide; a
 client that opens it refuses properties that contradict them.
 """
+_READ_OPTIONS = """\
+## Read options
+
+The `options` of `hoodie.spark.read`, `hoodie.read_table` and the other readers
+([queries.md](queries.md)).
+"""
 
 
 def render() -> str:
@@ -47,15 +60,18 @@ def render() -> str:
     parts = [_INTRODUCTION]
     for name, group in GROUPS.items():
         title = (group.__doc__ or "").partition("\n")[0].rstrip(".")
-        parts.append(f"## `config.{name}`: {title[:1].lower()}{title[1:]}\n")
-        parts.append("| property | field | default | allowed | |\n|---|---|---|---|---|")
-        descriptions = descriptions_of(group)
-        parts += [_row(field, prop, descriptions[field]) for field, prop in properties_of(group).items()]
-        parts.append("")
+        parts += [f"## `config.{name}`: {title[:1].lower()}{title[1:]}\n", *_table(group)]
+    parts += [_READ_OPTIONS, *_table(HoodieReadConfig)]
     parts.append("## Refused properties\n")
     parts.append("| property | accepted values | why, and what to do |\n|---|---|---|")
     parts += [_refused_row(key) for key in load_hudi_keys().values() if key.key_class is KeyClass.REFUSED]
     return "\n".join(parts) + "\n"
+
+
+def _table(group: type[PropertyGroup]) -> list[str]:
+    descriptions = descriptions_of(group)
+    rows = [_row(field, prop, descriptions[field]) for field, prop in properties_of(group).items()]
+    return ["| property | field | default | allowed | |\n|---|---|---|---|---|", *rows, ""]
 
 
 def _row(field: str, prop: ConfigProperty, doc: str) -> str:

@@ -177,10 +177,13 @@ class HoodieTableOptions(PropertyGroup):
         compare("hoodie.database.name", self.database_name, database_name)
         table_type = stored.get("hoodie.table.type", "COPY_ON_WRITE")
         compare("hoodie.datasource.write.table.type", self.table_type, table_type, "hoodie.table.type")
+        ordering = "hoodie.table.precombine.field"
+        if ordering not in stored and "hoodie.table.ordering.fields" in stored:
+            ordering = "hoodie.table.ordering.fields"
         for key, given, table_key in (
             ("hoodie.datasource.write.recordkey.field", self.record_key_fields, "hoodie.table.recordkey.fields"),
             ("hoodie.datasource.write.partitionpath.field", self.partition_fields, "hoodie.table.partition.fields"),
-            ("hoodie.datasource.write.precombine.field", self.ordering_fields, "hoodie.table.precombine.field"),
+            ("hoodie.datasource.write.precombine.field", self.ordering_fields, ordering),
         ):
             compare(key, given and _without_types(given), _without_types(_split(stored.get(table_key, ""))), table_key)
         self._compare_partition_types(stored, found)

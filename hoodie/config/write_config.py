@@ -38,6 +38,7 @@ from hoodie.config.metrics_config import HoodieMetricsConfig
 from hoodie.config.payload_config import HoodiePayloadConfig
 from hoodie.config.pre_commit_validator_config import HoodiePreCommitValidatorConfig
 from hoodie.config.storage_retry_config import StorageRetryConfig
+from hoodie.config.streaming_config import HoodieStreamingConfig
 from hoodie.config.table_options import HasProperties, HoodieTableOptions
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_options import HoodieWriteOptions, InsertDupPolicy
@@ -53,6 +54,7 @@ _PREFIX = "hoodie."
 _METADATA_PREFIX_KEY = "hoodie.datasource.write.commitmeta.key.prefix"
 _DROP_DUPLICATES_KEY = "hoodie.datasource.write.insert.drop.duplicates"
 _DUP_POLICY_KEY = "hoodie.datasource.insert.dup.policy"
+_RECONCILE_KEY = "hoodie.datasource.write.reconcile.schema"
 _MODE_KEY = "hoodie.write.concurrency.mode"
 _PROVIDER_KEY = "hoodie.write.lock.provider"
 _METADATA_KEY = "hoodie.metadata.enable"
@@ -104,6 +106,8 @@ class HoodieWriteConfig:
         callback: The callback after each commit.
         validator: The checks that a commit must pass before it is completed.
         metrics: Which metrics of each call are reported, and where.
+        streaming: The stream that writes the table.
+        commit_metadata: Further extra metadata of each commit; not a property.
 
     Hudi: org.apache.hudi.config.HoodieWriteConfig. Differs: values are parsed once; an unknown or wrong
     one is an error.
@@ -126,6 +130,8 @@ class HoodieWriteConfig:
     callback: HoodieWriteCommitCallbackConfig = attrs.field(factory=HoodieWriteCommitCallbackConfig)
     validator: HoodiePreCommitValidatorConfig = attrs.field(factory=HoodiePreCommitValidatorConfig)
     metrics: HoodieMetricsConfig = attrs.field(factory=HoodieMetricsConfig)
+    streaming: HoodieStreamingConfig = attrs.field(factory=HoodieStreamingConfig)
+    commit_metadata: Mapping[str, str] = attrs.field(factory=dict)
 
     @classmethod
     def from_properties(
@@ -194,9 +200,10 @@ class HoodieWriteConfig:
 
     @property
     def extra_metadata(self) -> dict[str, str]:
-        """The extra metadata that the properties add to every commit (see ``commit_metadata_key_prefix``)."""
+        """What every commit stores: properties that ``commit_metadata_key_prefix`` selects, and `commit_metadata`."""
         prefix = self.write.commit_metadata_key_prefix
-        return {key: value for key, value in self.properties.items() if key.startswith(prefix)}
+        selected = {key: value for key, value in self.properties.items() if key.startswith(prefix)}
+        return {**selected, **self.commit_metadata}
 
     def check_against_table(self, table_config: HasProperties) -> None:
         """Refuse properties that contradict what the table says about itself.
@@ -408,11 +415,13 @@ def _sorts_without_partitioner(config: HoodieWriteConfig) -> str | None:
 
 
 def _keeps_and_nulls_missing_columns(config: HoodieWriteConfig) -> str | None:
-    if not config.payload.partial_update or not config.write.set_null_for_missing_columns:
+    if not config.payload.partial_update or not config.write.nulls_missing_columns:
         return None
+    by_old_name = not config.write.set_null_for_missing_columns
+    nulls = _RECONCILE_KEY if by_old_name else "hoodie.write.set.null.for.missing.columns"
     return (
         "hoodie.write.partial.update = true keeps the values of columns that the input lacks, and "
-        "hoodie.write.set.null.for.missing.columns = true writes nulls there: leave one of them out"
+        f"{nulls} = true writes nulls there: leave one of them out"
     )
 
 

@@ -26,7 +26,20 @@ _OPERATIONS = (
     WriteOperationType.DELETE,
     WriteOperationType.INSERT_OVERWRITE,
     WriteOperationType.INSERT_OVERWRITE_TABLE,
+    WriteOperationType.DELETE_PARTITION,
 )
+_PREPPED = "it takes rows that carry their location: call a client's {} with them"
+_SERVICE = "it does not write rows"
+_UNSUPPORTED = {
+    str(other): _SERVICE for other in WriteOperationType if other not in (*_OPERATIONS, WriteOperationType.UNKNOWN)
+} | {
+    WriteOperationType.UPSERT_PREPPED.value: _PREPPED.format("upsert_prepped_records"),
+    WriteOperationType.INSERT_PREPPED.value: _PREPPED.format("insert_prepped_records"),
+    WriteOperationType.BULK_INSERT_PREPPED.value: _PREPPED.format("bulk_insert_prepped_records"),
+    WriteOperationType.DELETE_PREPPED.value: _PREPPED.format("delete_prepped_records"),
+    WriteOperationType.BOOTSTRAP.value: "tables are not bootstrapped from other folders: bulk_insert the rows",
+}
+"""Hudi's other operations, and what to do instead."""
 
 
 class WriteConcurrencyMode(StrEnum):
@@ -123,13 +136,16 @@ class HoodieWriteOptions(PropertyGroup):
 
     operation: WriteOperationType = property_field(
         "hoodie.datasource.write.operation",
-        choice(
-            _OPERATIONS,
-            unsupported={str(other): "" for other in WriteOperationType if other not in (*_OPERATIONS, "UNKNOWN")},
-        ),
+        choice(_OPERATIONS, unsupported=_UNSUPPORTED),
         WriteOperationType.UPSERT,
     )
-    """The operation of `hoodie.write_table` if the call names none. Clients ignore it: each method is an operation."""
+    """The operation of `hoodie.spark.write`, and of `hoodie.write_table` if the call names none. Clients ignore it:
+    each method is an operation."""
+    partitions_to_delete: tuple[str, ...] = property_field(
+        "hoodie.datasource.write.partitions.to.delete", column_names("partition paths"), ()
+    )
+    """The partition paths that the operation delete_partition deletes; `*` stands for any text, slashes included.
+    Default: the partitions that its rows go to. Other operations ignore it, with a warning."""
     auto_commit: bool = property_field("hoodie.auto.commit", boolean(), True)
     """Complete the instant at the end of each write. With false the caller does it with `client.commit`."""
     combine_before_insert: bool = property_field("hoodie.combine.before.insert", boolean(), False)
@@ -193,6 +209,9 @@ class HoodieWriteOptions(PropertyGroup):
         "hoodie.write.set.null.for.missing.columns", boolean(), False, since="0.14.1"
     )
     """Write null to columns of the table that the input does not have, instead of refusing the input."""
+    reconcile_schema: bool = property_field("hoodie.datasource.write.reconcile.schema", boolean(), False)
+    """The older name of hoodie.write.set.null.for.missing.columns: either of them writes the nulls. Columns that the
+    table does not have are added, and the table's wider types are kept, with and without it."""
     schema_widen_lossy: bool = property_field("hoodie.write.schema.widen.lossy", boolean(), False, is_ours=True)
     """Where the input has floats, let an integer column become float or double for good, as Hudi does, and round
     integers of the input that a float or double column cannot hold. A warning names each such column. Without this,
@@ -206,7 +225,7 @@ class HoodieWriteOptions(PropertyGroup):
     """Create a new table even if its folder is that of a Delta or Iceberg table, or holds other files. These files are
     not touched; readers may take those in partition folders for the table's."""
     static_overwrite_partition_paths: tuple[str, ...] = property_field(
-        "hoodie.static.overwrite.partition.paths", column_names(), ()
+        "hoodie.static.overwrite.partition.paths", column_names("partition paths"), ()
     )
     """The partition paths that insert_overwrite replaces, including those that get no records; records for other
     partitions are refused. Default: the partitions that the records go to."""
@@ -294,6 +313,11 @@ class HoodieWriteOptions(PropertyGroup):
         if self.insert_drop_duplicates and self.insert_dup_policy is InsertDupPolicy.NONE:
             return InsertDupPolicy.DROP
         return self.insert_dup_policy
+
+    @property
+    def nulls_missing_columns(self) -> bool:
+        """Whether columns of the table that the input does not have become null, from both of Hudi's properties."""
+        return self.set_null_for_missing_columns or self.reconcile_schema
 
     @property
     def has_several_writers(self) -> bool:

@@ -10,10 +10,13 @@ from functools import cached_property
 from itertools import groupby
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
@@ -106,6 +109,20 @@ class HoodieFileGroupReader:
             )
             yield from self._wanted(batches)
 
+    def take(self, positions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """The rows at some positions of the base file, in its order, on this thread; only their row groups are read.
+
+        Memory: one batch.
+
+        Args:
+            positions: Rows of the file from 0, ascending and distinct.
+
+        Raises:
+            HoodieException: See `iter_batches`.
+        """
+        with HoodieParquetReader(self._storage, self._path) as reader:
+            yield from self._wanted(self._at(reader, positions))
+
     def merge_source(self, config: HoodieStorageConfig) -> MergeSource:
         """All rows, to be merged with incoming rows into the next version of the file group; not opened yet.
 
@@ -169,6 +186,24 @@ class HoodieFileGroupReader:
         if not fragment.stores(self._schema, self._read_columns):
             return None
         return fragment if self._row_groups is None else fragment.subset(self._row_groups)
+
+    def _at(self, reader: HoodieParquetReader, positions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """The rows at some positions; see `take`."""
+        ends = np.cumsum(reader.row_group_rows)
+        starts = ends - reader.row_group_rows
+        owners = np.searchsorted(ends, positions, side="right")
+        for number in np.unique(owners).tolist():
+            places = positions[owners == number] - starts[number]
+            first = 0
+            for batch in reader.iter_batches(
+                self._read_columns, self._schema, row_groups=[number], batch_rows=READ_BATCH_ROWS
+            ):
+                low, high = np.searchsorted(places, [first, first + batch.num_rows]).tolist()
+                if low < high:
+                    yield take_rows(batch, pa.array(places[low:high] - first))
+                if high == len(places):
+                    break
+                first += batch.num_rows
 
 
 def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:

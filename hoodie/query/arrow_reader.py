@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hoodie.config.read_config import HoodieReadConfig, QueryType
+from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader, count_rows, scan_file_groups
 from hoodie.query.planner import plan_query
 from hoodie.query.read_plan import ReadPlan
@@ -42,6 +44,11 @@ def plan_read(
     query = TableQuery.of(
         columns=columns, filters=filters, query_type=query_type, as_of=as_of, begin=begin, end=end, options=options
     )
+    if query.query_type is QueryType.INCREMENTAL and HoodieReadConfig.from_options(options).incremental_filters:
+        raise HoodieNotSupportedException(
+            "hoodie.datasource.read.incr.filters holds conditions of SQL, which need Spark: give filters instead, or "
+            "call hoodie.spark.read"
+        )
     return plan_query(base_path, query, storage_options)
 
 
@@ -67,8 +74,9 @@ def read_table(
         query_type: ``snapshot``; ``incremental``, which needs ``begin``; or ``read_optimized``, which gives the same
             rows as ``snapshot`` of a copy-on-write table.
         as_of: Read the table as it was at this time: an instant (``"20260102101530123"``), a date (``"2026-01-02"``),
-            a time (``"2026-01-02 10:15:30.123"``), or a date or datetime of Python. Times without a zone are in the
-            timeline's (UTC, unless the table says LOCAL). Columns that were added later are null.
+            a time (``"2026-01-02 10:15:30.123"``; without a fraction, all of that second), seconds or milliseconds
+            since 1970, or a date or datetime of Python. Times without a zone are in the timeline's (UTC, unless the
+            table says LOCAL). The result has the columns that the table had at that time, in the types of that time.
         begin: Of an incremental query: rows that were written after this time, in the same forms; ``"earliest"`` for
             all. Each row comes once with its latest value in the range; deleted rows do not come.
         end: Of an incremental query: rows that were written up to this time; None for the newest commit.

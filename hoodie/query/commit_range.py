@@ -13,6 +13,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 import attrs
 import pyarrow.compute as pc
@@ -25,9 +26,10 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.archived_timeline import archive_files
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_range import InstantRange
-from hoodie.common.table.timeline.instant_time import is_after, newest
+from hoodie.common.table.timeline.instant_time import format_instant_time, is_after, newest, oldest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_listing import completion_times
 from hoodie.config.read_config import HollowCommitHandling
@@ -37,10 +39,6 @@ from hoodie.storage.storage_path import join
 
 _FULL_SCAN = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
 _HOLES = "hoodie.read.timeline.holes.resolution.policy"
-_WAY_OUT = (
-    f"Begin at {{}} or later, or set {_FULL_SCAN}=true to read the whole table and take the rows of the range; cleans "
-    "and archiving keep more with hoodie.cleaner.commits.retained and hoodie.keep.min.commits"
-)
 
 
 @attrs.frozen
@@ -105,7 +103,8 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
             if (begin is None or is_after(time, begin)) and (end is None or not is_after(time, end))
         ]
         end = end or newest(ends.values())
-        return CommitRange(begin, end, tuple(chosen), True, not timeline.is_archived_past(begin or ""))
+        is_complete = _last_archived(snapshot, begin or "", by_completion=True) is None
+        return CommitRange(begin, end, tuple(chosen), True, is_complete)
     if end is None:
         last = completed.last_instant
         end = last.requested_time if last is not None else timeline.newest_archived_time()
@@ -114,7 +113,7 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
     chosen_timeline = completed if end is None else completed.before_or_on(end)
     if begin is not None:
         chosen_timeline = chosen_timeline.after(begin)
-    is_complete = begin is not None and not timeline.is_archived_past(begin)
+    is_complete = begin is not None and _last_archived(snapshot, begin) is None
     return CommitRange(begin, end, chosen_timeline.instants, False, is_complete)
 
 
@@ -131,10 +130,9 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
     """
     timeline = snapshot.active_timeline
     if not commits.is_complete:
-        first = timeline.completed_writes().first_instant
-        earliest = newest([timeline.newest_archived_time(), first.requested_time if first is not None else None])
+        earliest = _last_archived(snapshot, commits.begin or "", by_completion=commits.is_named)
         raise HoodieIOException(
-            f"reading {snapshot.base_path} {commits}: commits of the range are archived. " + _WAY_OUT.format(earliest)
+            f"reading {snapshot.base_path} {commits}: commits of the range are archived. " + _way_out(commits, earliest)
         )
     metadata: dict[HoodieInstant, HoodieCommitMetadata] = dict(
         zip(commits.instants, map_concurrently(timeline.read_commit_metadata, commits.instants), strict=True)
@@ -157,9 +155,52 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
         times = [writers[group].requested_time for group, _ in gone]
         raise HoodieIOException(
             f"reading {snapshot.base_path} {commits}: {len(gone)} files of the range were cleaned, {gone[0][1]} the "
-            "first, so rows would be missing. " + _WAY_OUT.format(newest(times))
+            "first, so rows would be missing. " + _way_out(commits, newest(times))
         )
     return [found[group] for group in groups]
+
+
+def _way_out(commits: CommitRange, earliest: str | None) -> str:
+    """What to do about a range whose rows are not all there.
+
+    Args:
+        commits: The range.
+        earliest: The first time that it can begin at.
+    """
+    scan = (
+        "" if commits.is_named else f", or set {_FULL_SCAN}=true to read the whole table and take the rows of the range"
+    )
+    return (
+        f"Begin at {earliest} or later{scan}; cleans and archiving keep more with hoodie.cleaner.commits.retained and "
+        "hoodie.keep.min.commits"
+    )
+
+
+def _last_archived(snapshot: TableSnapshot, begin: str, *, by_completion: bool = False) -> str | None:
+    """The newest time after a begin of a commit that only the archive holds; None if there is none.
+
+    Args:
+        snapshot: The table.
+        begin: The time.
+        by_completion: Whether times are those of completions, which a commit that was requested long before may have.
+    """
+    active = snapshot.active_timeline
+    if not (_was_archived_since(snapshot, begin) if by_completion else active.is_archived_past(begin)):
+        return None
+    archived = snapshot.archived_timeline
+    only_there = [i for i in archived.completed_writes() if not active.contains(i.requested_time)]
+    times = [archived.completion_time(i) if by_completion else i.requested_time for i in only_there]
+    return newest(time for time in times if is_after(time, begin))
+
+
+def _was_archived_since(snapshot: TableSnapshot, begin: str) -> bool:
+    """Whether files of the archive were written after a time; what was completed after it was archived later."""
+    timeline = snapshot.active_timeline
+    folder = join(snapshot.meta_path, snapshot.table_config.archive_folder)
+    written = [file.modification_time_ms for file in archive_files(snapshot.storage, folder, timeline.layout)]
+    moments = [datetime.fromtimestamp(time / 1000, UTC) for time in written]
+    # A store that does not know the time says 0.
+    return 0 in written or any(is_after(format_instant_time(moment, timeline.timezone), begin) for moment in moments)
 
 
 def only_matching(slices: Iterable[FileSlice], glob: str | None) -> list[FileSlice]:
@@ -173,7 +214,9 @@ def only_matching(slices: Iterable[FileSlice], glob: str | None) -> list[FileSli
     """
     if glob is None:
         return list(slices)
-    patterns = [re.compile(fnmatch.translate(f"*{part}")) for part in _alternatives(glob)]
+    # Hadoop's globs negate a set of characters by ^ as well as by !.
+    globs = [part.replace("[^", "[!") for part in _alternatives(glob)]
+    patterns = [re.compile(fnmatch.translate(f"*{part}")) for part in globs]
     return [s for s in slices if any(pattern.fullmatch(s.sole_base_file.path) for pattern in patterns)]
 
 
@@ -187,14 +230,17 @@ def _alternatives(glob: str) -> list[str]:
 
 
 def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
-    """Refuse to go on from an instant that was restored away or rolled back: its rows are not in the table any more.
+    """Refuse a time of a query at which the table held rows that are not in it any more.
+
+    These are the times of instants that were restored away or rolled back, and all times from the first instant that a
+    restore has undone to that restore.
 
     Args:
         timeline: The table's.
-        time: An instant time that a query names.
+        time: A time that a query names.
 
     Raises:
-        HoodieException: It is such an instant.
+        HoodieException: It is such a time.
     """
     if timeline.completed_writes().contains(time):
         return
@@ -207,6 +253,15 @@ def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
                     f"table any more: give the commit before it ({last.requested_time if last else 'there is none'}) "
                     "or a later one, and drop what you took over from it"
                 )
+    for restore in timeline.filter_actions(Action.RESTORE).filter_completed_instants().after(time):
+        undone = oldest(undone_by(timeline, restore))
+        if undone is not None and not is_after(undone, time):
+            last = timeline.completed_writes().before(undone).last_instant
+            raise HoodieException(
+                f"{time}: restore {restore.requested_time} has undone the commits from {undone} on, so what the table "
+                f"held at that time is gone: give {last.requested_time if last else undone}, or "
+                f"{restore.requested_time} or later, and drop what you took over from them"
+            )
 
 
 def undone_by(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> Sequence[str]:
@@ -221,6 +276,20 @@ def undone_by(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> Sequenc
     return timeline.read_as(instant, HoodieRollbackMetadata).commits_rollback
 
 
+def first_pending(timeline: HoodieActiveTimeline, begin: str | None, end: str | None) -> HoodieInstant | None:
+    """The first pending commit between two times that may change rows.
+
+    Args:
+        timeline: The table's.
+        begin: It was requested after this time; None for no limit.
+        end: It was requested before this time; None for no limit.
+    """
+    pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
+    pending = pending if end is None else pending.before(end)
+    pending = pending if begin is None else pending.after(begin)
+    return next((instant for instant in pending if not _is_clustering(timeline, instant)), None)
+
+
 def _end_before_holes(
     timeline: HoodieActiveTimeline,
     completed: HoodieTimeline,
@@ -233,8 +302,7 @@ def _end_before_holes(
     Raises:
         HoodieException: There is one, and the query does not say what to do.
     """
-    pending = pending_writes(timeline).before(end)
-    hole = (pending if begin is None else pending.after(begin)).first_instant
+    hole = first_pending(timeline, begin, end)
     if hole is None or not len(completed.after(hole.requested_time).before_or_on(end)):
         return end
     if handling is HollowCommitHandling.BLOCK:
@@ -245,16 +313,6 @@ def _end_before_holes(
         f"would be missing, and a next query that begins at {end} would leave it out. Wait for it or roll it back; or "
         f"set {_HOLES}=BLOCK to end before it, or =USE_TRANSITION_TIME for a range of completion times"
     )
-
-
-def pending_writes(timeline: HoodieActiveTimeline) -> HoodieTimeline:
-    """The commits that are not completed and will change rows, so no clusterings.
-
-    Args:
-        timeline: The table's.
-    """
-    pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
-    return pending.filter(lambda instant: not _is_clustering(timeline, instant))
 
 
 def _is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:

@@ -20,6 +20,24 @@ from hoodie.query.read_plan import ReadPlan
 Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 
 
+class _FilteredFiles(StorageHandler):
+    """The files of a dataset that has a filter: scans that do not know of the filter cannot open them."""
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        """Refuse to open a file.
+
+        Raises:
+            HoodieException: Always.
+        """
+        raise HoodieException(
+            f"this dataset has a filter, or is an incremental query, and pyarrow scans its file {path} without: call "
+            "to_table() or scanner() of the dataset itself, instead of a union of datasets, Scanner.from_dataset or "
+            "acero; get_fragments() gives the files with all their rows"
+        )
+
+    open_input_stream = open_input_file
+
+
 class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
     """The rows of a read plan as a dataset.
 
@@ -32,14 +50,9 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
 
     def __init__(self, plan: ReadPlan) -> None:
         self.plan = plan
-        filesystem = fs.PyFileSystem(StorageHandler(plan.snapshot.storage))
-        fragments = [
-            parquet_format().make_fragment(
-                file_slice.sole_base_file.path, filesystem, file_size=file_slice.sole_base_file.size_bytes
-            )
-            for file_slice in plan.file_slices
-        ]
-        super().__init__(fragments, plan.result_schema, parquet_format(), filesystem)
+        handler = StorageHandler if plan.row_filter is None else _FilteredFiles
+        filesystem = fs.PyFileSystem(handler(plan.snapshot.storage))
+        super().__init__(_fragments(plan, filesystem), plan.result_schema, parquet_format(), filesystem)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return HoodieDataset, (self.plan,)
@@ -67,10 +80,8 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[ds.Fragment]:
         """The base files that can hold rows of a filter; their rows are not filtered."""
-        yield from HoodieDataset(narrowed(self.plan, None, filter))._files()
-
-    def _files(self) -> Iterator[ds.Fragment]:
-        yield from super().get_fragments()
+        plan = narrowed(self.plan, None, filter)
+        yield from _fragments(plan, fs.PyFileSystem(StorageHandler(plan.snapshot.storage)))
 
     def scanner(self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> ds.Scanner:
         """A scan of the rows.
@@ -126,6 +137,12 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
     def join_asof(self, right_dataset: ds.Dataset, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
         """An as-of join, in memory; arguments are those of `pyarrow.dataset.Dataset.join_asof`."""
         return ds.dataset(self.to_table().join_asof(right_dataset.to_table(), *arguments, **options))
+
+
+def _fragments(plan: ReadPlan, filesystem: fs.FileSystem) -> list[ds.Fragment]:
+    return [
+        parquet_format().make_fragment(file.path, filesystem, file_size=file.size_bytes) for file in plan.base_files
+    ]
 
 
 def _scanner(

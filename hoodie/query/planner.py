@@ -15,6 +15,7 @@ Hudi: org.apache.hudi.{HoodieFileIndex, IncrementalRelation, HoodieBaseRelation}
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -25,17 +26,16 @@ from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.timeline.instant_time import in_order, is_after, oldest
+from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.config.read_config import QueryType
-from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.exception import HoodieIOException
 from hoodie.query.commit_range import (
     CommitRange,
     check_not_undone,
     commit_range,
+    first_pending,
     only_matching,
     slices_of_commits,
-    undone_by,
 )
 from hoodie.query.pruning import key_columns, keys_of, prune_by_footers, prune_partitions
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
@@ -44,6 +44,8 @@ from hoodie.query.table_query import TableQuery
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.missing_files import check_base_files, known_partitions
 from hoodie.table.table_state import missing_at
+
+logger = logging.getLogger(__name__)
 
 SlicesOf = Callable[[Callable[[Sequence[str]], list[str]]], Sequence[FileSlice]]
 """Takes a function that leaves the partitions that can hold rows; returns the slices."""
@@ -82,11 +84,12 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         HoodieException: See `plan_query`.
     """
     snapshot.table_config.check_readable()
+    query.check_range(snapshot.active_timeline.timezone)
     if snapshot.load_avro_schema() is None:
         return _plan_of_nothing(snapshot, query)
-    schema = all_columns(snapshot.load_schema())
+    as_of = query.as_of_time(snapshot.active_timeline.timezone)
+    schema = all_columns(snapshot.load_schema() if as_of is None else snapshot.load_schema_as_of(as_of))
     if query.query_type is not QueryType.INCREMENTAL:
-        as_of = query.as_of_time(snapshot.active_timeline.timezone)
         plan = plan_of_slices(
             snapshot, query, schema, lambda prune: _slices_at(snapshot, as_of, prune), reads_footers=reads_footers
         )
@@ -122,8 +125,9 @@ def plan_of_slices(
         HoodieException: See `plan_query`.
     """
     columns = tuple(schema.names) if query.columns is None else query.columns
-    check_columns(snapshot.base_path, schema, columns)
-    row_filter = None if query.filters is None else RowFilter.of(query.filters, schema, snapshot.base_path)
+    table = snapshot.base_path if query.as_of is None else f"{snapshot.base_path} as of {query.as_of}"
+    check_columns(table, schema, columns)
+    row_filter = None if query.filters is None else RowFilter.of(query.filters, schema, table)
     excluded: list[str] = []
 
     def prune(partitions: Sequence[str]) -> list[str]:
@@ -209,7 +213,14 @@ def _slices_at(
     last = timeline.completed_writes().last_instant
     is_latest = as_of is None or last is None or not is_after(last.requested_time, as_of)
     if as_of is not None:
-        _check_not_restored(snapshot, as_of)
+        check_not_undone(timeline, as_of)
+        pending = first_pending(timeline, None, as_of)
+        if pending is not None:
+            logger.warning(
+                "reading %s as of %s: %s %s is pending, so the rows that it writes are not in the result, and will be "
+                "when it is completed; an incremental query that begins at that time leaves them out",
+                snapshot.base_path, as_of, pending.action, pending.requested_time,
+            )  # fmt: skip
     view = snapshot.view()
     known = known_partitions(snapshot, view)
     wanted = prune(known)
@@ -220,7 +231,7 @@ def _slices_at(
         return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
     slices = [s for partition in partitions for s in view.latest_file_slices_before_or_on(partition, as_of)]
     # After the listing: what a clean deletes before or during the listing is gone now.
-    _check_not_cleaned(snapshot, as_of, set(wanted))
+    _check_not_cleaned(snapshot, as_of, known, wanted, prune)
     return slices
 
 
@@ -248,17 +259,22 @@ def _slices_in(
     return [file_slice for file_slice in slices if file_slice.partition_path in left]
 
 
-def _check_not_cleaned(snapshot: TableSnapshot, as_of: str, partitions: set[str]) -> None:
+def _check_not_cleaned(
+    snapshot: TableSnapshot,
+    as_of: str,
+    known: Sequence[str],
+    wanted: Sequence[str],
+    prune: Callable[[Sequence[str]], list[str]],
+) -> None:
     """Refuse to read the table as of a time whose files were cleaned.
 
     Raises:
         HoodieIOException: They were; the message names the earliest commit that can be read.
     """
-    missing = [
-        group
-        for group in missing_at(snapshot, as_of)
-        if (group.rpartition("/")[0] if "/" in group else "") in partitions
-    ]
+    partition_of = {group: group.rpartition("/")[0] for group in missing_at(snapshot, as_of)}
+    # A clean deletes the folder of a partition that is left without files, so that no listing shows it.
+    dropped = prune(sorted(set(partition_of.values()).difference(known)))
+    missing = [group for group, partition in partition_of.items() if partition in {*wanted, *dropped}]
     if not missing:
         return
     times = [instant.requested_time for instant in snapshot.active_timeline.completed_writes().after(as_of)]
@@ -273,22 +289,3 @@ def _check_not_cleaned(snapshot: TableSnapshot, as_of: str, partitions: set[str]
         f"group {missing[0]} the first, so rows would be missing. Read it as of {times[low]} or later{saved}; "
         "hoodie.cleaner.commits.retained keeps more, and a savepoint keeps a commit as long as you like"
     )
-
-
-def _check_not_restored(snapshot: TableSnapshot, as_of: str) -> None:
-    """Refuse to read the table as of a time at which it had rows that a restore has undone since.
-
-    Raises:
-        HoodieException: There were such rows.
-    """
-    timeline = snapshot.active_timeline
-    check_not_undone(timeline, as_of)
-    for restore in timeline.filter_actions(Action.RESTORE).filter_completed_instants().after(as_of):
-        first = oldest(undone_by(timeline, restore))
-        if first is not None and not is_after(first, as_of):
-            last = timeline.completed_writes().before(first).last_instant
-            raise HoodieException(
-                f"reading {snapshot.base_path} as of {as_of}: restore {restore.requested_time} has undone the commits "
-                f"from {first} on, so what the table held at that time is gone. Read it as of "
-                f"{last.requested_time if last is not None else first}, or of {restore.requested_time} or later"
-            )

@@ -94,7 +94,7 @@ class TableQuery:
             in_options = getattr(config, name)
             if value is not None and in_options is not None and value != in_options:
                 raise HoodieConfigException(
-                    f"{_OPTIONS[name]} = {in_options!r}, and the argument {name} says {value!r}: give one of them"
+                    f"{_OPTIONS[name]} = {str(in_options)!r}, and the argument says {str(value)!r}: give one of them"
                 )
         query = cls(
             query_type=config.query_type or asked_type,
@@ -130,10 +130,19 @@ class TableQuery:
             )
         for name in ("as_of", "begin", "end"):
             self._time(name, "UTC")
-        if is_incremental:
-            begin, end = self.begin_time("UTC"), self._time("end", "UTC")
-            if begin is not None and end is not None and is_after(begin, end):
-                raise HoodieConfigException(f"begin {self.begin!r} is after end {self.end!r}: exchange them")
+
+    def check_range(self, timezone: str) -> None:
+        """Refuse a range that begins after its end.
+
+        Args:
+            timezone: The timeline's. Times with a zone and times without come in another order in another one.
+
+        Raises:
+            HoodieConfigException: It does.
+        """
+        begin, end = self.begin_time(timezone), self.end_time(timezone)
+        if begin is not None and end is not None and is_after(begin, end):
+            raise HoodieConfigException(f"begin {str(self.begin)!r} is after end {str(self.end)!r}: exchange them")
 
     def as_of_time(self, timezone: str) -> str | None:
         """`as_of` as an instant time; None for now.

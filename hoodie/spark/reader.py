@@ -106,6 +106,50 @@ def read(
     return frame
 
 
+def register(
+    spark: SparkSession,
+    name: str,
+    base_path: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    query_type: str = "snapshot",
+    as_of: QueryTime | None = None,
+    begin: QueryTime | None = None,
+    end: QueryTime | None = None,
+    storage_options: StorageOptions | None = None,
+) -> DataFrame:
+    """Make a table known to ``spark.sql`` as a temporary view.
+
+    The view shows the commits that there are now. Register it again to show later ones.
+
+    Args:
+        spark: The session.
+        name: The view's name; a view of that name is replaced.
+        base_path: The table's folder.
+        options: See `read`.
+        query_type: See `read`.
+        as_of: See `read`.
+        begin: See `read`.
+        end: See `read`.
+        storage_options: See `read`.
+
+    Returns:
+        What the view shows.
+
+    Raises:
+        HoodieException: See `read`.
+
+        >>> hoodie.spark.register(spark, "trips", "/data/trips")  # doctest: +SKIP
+        >>> spark.sql("select rider, sum(fare) from trips group by rider").show()  # doctest: +SKIP
+    """
+    frame = read(
+        spark, base_path, options, query_type=query_type, as_of=as_of, begin=begin, end=end,
+        storage_options=storage_options,
+    )  # fmt: skip
+    frame.createOrReplaceTempView(name)
+    return frame
+
+
 def frame_of(spark: SparkSession, base_path: str, plan: ReadPlan) -> DataFrame:
     """The rows of a plan as a DataFrame.
 

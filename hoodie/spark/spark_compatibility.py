@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import re
 import sys
 import zipimport
@@ -27,6 +28,8 @@ from hoodie.spark.spark_hash import numbers_to_hash_inputs
 logger = logging.getLogger(__name__)
 
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+_QUERY_ID = "sql.streaming.queryId"
+_INTERRUPTED = re.compile(r"InterruptedException|JOB_CANCELLED|Job \d+ cancelled|SparkContext was shut down")
 _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")
 
 
@@ -36,6 +39,32 @@ def spark_context(spark: SparkSession) -> SparkContext | None:
         return spark.sparkContext
     except (PySparkException, NotImplementedError, AttributeError):
         return None
+
+
+def streaming_query_id(spark: SparkSession) -> str | None:
+    """The id of the streaming query that calls a function with a batch; Spark keeps it in the checkpoint folder.
+
+    Returns:
+        The id; None outside of a query, and where `tells_streaming_query` is False.
+    """
+    context = spark_context(spark)
+    return None if context is None else context.getLocalProperty(_QUERY_ID)
+
+
+def tells_streaming_query(spark: SparkSession) -> bool:
+    """Whether a session tells which query calls: Spark Connect does not, nor does Python without pinned threads."""
+    is_pinned = os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "true"
+    return is_pinned and spark_context(spark) is not None
+
+
+def was_interrupted(error: BaseException) -> bool:
+    """Whether an error comes from a query, job or session that somebody stops, not from the work itself."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if _INTERRUPTED.search(str(seen)):
+            return True
+        seen = seen.__cause__
+    return False
 
 
 STOPPED = (

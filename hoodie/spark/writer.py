@@ -12,15 +12,17 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import unquote
 
+import attrs
 from pyspark.sql import DataFrame
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.client.call_arguments import check_extra_metadata
+from hoodie.client.chosen_operation import DELETES, operation_to_do, run_operation
 from hoodie.client.new_table import (
     check_fields_of_new_table,
     check_types_of_new_table,
     create_table,
     name_of_table,
-    operation_to_do,
     taken_back_on_failure,
 )
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
@@ -87,6 +89,7 @@ def write(
     storage_options: StorageOptions | None = None,
     on_progress: ProgressCallback | None = None,
     validators: Sequence[Validator | HoodiePreCommitValidator] = (),
+    extra_metadata: Mapping[str, str] | None = None,
 ) -> HoodieWriteResult | None:
     """Write a DataFrame to a table, as ``df.write.format("hudi").options(**options).mode(mode).save(base_path)``.
 
@@ -98,13 +101,17 @@ def write(
         df: The rows; for a delete, the keys.
         base_path: The table's folder.
         options: Hudi's options. ``hoodie.datasource.write.operation`` sets the operation: ``upsert`` (the default),
-            ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` or ``insert_overwrite_table``.
+            ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` (replaces the partitions that the rows go to),
+            ``insert_overwrite_table`` or ``delete_partition`` (the partitions that
+            ``hoodie.datasource.write.partitions.to.delete`` names, such as ``2026/11/*``; without it, those that the
+            rows go to). A table for each option is in ``docs/hudi-options.md``.
         mode: ``append`` writes to the table. If there already is a table, ``overwrite`` first deletes it with its
             history (``insert_overwrite_table`` keeps the history and replaces the rows); ``errorifexists`` refuses;
-            ``ignore`` does nothing. A delete needs ``append``.
+            ``ignore`` does nothing. ``delete`` and ``delete_partition`` need ``append``. Any case is accepted.
         storage_options: Options of the storage, for hoodie and its tasks.
         on_progress: Called with every `ProgressEvent`; see `SparkRDDWriteClient`.
         validators: Asked before the commit; see `SparkRDDWriteClient`.
+        extra_metadata: Strings to store in the commit.
 
     Returns:
         The outcome of the write, which is committed; None if ``ignore`` found a table.
@@ -117,8 +124,8 @@ def write(
         HoodieLockException: A writer in another process held the table all the time (SINGLE_WRITER); with mode
             ``overwrite`` nothing was deleted then.
         HoodieKeyException: A field of a new table is not a column of the DataFrame.
-        HoodieSchemaException: The rows are not a Spark DataFrame (`hoodie.write_table` accepts those of pandas), or a
-            new table cannot hold a column; no table is created.
+        HoodieSchemaException: The rows are not a Spark DataFrame (`hoodie.write_table` accepts those of pandas) or are
+            a stream, or a new table cannot hold a column; no table is created.
         HoodieException: The DataFrame reads the table that it would overwrite, or its session was stopped; or any error
             of the operation itself.
         >>> import hoodie.spark
@@ -135,15 +142,23 @@ def write(
             f"df is {shown_value(df)}, and hoodie.spark.write takes a Spark DataFrame: create one with "
             "spark.createDataFrame(df), or write it in this process with hoodie.write_table; nothing was written"
         )
+    if df.isStreaming:
+        raise HoodieSchemaException(
+            "df is a streaming DataFrame, and hoodie.spark.write writes a batch: write the batches of the stream with "
+            "foreachBatch; nothing was written"
+        )
     check_properties(options, "options")
+    _check_path(base_path, options or {})
     save_mode = SaveMode.of(mode)
     check_running(df.sparkSession)
     check_callback(on_progress)
     check_validators(validators)
+    check_extra_metadata(extra_metadata)
     config = HoodieWriteConfig.from_properties(base_path, options or {}, storage_options)
+    config = attrs.evolve(config, commit_metadata=dict(extra_metadata or {}))
     operation = operation_to_do(None, config)
-    if operation == "delete" and save_mode is not SaveMode.APPEND:
-        raise HoodieConfigException(f"mode {save_mode.value!r} with a delete: use mode 'append' for a delete")
+    if operation in DELETES and save_mode is not SaveMode.APPEND:
+        raise HoodieConfigException(f"mode {save_mode.value!r} with a {operation}: use mode 'append' for a {operation}")
     with (
         taken_back_on_failure() as made,
         SparkRDDWriteClient(df.sparkSession, config, on_progress=on_progress, validators=validators) as client,
@@ -159,7 +174,7 @@ def write(
         # insert_overwrite_table replaces all rows itself, and keeps the table's history.
         replaces = exists and save_mode is SaveMode.OVERWRITE and operation != "insert_overwrite_table"
         if replaces or not exists:
-            if operation == "delete":
+            if operation in DELETES:
                 raise TableNotFoundException(f"there is no table at {base_path} to delete from: check the path")
             _check_new_table(df, config)
             if replaces:
@@ -170,13 +185,17 @@ def write(
                 table = create_table(config, was_table=replaces)
                 if not replaces:
                     made.append(table)
-                return _written(client, operation, df)
-        return _written(client, operation, df)
+                return run_operation(client, operation, df, config)
+        return run_operation(client, operation, df, config)
 
 
-def _written(client: SparkRDDWriteClient, operation: str, df: DataFrame) -> HoodieWriteResult:
-    result: HoodieWriteResult = getattr(client, operation)(df)
-    return result
+def _check_path(base_path: str, options: Mapping[str, Any]) -> None:
+    """Refuse the option ``path`` of a pasted ``df.write.format("hudi")`` if it names another folder."""
+    other = options.get("path")
+    if other is not None and normalise_path(str(other)) != normalise_path(base_path):
+        raise HoodieConfigException(
+            f"option path = {str(other)!r}, and base_path is {base_path!r}: leave the option out; nothing was written"
+        )
 
 
 def _table_exists(config: HoodieWriteConfig) -> bool:

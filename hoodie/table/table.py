@@ -6,6 +6,7 @@ Hudi: org.apache.hudi.table.HoodieTable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -53,16 +54,24 @@ class HoodieTable:
         self.metrics = metrics
         self.has_begun = False
         """Whether the write of this table has made its instant inflight: from then on files may exist."""
-        payload = config.payload
-        self.merge_spec = MergeSpec.from_table_config(
-            snapshot.table_config,
+        self.view: HoodieTableFileSystemView = snapshot.view()
+
+    @cached_property
+    def merge_spec(self) -> MergeSpec:
+        """How records of one key merge; a look-up of keys does not ask.
+
+        Raises:
+            HoodieNotSupportedException: The table merges records in a way that hoodie does not know.
+        """
+        payload = self.config.payload
+        return MergeSpec.from_table_config(
+            self.snapshot.table_config,
             delete_field=payload.delete_field,
             delete_marker=payload.delete_marker,
             merger=create_object(payload.merger_class, MERGER_KEYS[0], HoodieRecordMerger)
             if payload.merger_class is not None
             else None,
         )
-        self.view: HoodieTableFileSystemView = snapshot.view()
 
     def latest_file_slices(self, partition_paths: Iterable[str]) -> dict[str, Sequence[FileSlice]]:
         """Partition path to its latest committed file slices; partitions that do not exist yet have none."""

@@ -80,16 +80,19 @@ class WriteStart:
         completed: Times of the completed instants that made or replaced files.
         pending: Times of the pending ones.
         avro_schema: The table's schema as Avro JSON; None for an empty table, or if it is not needed.
+        reads_table: Whether what is written is computed from the table's rows.
     """
 
     completed: frozenset[str]
     pending: frozenset[str]
     avro_schema: str | None = attrs.field(default=None, repr=False)
+    reads_table: bool = False
 
     @classmethod
-    def of(cls, timeline: HoodieTimeline, avro_schema: str | None = None) -> WriteStart:
+    def of(cls, timeline: HoodieTimeline, avro_schema: str | None = None, reads_table: bool = False) -> WriteStart:
         """The writes of a timeline as it was loaded."""
-        return cls(timeline.completed_writes().times, timeline.commits_timeline().filter_pending().times, avro_schema)
+        pending = timeline.commits_timeline().filter_pending().times
+        return cls(timeline.completed_writes().times, pending, avro_schema, reads_table)
 
 
 def _compacted_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> frozenset[FileGroupKey]:

@@ -1,4 +1,4 @@
-"""The README's program that writes a stream, as it is printed."""
+"""The programs of the README and of docs/streaming.md that write a stream, as they are printed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ import hoodie
 
 pytestmark = pytest.mark.spark
 
-PAGE = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-(PROGRAM,) = (
-    program
-    for program in re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    if "writeStream" in program
-)
+ROOT = Path(__file__).parents[2]
+
+
+def program_of(page: str) -> str:
+    """The page's program that writes a stream."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    programs = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    (found,) = (program for program in programs if "writeStream" in program)
+    assert "foreach_batch_writer" in found
+    return str(found)
 
 
 def test_the_program_of_the_readme_writes_each_batch_of_a_stream_once(spark: SparkSession, tmp_path: Path) -> None:
     schema, source, table = "uuid string, ts bigint, fare double", str(tmp_path / "source"), str(tmp_path / "rides")
-    program = PROGRAM.replace("/tmp/rides", table)
+    program = program_of("README.md").replace("/tmp/rides", table)
     assert "/tmp/" not in program.replace(str(tmp_path), "")
 
     def run_on(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -35,5 +39,26 @@ def test_the_program_of_the_readme_writes_each_batch_of_a_stream_once(spark: Spa
 
     assert run_on([("a", 1, 1.0), ("b", 1, 2.0)]) == [("a", 1, 1.0), ("b", 1, 2.0)]
     assert run_on([("b", 2, 3.0), ("c", 1, 4.0)]) == [("a", 1, 1.0), ("b", 2, 3.0), ("c", 1, 4.0)]
+    # The query dies after its batch was written, and before Spark knows.
+    for file in Path(f"{table}_checkpoint", "commits").glob("*1*"):
+        file.unlink()
+    assert run_on([("d", 1, 5.0)]) == [("a", 1, 1.0), ("b", 2, 3.0), ("c", 1, 4.0), ("d", 1, 5.0)]
     timeline = hoodie.HoodieTableMetaClient.load(table).active_timeline
-    assert len(timeline.commits_timeline()) == 2
+    assert len(timeline.commits_timeline()) == 3
+
+
+def test_the_program_of_the_page_on_streams_writes_what_comes_in(spark: SparkSession, tmp_path: Path) -> None:
+    program = program_of("docs/streaming.md").replace("/data/", f"{tmp_path}/").replace("1 minute", "0 seconds")
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    (incoming / "1.json").write_text('{"uuid": "a", "city": "rome", "ts": 1, "fare": 2.5}')
+    names: dict[str, Any] = {"spark": spark}
+    exec(compile(program, "streaming.md", "exec"), names)
+    try:
+        names["query"].processAllAvailable()
+        (incoming / "2.json").write_text('{"uuid": "a", "city": "rome", "ts": 2, "fare": 3.5}')
+        names["query"].processAllAvailable()
+    finally:
+        names["query"].stop()
+    stored = hoodie.read_table(str(tmp_path / "rides"), columns=["uuid", "city", "ts", "fare"]).to_pylist()
+    assert stored == [{"uuid": "a", "city": "rome", "ts": 2, "fare": 3.5}]

@@ -104,6 +104,73 @@ OPERATIONS = """
     facts["stopped"] = stopped
     print(json.dumps(facts))
 """
+LOOKUPS = """
+    with client() as c:
+        c.upsert(rows(30, 1))
+    given = rows(3, 5).union(rows(40, 5).where("id = 'some-key-39'"))
+    for size in (None, -1):
+        if size is not None:
+            from hoodie.index.simple import simple_index
+            from hoodie.table.action.commit import incoming_keys
+            simple_index.SHARED_KEY_BYTES = incoming_keys.KEY_BYTES = size
+        with hoodie.HoodieReadClient(spark, path) as c:
+            found = c.read(given, ["id", "ts"]).collect()
+            exist = c.check_exists([HoodieKey("some-key-1", "r1"), HoodieKey("some-key-1", "r2")]).collect()
+            facts[str(size)] = {
+                "read": sorted(map(tuple, found)),
+                "check_exists": sorted(row.exists for row in exist),
+                "filter_exists": [row.id for row in c.filter_exists(given).collect()],
+                "tag_location": c.tag_location(given).where("__hoodie_current_file_id is null").count(),
+            }
+    print(json.dumps(facts))
+"""
+STREAM = """
+    import shutil
+    source, checkpoint = sys.argv[1] + "/source", sys.argv[1] + "/checkpoint"
+    os.mkdir(source)
+    options = {
+        "hoodie.datasource.write.operation": "insert",
+        "hoodie.datasource.write.streaming.checkpoint.identifier": "connected",
+    }
+
+    def add(number):
+        with open(f"{source}/.{number}", "w") as file:
+            print(json.dumps({"id": f"k{number}", "region": "r", "ts": number, "fare": 1.0}), file=file)
+        os.rename(f"{source}/.{number}", f"{source}/{number}.json")
+
+    def stream():
+        frame = spark.readStream.schema("id string, region string, ts bigint, fare double")
+        query = (
+            frame.option("maxFilesPerTrigger", 1).json(source).writeStream
+            .foreachBatch(hoodie.spark.foreach_batch_writer(path, options))
+            .option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        )
+        try:
+            query.awaitTermination(120)
+        except Exception as error:
+            return str(error)
+
+    def found():
+        commits = HoodieTableMetaClient.load(path).active_timeline.completed_writes()
+        return [[row[0] for row in stored()], len(commits)]
+
+    add(0)
+    add(1)
+    stream()
+    facts["streamed"] = found()
+    # The query died after its last batch was written.
+    for name in ("1", ".1.crc"):
+        os.remove(f"{checkpoint}/commits/{name}")
+    stream()
+    facts["repeated"] = found()
+    add(2)
+    stream()
+    facts["continued"] = found()
+    shutil.rmtree(checkpoint)
+    facts["new folder"] = stream()
+    facts["refused"] = found()
+    print(json.dumps(facts))
+"""
 RDD_INPUT = """
     from pyspark import RDD
     with client() as c:
@@ -111,6 +178,36 @@ RDD_INPUT = """
             c.upsert(object.__new__(RDD))
         except HoodieException as error:
             print(json.dumps([type(error).__name__, str(error)]))
+"""
+MERGE = """
+    from pyspark.sql import functions as sf
+
+    with client() as c:
+        c.bulk_insert(rows(300, 1))
+    source = rows(310, 2).where("id > 'some-key-2'")
+    on = "t.id = s.id AND t.region = s.region"
+    result = (
+        hoodie.spark.merge_into(path, source, on)
+        .whenMatched("s.fare >= 250").delete()
+        .whenMatched(sf.col("s.fare") >= 200).update({"fare": "t.fare + 1000", "ts": sf.col("s.ts")})
+        .whenNotMatched().insertAll()
+        .merge()
+    )
+    facts["merge"] = [result.updated_count, result.deleted_count, result.inserted_count]
+    facts["stored"] = stored()
+    for writer, name in (
+        (hoodie.spark.merge_into(path, source.union(source), on).whenMatched().updateAll(), "twice"),
+        (hoodie.spark.merge_into(path, source, on).whenNotMatched().insert({"id": "t.id"}), "unresolved"),
+    ):
+        try:
+            writer.merge()
+        except HoodieException as error:
+            facts[name] = [type(error).__name__, str(error)]
+    hoodie.spark.write(source, path, {
+        "hoodie.datasource.write.operation": "delete_partition", "hoodie.datasource.write.partitions.to.delete": "r*",
+    })
+    facts["left"] = stored()
+    print(json.dumps(facts))
 """
 PEAKS = """
     def peak():
@@ -206,10 +303,52 @@ def test_keys_above_the_limit_are_left_to_spark(facts: dict[str, Any]) -> None:
     assert facts["after joined upsert"] == 20
 
 
+def test_a_stream_writes_each_batch_once(tmp_path: Path) -> None:
+    facts = run(STREAM, tmp_path)
+    assert facts["streamed"] == facts["repeated"] == [["k0", "k1"], 2]
+    assert facts["continued"] == facts["refused"] == [["k0", "k1", "k2"], 3]
+    assert "repeats its newest batch only" in facts["new folder"]
+
+
+def test_merges_are_as_a_model_says(tmp_path: Path) -> None:
+    facts = run(MERGE, tmp_path)
+    model = {f"some-key-{number}": row(number, 1) for number in range(300)}
+    counts = [0, 0, 0]
+    for number in range(310):
+        key = f"some-key-{number}"
+        if key <= "some-key-2":
+            continue
+        if number >= 300:
+            counts[2] += 1
+            model[key] = row(number, 2)
+        elif number >= 250:
+            counts[1] += 1
+            del model[key]
+        elif number >= 200:
+            counts[0] += 1
+            model[key] = [*row(number, 2)[:3], number + 1000.0]
+    assert facts["merge"] == counts and min(counts) > 0
+    assert facts["stored"] == sorted(model.values())
+    assert facts["twice"][0] == "HoodieKeyException" and "several rows of the source" in facts["twice"][1]
+    assert facts["unresolved"][0] == "HoodieSchemaException" and "cannot be resolved" in facts["unresolved"][1]
+    assert facts["left"] == []
+
+
 def test_an_rdd_is_refused_with_the_way_out(tmp_path: Path) -> None:
     name, text = run(RDD_INPUT, tmp_path)
     assert name == "HoodieSchemaException"
     assert "no RDDs" in text and "DataFrame" in text
+
+
+def test_keys_are_looked_up(tmp_path: Path) -> None:
+    found = run(LOOKUPS, tmp_path)
+    wanted = {
+        "read": [[f"some-key-{number}", 1] for number in range(3)],
+        "check_exists": [False, True],
+        "filter_exists": ["some-key-39"],
+        "tag_location": 1,
+    }
+    assert found == {"None": wanted, "-1": wanted}
 
 
 def test_ten_times_the_input_needs_no_more_memory_of_the_client(tmp_path: Path) -> None:

@@ -235,13 +235,13 @@ def test_queries_and_options_that_contradict_or_are_not_there_are_refused_unread
         raise AssertionError("the table was opened before the options were checked")
 
     monkeypatch.setattr(TableSnapshot, "load", touched)
-    for given in ({"as_of": "20260101000000000"}, {"begin": "0"}, {"end": "0"}, {"query_type": "incremental"}):
-        with pytest.raises(HoodieNotSupportedException, match="reads the newest rows only"):
+    for given in ({"as_of": "yesterday"}, {"begin": "0"}, {"end": "0"}, {"query_type": "incremental"}):
+        with pytest.raises(HoodieConfigException, match="no time|give query_type='incremental'|needs begin"):
             hoodie.spark.read(spark, "/t", **given)  # type: ignore[arg-type]
     snapshot = {"hoodie.datasource.query.type": "snapshot"}
     with pytest.raises(HoodieConfigException, match="and the argument says 'read_optimized': give one of them"):
         hoodie.spark.read(spark, "/t", snapshot, query_type="read_optimized")
-    with pytest.raises(HoodieConfigException, match="hoodie has snapshot, read_optimized"):
+    with pytest.raises(HoodieConfigException, match="hoodie has snapshot, incremental, read_optimized"):
         hoodie.spark.read(spark, "/t", query_type="snapshto")
     with pytest.raises(HoodieConfigException, match="are not understood"):
         hoodie.spark.read(spark, "/t", filters=[("a", "~", 1)])
@@ -260,10 +260,12 @@ def test_bad_options_are_refused_by_name(spark: SparkSession, base_path: str, wr
     write([{"id": "a", "part": "x"}])
     with pytest.raises(HoodieConfigException, match=r"did you mean hoodie\.datasource.query.type"):
         hoodie.spark.read(spark, base_path, {"hoodie.datasource.query.typ": "snapshot"})
-    with pytest.raises(HoodieConfigException, match="incremental"):
+    with pytest.raises(HoodieConfigException, match=r"needs begin .hoodie\.datasource\.read\.begin\.instanttime"):
         hoodie.spark.read(spark, base_path, {"hoodie.datasource.query.type": "incremental"})
-    with pytest.raises(HoodieNotSupportedException, match=r"as\.of\.instant"):
-        hoodie.spark.read(spark, base_path, {"as.of.instant": "20240101000000000"})
+    with pytest.raises(HoodieConfigException, match=r"as\.of\.instant. is 'yesterday'"):
+        hoodie.spark.read(spark, base_path, {"as.of.instant": "yesterday"})
+    with pytest.raises(HoodieNotSupportedException, match=r"incremental\.format=cdc"):
+        hoodie.spark.read(spark, base_path, {"hoodie.datasource.query.incremental.format": "cdc"})
 
 
 def test_a_folder_that_is_no_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:

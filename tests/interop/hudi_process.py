@@ -108,11 +108,28 @@ class HudiProcess:
         }
         self._call(command="write", base_path=str(base_path), rows=str(path), options=given, mode=mode)
 
+    def stream(self, base_path: Path | str, source: Path, checkpoint: Path, options: Mapping[str, str]) -> None:
+        """Write the Parquet files of a folder as a stream, one file a batch; a checkpoint folder is continued."""
+        given = {**COMMON_OPTIONS, **STANDING_OPTIONS[self.version], **options}
+        self._call(
+            command="stream", base_path=str(base_path), source=str(source), checkpoint=str(checkpoint), options=given
+        )
+
     def read(self, base_path: Path | str, options: Mapping[str, str] | None = None) -> pa.Table:
         """All rows of the table, meta columns included."""
         folder = self._folder / uuid.uuid4().hex
         self._call(command="read", base_path=str(base_path), rows=str(folder), options=dict(options or {}))
-        return pa.concat_tables([pq.ParquetFile(file).read() for file in sorted(folder.glob("*.parquet"))])
+        return _rows_in(folder)
+
+    def read_each(self, base_path: Path | str, queries: Sequence[Mapping[str, str]]) -> list[pa.Table | HudiError]:
+        """The result of each query: all rows that it finds, meta columns included, or Hudi's error."""
+        folder = self._folder / uuid.uuid4().hex
+        given = [dict(options) for options in queries]
+        errors = self._call(command="read_each", base_path=str(base_path), rows=str(folder), queries=given)
+        return [
+            _rows_in(folder / str(number)) if error is None else HudiError(_without_frames(error))
+            for number, error in enumerate(errors)
+        ]
 
     def set_table_properties(self, base_path: Path | str, properties: Mapping[str, str]) -> None:
         """Store table properties with Hudi's own code."""
@@ -222,6 +239,10 @@ class HudiProcess:
             error = _without_frames(answer["error"])
             raise HudiError(f"Hudi {self.version}: {doing}: {error}\n--- end of its log ---\n{log}")
         return answer["result"]
+
+
+def _rows_in(folder: Path) -> pa.Table:
+    return pa.concat_tables([pq.ParquetFile(file).read() for file in sorted(folder.glob("*.parquet"))])
 
 
 def _without_frames(error: str) -> str:

@@ -57,6 +57,29 @@ def read(spark: SparkSession, command: dict[str, Any]) -> None:
     table.coalesce(1).write.mode("overwrite").parquet(command["rows"])
 
 
+def read_each(spark: SparkSession, command: dict[str, Any]) -> list[str | None]:
+    """Read the table once for each set of options, each to a folder of its own; what went wrong, or null."""
+    errors: list[str | None] = []
+    for number, options in enumerate(command["queries"]):
+        rows = os.path.join(command["rows"], str(number))
+        try:
+            read(spark, {"base_path": command["base_path"], "options": options, "rows": rows})
+        except Exception:
+            errors.append(traceback.format_exc())
+        else:
+            errors.append(None)
+    return errors
+
+
+def stream(spark: SparkSession, command: dict[str, Any]) -> None:
+    """Write the Parquet files of a folder as a stream, one file a batch, until all are written."""
+    schema = spark.read.parquet(command["source"]).schema
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(command["source"])
+    writer = frame.writeStream.format("hudi").options(**command["options"]).outputMode("append")
+    writer = writer.option("checkpointLocation", command["checkpoint"]).trigger(availableNow=True)
+    writer.start(command["base_path"]).awaitTermination()
+
+
 def set_table_properties(spark: SparkSession, command: dict[str, Any]) -> None:
     """Store properties of the table with Hudi's own code."""
     jvm = spark.sparkContext._jvm
@@ -174,10 +197,12 @@ COMMANDS = {
     "instants": instants,
     "write": write,
     "read": read,
+    "read_each": read_each,
     "rollback": rollback,
     "set_table_properties": set_table_properties,
     "set_hadoop_property": set_hadoop_property,
     "sql": sql,
+    "stream": stream,
 }
 
 

@@ -184,11 +184,19 @@ class Model:
 
     def as_of(self, instant_time: str) -> Rows:
         """Of the instants up to one, in the order of their times."""
+        return _as_model(self._rows_at(instant_time))
+
+    def written_between(self, begin: str, end: str) -> Rows:
+        """What the instants after one and up to another wrote, of what is there at the end."""
+        rows = self._rows_at(end)
+        return {place: value for place, (value, time) in rows.items() if time > begin}
+
+    def _rows_at(self, instant_time: str) -> dict[Place, tuple[int, str]]:
         rows: dict[Place, tuple[int, str]] = {}
         for time in sorted(self.operations):
             if time <= instant_time:
                 self.operations[time].apply(rows, time)
-        return _as_model(rows)
+        return rows
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -209,9 +217,9 @@ def rows_of(table: pa.Table) -> list[tuple[Place, int]]:
     return [((row["region"], row["id"]), row["v"]) for row in table.to_pylist()]
 
 
-def read_all(base_path: str) -> Rows:
+def read_all(base_path: str, **query: Any) -> Rows:
     """As a user reads the table; a key that lives twice is an error."""
-    table = hoodie.read_table(base_path, columns=SCHEMA.names)
+    table = hoodie.read_table(base_path, columns=SCHEMA.names, **query)
     rows = dict(rows_of(table))
     assert len(rows) == table.num_rows, f"keys that live twice: {table.to_pylist()}"
     return rows
@@ -486,6 +494,7 @@ class Scenario:
             ("archiver", 0.4, self._archive),
             ("reader", 0.4, self._read),
             ("pinned", 0.3, self._read_pinned),
+            ("traveller", 0.3, self._travel),
         ):
             if self.random.random() < probability:
                 self._add(name, 0.2 if work in (self._clean, self._archive) else 0, 120, work)
@@ -705,6 +714,34 @@ class Scenario:
             if pinned >= self.oracle.earliest and not is_restored():
                 assert found in (before, self.model.as_of(pinned)), f"as of {pinned}"
             self.outcomes["read a pinned instant"] += 1
+            self.world.sleep(self.random.choice([10, 200, 1000]))
+
+    def _travel(self, process: Process) -> None:
+        """Read the table at a time, or what was written since; whatever is gone is an error, and not fewer rows."""
+        pinned = self.random.choice(sorted(self.model.operations))
+        block = {"hoodie.read.timeline.holes.resolution.policy": "BLOCK"}
+        for _ in range(3):
+            before, undone = self.model.as_of(pinned), len(self.model.undone)
+            is_restored, is_of_range = self._watch_restores(), self.random.random() < 0.5
+            try:
+                if is_of_range:
+                    found = read_all(self.base_path, query_type="incremental", begin=pinned, options=block)
+                else:
+                    found = read_all(self.base_path, as_of=pinned)
+            except (HoodieException, FileNotFoundError):
+                is_undone = is_restored() or len(self.model.undone) > undone
+                if pinned >= self.oracle.earliest and not is_undone and not is_of_range:
+                    raise
+                self.outcomes["could not travel"] += 1
+                return
+            if not is_restored() and len(self.model.undone) == undone:
+                if is_of_range:
+                    ends = [pinned, *(time for time in self.model.operations if time > pinned)]
+                    possible = [self.model.written_between(pinned, end) for end in ends]
+                else:
+                    possible = [before, self.model.as_of(pinned)]
+                assert found in possible, f"{'since' if is_of_range else 'as of'} {pinned}: {found}"
+                self.outcomes["travelled"] += 1
             self.world.sleep(self.random.choice([10, 200, 1000]))
 
     # --- the end ------------------------------------------------------------------------------------------------

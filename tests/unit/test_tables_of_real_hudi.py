@@ -52,13 +52,17 @@ def folders_of_tables(root: Path) -> list[Path]:
 @pytest.fixture
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy of the table of one archive, to write to."""
-    name: str = request.param
+    return copy_of_table(request.param, tmp_path, request)
+
+
+def copy_of_table(name: str, target: Path, request: pytest.FixtureRequest) -> Path:
+    """Copy the table of one archive into a folder; where it is then."""
     if name == FLIGHTS.stem:
         with zipfile.ZipFile(FLIGHTS) as archive:
-            archive.extractall(tmp_path / name)
+            archive.extractall(target / name)
     else:
-        shutil.copytree(request.getfixturevalue("shared_tables") / name, tmp_path / name)
-    (folder,) = folders_of_tables(tmp_path / name)
+        shutil.copytree(request.getfixturevalue("shared_tables") / name, target / name)
+    (folder,) = folders_of_tables(target / name)
     return folder
 
 
@@ -92,6 +96,20 @@ def test_a_copy_on_write_table_is_read_as_hudi_rs_reads_it(table: Path, request:
     expected = read_by_hudi_rs(table)
     assert len(expected) == COPY_ON_WRITE[request.node.callspec.params["table"]]
     assert in_order(user_rows(hoodie.read_table(str(table)))) == in_order(expected)
+    assert content(table) == before, "a reader changed something"
+
+
+@pytest.mark.parametrize("index_type", ["BLOOM", "GLOBAL_SIMPLE"])
+@pytest.mark.parametrize("table", COPY_ON_WRITE, indirect=True)
+def test_the_keys_of_a_copy_on_write_table_are_found(table: Path, index_type: str) -> None:
+    before = content(table)
+    everything = hoodie.read_table(str(table))
+    with hoodie.HoodieReadClient(table, options={"hoodie.index.type": index_type}) as client:
+        # By their columns, which the table's key generator makes keys of.
+        assert in_order(client.read(everything).to_pylist()) == in_order(everything.to_pylist())
+        assert client.check_exists(everything)["exists"].to_pylist() == [True] * everything.num_rows
+        assert client.filter_exists(everything).num_rows == 0
+        assert client.check_exists([HoodieKey("nobody", "nowhere")])["exists"].to_pylist() == [False]
     assert content(table) == before, "a reader changed something"
 
 

@@ -424,8 +424,12 @@ def text(allowed: str = "text that is not empty", check: Callable[[str], None] |
     return Parser(parse, "str", allowed)
 
 
-def column_names() -> Parser[tuple[str, ...]]:
-    """A parser of column names, separated by commas; empty text gives no names."""
+def column_names(names_of: str = "column names") -> Parser[tuple[str, ...]]:
+    """A parser of names separated by commas; empty text gives no names.
+
+    Args:
+        names_of: What they name.
+    """
 
     def parse(value: str) -> tuple[str, ...]:
         names = tuple(name.strip() for name in value.split(",")) if value else ()
@@ -433,7 +437,7 @@ def column_names() -> Parser[tuple[str, ...]]:
             raise ValueError
         return names
 
-    return Parser(parse, "names", "column names separated by commas, each once")
+    return Parser(parse, "names", f"{names_of} separated by commas, each once")
 
 
 def choice(

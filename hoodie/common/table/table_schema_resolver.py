@@ -6,7 +6,7 @@ table was created with, because later writes do not update that schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import attrs
 
@@ -15,7 +15,9 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import REWRITES
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
@@ -53,16 +55,36 @@ class TableSchemaResolver:
             HoodieSchemaException: The schema is not a valid one.
             HoodieIOException: Storage failed.
         """
-        schema = self._schema_of_commits()
+        schema = self._schema_of_commits(self.timeline.completed_writes())
         if schema is None:
             schema = self._schema_of_base_file()
         if schema is None:
             schema = self.table_config.create_schema
         return remove_meta_columns(schema) if schema is not None else None
 
-    def _schema_of_commits(self) -> str | None:
-        for instant in reversed(self.timeline.completed_writes().instants):
-            metadata = self._read_commit_metadata(instant)
+    def load_avro_schema_as_of(self, time: str, load_archived: Callable[[], HoodieArchivedTimeline]) -> str | None:
+        """The user's columns at a time as Avro JSON; None if no commit up to it has a schema.
+
+        Args:
+            time: An instant time.
+            load_archived: Gives the archive; called if no active commit tells.
+
+        Raises:
+            HoodieCorruptedDataException: Commit metadata is damaged.
+            HoodieIOException: Storage failed.
+        """
+        schema = self._schema_of_commits(self.timeline.completed_writes().before_or_on(time))
+        if schema is None and self.timeline.newest_archived_time() is not None:
+            archived = load_archived()
+            commits = archived.completed_writes().before_or_on(time)
+            schema = self._schema_of_commits(commits, archived.read_commit_metadata)
+        return remove_meta_columns(schema) if schema is not None else None
+
+    def _schema_of_commits(
+        self, commits: HoodieTimeline, read: Callable[[HoodieInstant], HoodieCommitMetadata] | None = None
+    ) -> str | None:
+        for instant in reversed(commits.instants):
+            metadata = (read or self._read_commit_metadata)(instant)
             if metadata.schema and metadata.operation_type not in REWRITES:
                 return metadata.schema
         return None

@@ -24,6 +24,7 @@ from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieSchemaException, InvalidTableException, TableNotFoundException
@@ -149,6 +150,23 @@ class TableSnapshot:
             )
         return to_arrow(avro_schema)
 
+    def load_schema_as_of(self, time: str) -> pa.Schema:
+        """The user's columns at a time: as of the newest commit up to it. Where no commit tells, those of today.
+
+        Args:
+            time: An instant time.
+
+        Raises:
+            HoodieCorruptedDataException: Commit metadata is damaged.
+            HoodieSchemaException: The schema is not a valid one.
+            HoodieIOException: Storage failed.
+        """
+        last = self.active_timeline.completed_writes().last_instant
+        if last is None or not is_after(last.requested_time, time):
+            return self.load_schema()
+        avro_schema = self._schema_resolver().load_avro_schema_as_of(time, lambda: self.archived_timeline)
+        return self.load_schema() if avro_schema is None else to_arrow(avro_schema)
+
     def load_avro_schema(self) -> str | None:
         """The schema of `load_schema` as stored Avro JSON; None if there is no schema.
 
@@ -158,12 +176,13 @@ class TableSnapshot:
             HoodieIOException: Storage failed.
         """
         if not self._schema_read:
-            resolver = TableSchemaResolver(
-                self.storage, self.base_path, self.active_timeline, self.view(), self.table_config
-            )
+            resolver = self._schema_resolver()
             avro_schema = resolver.load_avro_schema()
             self._schema_read.append((avro_schema, resolver.commits))
         return self._schema_read[0][0]
+
+    def _schema_resolver(self) -> TableSchemaResolver:
+        return TableSchemaResolver(self.storage, self.base_path, self.active_timeline, self.view(), self.table_config)
 
     @property
     def commits_at_hand(self) -> Mapping[HoodieInstant, HoodieCommitMetadata]:

@@ -67,8 +67,8 @@ def missing_base_file(path: str) -> HoodieMissingFileException:
         path: Its full path.
     """
     return HoodieMissingFileException(
-        f"base file {path} is missing; if a clean, rollback or restore removed it meanwhile, load the table again, "
-        "otherwise restore the file from a copy"
+        f"base file {path} is missing; if a clean, rollback or restore removed it meanwhile, load the table again "
+        "(hoodie.cleaner.commits.retained keeps files for longer reads), otherwise restore the file from a copy"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -126,6 +127,13 @@ class HoodieParquetReader:
         return int(self._opened.metadata.num_row_groups)
 
     @property
+    def row_group_rows(self) -> npt.NDArray[np.int64]:
+        """Rows of each row group."""
+        metadata = self._opened.metadata
+        counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        return np.array(counts, dtype=np.int64)
+
+    @property
     def file_schema(self) -> pa.Schema:
         """The columns of the file in its own types, meta columns included."""
         with translated_errors(self._path):
@@ -233,7 +241,7 @@ class HoodieParquetReader:
         with translated_errors(self._path):
             metadata = self._opened.metadata
             column = _record_key_column(self._path, metadata)
-            rows = np.array([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)], dtype=np.int64)
+            rows = self.row_group_rows
             if rows.sum() != metadata.num_rows:
                 raise _corrupted(
                     self._path, f"its row groups have {rows.sum()} rows, but its footer says {metadata.num_rows}"

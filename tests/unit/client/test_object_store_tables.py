@@ -12,7 +12,7 @@ import pytest
 from hudi import HudiTableBuilder
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieReadClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
 from hoodie.storage.retry import RetryPolicy
 from tests.support.model import read_model, table_of
@@ -68,6 +68,10 @@ def test_a_table_lives_on_s3(base_path: str, s3_bucket: Bucket) -> None:
         assert read_model(base_path, TRIPS.names, storage_options=options) == model
         c.delete([HoodieKey("k0", "asia"), HoodieKey("k1", "europe")])
         del model["k0"], model["k1"]
+        with HoodieReadClient(base_path, storage_options=options) as reads:
+            found = reads.check_exists([HoodieKey("k0", "asia"), HoodieKey("k2", "asia")])
+            assert found["exists"].to_pylist() == [False, True]
+            assert reads.read([HoodieKey("k2", "asia")], "id")["id"].to_pylist() == ["k2"]
         assert read_model(base_path, TRIPS.names, storage_options=options) == model
         mistake = c.upsert(table_of(trips(5, fare=-1.0, ts=9)))
         assert c.rollback(mistake.instant_time)

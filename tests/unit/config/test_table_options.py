@@ -51,6 +51,14 @@ def test_properties_that_agree_are_accepted() -> None:
     ).check_against_table(TRIPS)
 
 
+def test_the_ordering_field_may_have_the_name_that_later_releases_of_hudi_store() -> None:
+    properties = {key: value for key, value in TRIPS.properties.items() if key != "hoodie.table.precombine.field"}
+    table = Table({**properties, "hoodie.table.ordering.fields": "ts"})
+    config({"hoodie.datasource.write.precombine.field": "ts"}).check_against_table(table)
+    with pytest.raises(HoodieConfigException, match=r"the table has 'ts' \(hoodie\.table\.ordering\.fields\)"):
+        config({"hoodie.datasource.write.precombine.field": "other"}).check_against_table(table)
+
+
 def test_all_contradictions_are_told_at_once_with_the_way_out() -> None:
     with pytest.raises(HoodieConfigException) as caught:
         config(

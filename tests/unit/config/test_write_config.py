@@ -141,6 +141,10 @@ def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest
         ({"hoodie.datasource.meta.sync.enable": True}, "hoodie.datasource.meta.sync.enable = 'true': no catalog"),
         ({"hoodie.datasource.hive_sync.enable": "false"}, None),
         ({"hoodie.datasource.hive_sync.table": "trips"}, None),
+        (
+            {"hoodie.datasource.overwrite.mode": "dynamic"},
+            "hoodie.datasource.overwrite.mode = 'dynamic': it belongs to INSERT OVERWRITE of Hudi's SQL: set",
+        ),
         ({"hoodie.metadata.enable": "true"}, "hoodie.metadata.enable = true: hoodie writes no metadata table"),
         ({"hoodie.metadata.enable": "false"}, None),
         ({"hoodie.metadata.index.column.stats.enable": "true"}, "column.stats.enable = 'true': no metadata table is"),
@@ -465,6 +469,17 @@ def test_secrets_do_not_go_to_the_commit() -> None:
             {"hoodie.write.partial.update": "true", "hoodie.write.set.null.for.missing.columns": "true"},
             "hoodie.write.set.null.for.missing.columns = true writes nulls there: leave one of them out",
         ),
+        (
+            {"hoodie.write.partial.update": "true", "hoodie.datasource.write.reconcile.schema": "true"},
+            "hoodie.datasource.write.reconcile.schema = true writes nulls there: leave one of them out",
+        ),
+        ({"spark.hoodie.datasource.write.operation": "delete"}, "leave out the prefix 'spark.': hoodie.datasource."),
+        (
+            {"hoodie.datasource.write.operation": "upsert_prepped"},
+            "it takes rows that carry their location: call a client's upsert_prepped_records with them",
+        ),
+        ({"hoodie.datasource.write.operation": "compact"}, "it does not write rows; supported: UPSERT, INSERT,"),
+        ({"hoodie.datasource.write.operation": "bootstrap"}, "tables are not bootstrapped from other folders"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused_with_the_way_out(
@@ -486,6 +501,10 @@ def test_options_that_contradict_each_other_are_refused_with_the_way_out(
             "hoodie.bulkinsert.user.defined.partitioner.class": "RDDCustomColumnsSortPartitioner",
         },
         {"hoodie.write.partial.update": "true", "hoodie.write.set.null.for.missing.columns": "false"},
+        {
+            "hoodie.datasource.write.reconcile.schema": "false",
+            "hoodie.write.set.null.for.missing.columns": "true",
+        },
     ],
 )
 def test_options_that_agree_are_accepted(properties: dict[str, object]) -> None:

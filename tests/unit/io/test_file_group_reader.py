@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ from hoodie.common.model.record_columns import COMMIT_TIME_META
 from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException, HoodieSchemaException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.query.table_query import to_expression
 from hoodie.storage.storage_factory import open_storage
 from tests.support.filter_cases import GROUP_ROWS, SCHEMA, filters, tables
@@ -221,3 +223,31 @@ def test_a_slice_with_log_files_is_refused(tmp_path: Path) -> None:
 def test_a_path_that_is_no_base_file_makes_no_slice() -> None:
     with pytest.raises(HoodieIOException, match=r"/t/p/x\.parquet .* not that of a base file"):
         FileSlice.of_base_file("p", "/t/p/x.parquet", 1)
+
+
+@pytest.mark.parametrize("positions", [[], [0], [6], [2, 3], [0, 1, 2, 3, 4, 5, 6], [1, 4, 6]])
+def test_rows_at_positions_are_those_of_their_row_groups_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, positions: list[int]
+) -> None:
+    table = rows(s=["a", "b", None, "d", "e", "f", "g"])
+    groups: list[int] = []
+    iter_batches = HoodieParquetReader.iter_batches
+
+    def iterate(self: HoodieParquetReader, columns: Any, schema: Any, row_groups: Any, **named: Any) -> Any:
+        groups.extend(row_groups)
+        return iter_batches(self, columns, schema, row_groups, **named)
+
+    monkeypatch.setattr(HoodieParquetReader, "iter_batches", iterate)
+    reader = reader_of(tmp_path, table, columns=["id"])
+    assert rows_of(reader.take(np.array(positions, dtype=np.int64)), "id") == positions
+    assert groups == sorted({position // GROUP_ROWS for position in positions})
+
+
+def test_rows_at_positions_pass_the_filter_and_have_the_tables_types(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("new", pa.string())])
+    table = pa.table({"id": pa.array([0, 1, 2, 3], pa.int32())})
+    wanted = row_filter_of([("id", ">", 1)], schema)
+    reader = reader_of(tmp_path, table, schema, row_filter=wanted)
+    (batch,) = reader.take(np.array([1, 2]))
+    assert batch.schema == schema
+    assert batch.to_pylist() == [{"id": 2, "new": None}]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
-from time import sleep
+from time import sleep, tzset
 from typing import Any
 
 import pyarrow as pa
@@ -14,18 +15,25 @@ import pytest
 
 import hoodie
 from hoodie import HoodieKey, HoodieTableMetaClient
+from hoodie.common.table.timeline.instant_time import format_instant_time
 from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
     HoodieIOException,
     HoodieNotSupportedException,
+    HoodieSchemaException,
 )
-from tests.support.table_builder import init_table, local_client, read_rows, rows
+from tests.support.table_builder import init_table, local_client, read_rows, rows, sorted_rows
 
 Row = tuple[str, str, int]
 State = dict[tuple[str, str], tuple[Row, str]]
 """Key and partition to the row and the instant that wrote it."""
 NO_SERVICES = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+OCC = NO_SERVICES | {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+    "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
+}
 REGIONS = ["x", "y", "z"]
 
 
@@ -112,6 +120,17 @@ def test_times_need_not_be_those_of_commits(tmp_path: Path) -> None:
         ("2999-01-01", new),
     ):
         assert read_rows(path, as_of=time) == expected, time
+    # A second is all of it, whatever asks for it; 10 and 13 digits are since 1970.
+    for second, expected in (("2024-01-01 10:15:30", old), ("2024-01-01T10:15:30", old), ("2024-01-01 10:15:29", [])):
+        assert read_rows(path, as_of=second) == expected, second
+        assert read_rows(path, query_type="incremental", begin="earliest", end=second) == expected, second
+    assert read_rows(path, as_of="2024-01-03 12:15:30+02:00") == new
+    assert read_rows(path, as_of=datetime.datetime(2024, 1, 1, 10, 15, 30)) == []
+    assert read_rows(path, query_type="incremental", begin="2024-01-03 10:15:30") == []
+    assert read_rows(path, query_type="incremental", begin="2024-01-03 10:15:29") == new
+    for number, expected in (("1704104130", []), ("1704104130122", []), ("1704104130123", old), ("1704104131", old)):
+        assert read_rows(path, as_of=number) == expected, number
+    assert read_rows(path, query_type="incremental", begin="1704104131") == new
     assert read_rows(path, query_type="incremental", begin="2024-01-02") == new
     assert read_rows(path, query_type="incremental", begin="2024") == new
     assert read_rows(path, query_type="incremental", begin="2024-01-01", end="2024-01-02") == old
@@ -125,6 +144,8 @@ def test_times_need_not_be_those_of_commits(tmp_path: Path) -> None:
         ({"as_of": "2024-13-01"}, "as_of.*no time"),
         ({"as_of": "20241301000000"}, "as_of.*no time"),
         ({"as_of": 5}, "as_of.*no time"),
+        ({"as_of": "2024010110"}, "as_of.*no time"),
+        ({"begin": "2024010110", "query_type": "incremental"}, "begin.*no time"),
         ({"begin": "soon", "query_type": "incremental"}, "begin.*no time.*earliest"),
         ({"begin": "2024", "end": "2023", "query_type": "incremental"}, "'2024' is after end '2023'"),
         ({"query_type": "incremental"}, "needs begin"),
@@ -140,6 +161,24 @@ def test_queries_that_make_no_sense_are_refused(tmp_path: Path, arguments: dict[
     path = init_table(tmp_path / "t")
     with pytest.raises(HoodieConfigException, match=message):
         hoodie.read_table(path, **arguments)
+
+
+def test_begin_and_end_are_compared_in_the_zone_of_the_timeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = init_table(tmp_path / "t", properties={"hoodie.table.timeline.timezone": "LOCAL"})
+    monkeypatch.setenv("TZ", "America/New_York")
+    tzset()
+    try:
+        with local_client(path, NO_SERVICES) as client:
+            first = client.upsert(rows(("a", "x", 1))).instant_time
+        hour_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+        assert read_rows(path, query_type="incremental", begin=hour_ago, end=first) == [("a", "x", 1)]
+        with pytest.raises(HoodieConfigException, match=r"begin .* is after end .* exchange them"):
+            read_rows(path, query_type="incremental", begin=first, end=hour_ago)
+    finally:
+        monkeypatch.undo()
+        tzset()
 
 
 def test_options_of_hudi_mean_the_same_as_arguments(tmp_path: Path) -> None:
@@ -162,10 +201,27 @@ def test_a_glob_chooses_the_files_of_a_range(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     with local_client(path, NO_SERVICES) as client:
         client.upsert(rows(("a", "x", 1), ("b", "y", 1), ("c", "z", 1)))
-    for glob, expected in (("/x/*", ["a"]), ("/{x,z}/*", ["a", "c"]), ("/[xy]/*", ["a", "b"]), ("/q/*", [])):
+    for glob, expected in (
+        ("/x/*", ["a"]),
+        ("/{x,z}/*", ["a", "c"]),
+        ("/[xy]/*", ["a", "b"]),
+        ("/t/[^x]/*", ["b", "c"]),
+        ("/q/*", []),
+    ):
         options = {"hoodie.datasource.read.incr.path.glob": glob}
         found = read_rows(path, query_type="incremental", begin="earliest", options=options)
         assert [row[0] for row in found] == expected
+
+
+def test_conditions_of_sql_are_refused_without_spark(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "x", 2)))
+    options = {"hoodie.datasource.read.incr.filters": "ts > 1"}
+    with pytest.raises(HoodieNotSupportedException, match=r"incr\.filters.*filters instead.*hoodie\.spark\.read"):
+        read_rows(path, query_type="incremental", begin="000", options=options)
+    # Hudi's snapshot queries do not read the option either.
+    assert read_rows(path, options=options) == [("a", "x", 1), ("b", "x", 2)]
 
 
 def test_a_table_without_commit_times_has_no_incremental_query(tmp_path: Path) -> None:
@@ -175,6 +231,51 @@ def test_a_table_without_commit_times_has_no_incremental_query(tmp_path: Path) -
     with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.populate\.meta\.fields"):
         hoodie.read_table(path, query_type="incremental", begin="000")
     assert read_rows(path, as_of="2999-01-01") == [("a", "x", 1)]
+
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_has_the_columns_and_types_of_the_time_that_it_is_read_at(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    narrow = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("n", pa.int32())])
+    wide = narrow.set(3, pa.field("n", pa.int64())).append(pa.field("fare", pa.float64()))
+    with local_client(path, NO_SERVICES) as client:
+        first = client.upsert(rows(("a", "x", 1, 1), schema=narrow)).instant_time
+        second = client.upsert(rows(("b", "x", 2, 2, 2.5), schema=wide)).instant_time
+        third = client.delete_partitions(["x"]).instant_time
+        client.upsert(rows(("c", "y", 3, 3, 3.5), schema=wide))
+    for query_type in ("snapshot", "read_optimized"):
+        before = hoodie.read_table(path, as_of=first, query_type=query_type)
+        assert before.schema.names[-4:] == narrow.names
+        assert before.schema.field("n").type == pa.int32()
+        assert before.select(narrow.names).to_pylist() == [{"id": "a", "region": "x", "ts": 1, "n": 1}]
+    with_fares = hoodie.read_table(path, as_of=second, columns=["id", "n", "fare"])
+    assert with_fares.schema.field("n").type == pa.int64()
+    assert sorted(with_fares["fare"].to_pylist(), key=str) == [2.5, None]
+    # The third commit has no schema of its own.
+    assert hoodie.read_table(path, as_of=third).schema.names[-5:] == wide.names
+    assert hoodie.read_table(path, as_of="2024-01-01").schema.names[-5:] == wide.names
+    for arguments in ({"columns": ["id", "fare"]}, {"filters": [("fare", ">", 1.0)]}):
+        with pytest.raises(HoodieSchemaException, match=f"as of {first} has no column fare"):
+            hoodie.read_table(path, as_of=first, **arguments)
+    # What a range of commits wrote comes in the columns of today.
+    found = hoodie.read_table(path, query_type="incremental", begin="earliest", end=first)
+    assert found.select(wide.names).to_pylist() == [{"id": "a", "region": "x", "ts": 1, "n": 1, "fare": None}]
+
+
+def test_an_archived_commit_tells_the_columns_of_its_time(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    services = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
+    with local_client(path, services) as client:
+        first = client.upsert(rows(("a", "x", 1))).instant_time
+        for ts in range(2, 9):
+            client.upsert(rows(("b", "y", ts, 1.0)))
+    assert not HoodieTableMetaClient.load(path).active_timeline.contains(first)
+    # Nothing has replaced the file of that commit.
+    found = hoodie.read_table(path, as_of=first)
+    assert found.schema.names[-3:] == ["id", "region", "ts"]
+    assert sorted_rows(found.select(["id", "region", "ts"])) == [("a", "x", 1)]
 
 
 # --- what is gone ---------------------------------------------------------------------------------------------------
@@ -204,6 +305,22 @@ def test_a_time_whose_files_were_cleaned_names_the_earliest_that_can_be_read(tmp
     assert 0 < len(readable) < len(times)
     assert f"as of {readable[0]} or later" in message
     assert "hoodie.cleaner.commits.retained" in message
+
+
+@pytest.mark.parametrize("filters", [None, [("region", "=", "x")]], ids=["all", "filtered"])
+def test_a_time_that_had_a_partition_whose_folder_was_cleaned_is_refused(tmp_path: Path, filters: Any) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path, NO_SERVICES | {"hoodie.cleaner.commits.retained": 1}) as client:
+        first = client.upsert(rows(("a", "x", 1), ("b", "y", 1))).instant_time
+        client.delete_partitions(["x"])
+        for ts in (2, 3):
+            client.upsert(rows(("c", "z", ts)))
+        client.clean()
+    assert not (tmp_path / "t" / "x").exists()
+    with pytest.raises(HoodieIOException, match=r"1 file versions of that time were cleaned, of file group x/"):
+        read_rows(path, as_of=first, filters=filters)
+    assert read_rows(path, as_of=first, filters=[("region", "=", "y")]) == [("b", "y", 1)]
+    assert "pruned by partition" in hoodie.plan_read(path, as_of=first, filters=[("region", "=", "y")]).explain()
 
 
 def test_a_savepoint_can_be_read_between_times_that_cannot(tmp_path: Path) -> None:
@@ -253,6 +370,19 @@ def test_a_range_that_begins_among_archived_commits_needs_a_choice(tmp_path: Pat
     assert read_rows(path, query_type="incremental", begin=commits_of(path)[0]) != everything
 
 
+def test_a_range_may_begin_before_a_clean_that_is_archived(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    services = {"hoodie.cleaner.commits.retained": 2, "hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 4}
+    with local_client(path, services) as client:
+        for ts in range(1, 9):
+            client.upsert(rows(("a", "x", ts), (f"k{ts}", "y", ts)))
+    first, *later = commits_of(path)
+    archived = HoodieTableMetaClient.load(path).archived_timeline
+    assert [str(instant.action) for instant in archived.after(first)] == ["clean"]
+    expected = [("a", "x", 8), *((f"k{ts}", "y", ts) for ts in range(9 - len(later), 9))]
+    assert read_rows(path, query_type="incremental", begin=first) == expected
+
+
 def test_a_time_that_a_restore_has_undone_is_refused(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     with local_client(path, NO_SERVICES) as client:
@@ -268,8 +398,14 @@ def test_a_time_that_a_restore_has_undone_is_refused(tmp_path: Path) -> None:
         with pytest.raises(HoodieException, match=f"undone.*{times[0]}"):
             hoodie.read_table(path, **arguments)  # type: ignore[arg-type]
     between = str(int(times[1]) + 1)
-    with pytest.raises(HoodieException, match="undone"):
-        hoodie.read_table(path, as_of=between)
+    for arguments in (
+        {"as_of": between},
+        {"query_type": "incremental", "begin": between},
+        {"query_type": "incremental", "begin": times[0], "end": between},
+        {"query_type": "incremental", "begin": "earliest", "end": between},
+    ):
+        with pytest.raises(HoodieException, match=f"undone.*{times[0]}"):
+            hoodie.read_table(path, **arguments)  # type: ignore[arg-type]
     assert read_rows(path, as_of=times[0]) == [("a", "x", 1)]
     assert read_rows(path, query_type="incremental", begin=times[0]) == [("b", "y", 4)]
 
@@ -279,13 +415,8 @@ def test_a_time_that_a_restore_has_undone_is_refused(tmp_path: Path) -> None:
 
 def with_a_hole(path: str) -> tuple[list[str], Callable[[], object]]:
     """Commits 1 and 3 of a table whose commit 2 is pending, and what completes that one."""
-    occ = {
-        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
-        "hoodie.cleaner.policy.failed.writes": "LAZY",
-        "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
-    }
-    slow = local_client(path, NO_SERVICES | occ | {"hoodie.auto.commit": "false"})
-    with local_client(path, NO_SERVICES | occ) as client:
+    slow = local_client(path, OCC | {"hoodie.auto.commit": "false"})
+    with local_client(path, OCC) as client:
         first = client.upsert(rows(("a", "x", 1))).instant_time
         pending = slow.start_commit()
         result = slow.upsert(rows(("b", "y", 2)), pending)
@@ -314,6 +445,20 @@ def test_a_pending_commit_between_others_is_refused_or_ends_the_range(tmp_path: 
     assert read_rows(path, query_type="incremental", begin=first) == rest
 
 
+def test_a_time_after_a_pending_commit_is_read_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = init_table(tmp_path / "t")
+    (first, pending, third), complete = with_a_hole(path)
+    with caplog.at_level(logging.WARNING, logger="hoodie.query"):
+        assert read_rows(path, as_of=first) == [("a", "x", 1)]
+        assert caplog.text == ""
+        assert read_rows(path, as_of=third) == [("a", "x", 1), ("c", "z", 3)]
+    assert f"as of {third}: commit {pending} is pending" in caplog.text
+    caplog.clear()
+    complete()
+    assert read_rows(path, as_of=third) == [("a", "x", 1), ("b", "y", 2), ("c", "z", 3)]
+    assert caplog.text == ""
+
+
 def test_ranges_of_completion_times_leave_nothing_out(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     _, complete = with_a_hole(path)
@@ -325,6 +470,62 @@ def test_ranges_of_completion_times_leave_nothing_out(tmp_path: Path) -> None:
     sleep(0.01)
     complete()
     assert read_rows(path, query_type="incremental", begin=seen_until, options=by_completion) == [("b", "y", 2)]
+    assert read_rows(path, query_type="incremental", begin="2999-01-01", options=by_completion) == []
+
+
+def test_a_slow_commit_that_is_archived_is_not_left_out_of_a_range_of_completion_times(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    _, complete = with_a_hole(path)
+    for ts in range(4, 7):
+        with local_client(path, OCC) as client:
+            client.upsert(rows(("c", "z", ts)))
+    sleep(0.01)
+    seen_until = datetime.datetime.now(datetime.UTC)
+    sleep(0.01)
+    complete()
+    services = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
+    with local_client(path, OCC | services | {"hoodie.clean.automatic": "true"}) as client:
+        client.upsert(rows(("d", "z", 7)))
+        client.clean()
+        client.archive()
+    timeline = HoodieTableMetaClient.load(path).active_timeline
+    begin = format_instant_time(seen_until)
+    assert not timeline.is_archived_past(begin)
+    by_completion = {"hoodie.read.timeline.holes.resolution.policy": "USE_TRANSITION_TIME"}
+    with pytest.raises(HoodieIOException, match=r"archived. Begin at \d+ or later; cleans"):
+        read_rows(path, query_type="incremental", begin=begin, options=by_completion)
+    sleep(0.01)
+    seen_until = datetime.datetime.now(datetime.UTC)
+    assert read_rows(path, query_type="incremental", begin=seen_until, options=by_completion) == []
+
+
+def test_a_range_of_completion_times_misses_no_commit_that_was_archived_since(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    _, complete = with_a_hole(path)
+    sleep(0.01)
+    seen_until = datetime.datetime.now(datetime.UTC)
+    sleep(0.01)
+    complete()
+    properties = {"hoodie.cleaner.commits.retained": 2, "hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 5}
+    with local_client(path, NO_SERVICES | properties) as client:
+        written = [client.upsert(rows(("d", "z", ts))).instant_time for ts in range(4, 8)]
+        client.clean()
+        client.archive()
+    # All commits that are left, and none of the archived ones, were requested after the begin of the range.
+    assert commits_of(path) == written
+    by_completion = {"hoodie.read.timeline.holes.resolution.policy": "USE_TRANSITION_TIME"}
+    with pytest.raises(HoodieIOException, match=r"commits of the range are archived. Begin at \d+ or later") as caught:
+        read_rows(path, query_type="incremental", begin=seen_until, options=by_completion)
+    begin = str(caught.value).partition("Begin at ")[2].partition(" ")[0]
+    assert read_rows(path, query_type="incremental", begin=begin, options=by_completion) == [("d", "z", 7)]
+
+
+def test_a_range_of_completion_times_may_hold_no_commit(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path, NO_SERVICES) as client:
+        client.upsert(rows(("a", "x", 1)))
+    by_completion = {"hoodie.read.timeline.holes.resolution.policy": "USE_TRANSITION_TIME"}
+    assert read_rows(path, query_type="incremental", begin="2999-01-01", options=by_completion) == []
 
 
 def test_a_table_that_was_never_written_has_no_rows_at_any_time(tmp_path: Path) -> None:

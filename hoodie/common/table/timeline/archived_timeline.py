@@ -6,8 +6,8 @@ Each file of the archive holds one Avro record per instant and state. The record
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import attrs
 
@@ -15,7 +15,7 @@ from hoodie.avro.timeline_metadata import decode_datums, decode_heads
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.archived_entry import ROLLING_STAT
-from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieIOException
@@ -25,6 +25,8 @@ from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import join
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _MAX_LISTINGS = 5
 _HEAD_FIELDS = ("commitTime", "actionType", "actionState")
@@ -78,17 +80,11 @@ class HoodieArchivedTimeline(HoodieTimeline):
             HoodieCorruptedDataException: A file of the archive is damaged.
             HoodieIOException: Storage failed.
         """
-        folder = join(meta_path, archive_folder)
-        for attempt in range(1, _MAX_LISTINGS + 1):
-            paths = [status.path for status in archive_files(storage, folder, layout)]
-            try:
-                entries = _read_files(storage, paths[-newest_files:] if newest_files is not None else paths)
-            except FileNotFoundError as error:
-                if attempt == _MAX_LISTINGS:
-                    raise HoodieIOException(f"files of the archive {folder} vanish while it is read") from error
-                logger.info("files of the archive %s were merged meanwhile: %s", folder, error)
-            else:
-                break
+
+        def read(paths: Sequence[str]) -> dict[HoodieInstant, _Entry]:
+            return _read_files(storage, paths[-newest_files:] if newest_files is not None else paths)
+
+        entries = _read_while_merged(storage, join(meta_path, archive_folder), layout, read)
         return cls(tuple(entries), entries=entries)
 
     def read_entry(self, instant: HoodieInstant) -> dict[str, Any]:
@@ -103,6 +99,20 @@ class HoodieArchivedTimeline(HoodieTimeline):
         """
         entry = self._entry(instant)
         return decode_datums(entry.schema, [entry.datum], entry.source)[0]
+
+    def completion_time(self, instant: HoodieInstant) -> str:
+        """When an instant was completed, as its archiver noted; where none did, when it was requested.
+
+        Args:
+            instant: An instant of this timeline.
+
+        Raises:
+            HoodieIOException: The instant is not in the archive.
+            HoodieCorruptedDataException: Its record is damaged.
+        """
+        entry = self._entry(instant)
+        (head,) = decode_heads(entry.schema, [entry.datum], ["stateTransitionTime"], entry.source)
+        return head["stateTransitionTime"] or instant.requested_time
 
     def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
         """What a commit, delta commit or replace commit wrote.
@@ -155,6 +165,57 @@ def archive_files(storage: HoodieStorage, folder: str, layout: TimelineLayout) -
         if number is not None and not status.is_directory:
             numbered.append((number, status.path, status))
     return [status for _, _, status in sorted(numbered)]
+
+
+def find_archived_metadata(
+    storage: HoodieStorage, folder: str, layout: TimelineLayout, keys: Sequence[str]
+) -> dict[HoodieInstant, dict[str, str]]:
+    """Find values in the extra metadata of all archived commits, with one file of the archive at a time in memory.
+
+    Args:
+        storage: Where the table is.
+        folder: Full path of the archive.
+        layout: The table's timeline layout.
+        keys: Keys of the extra metadata; commits without the first one are left out.
+
+    Returns:
+        Completed commit -> key -> value, in no order.
+
+    Raises:
+        HoodieCorruptedDataException: A file of the archive is damaged.
+        HoodieIOException: Storage failed.
+    """
+    wanted = keys[0].encode()
+
+    def read(paths: Sequence[str]) -> dict[HoodieInstant, dict[str, str]]:
+        found: dict[HoodieInstant, dict[str, str]] = {}
+        for path in paths:
+            for instant, entry in read_archive_file(storage, path):
+                # Avro stores text as it is, so most records need not be decoded.
+                is_commit = instant.is_completed and instant.action.completed_action in COMMIT_ACTIONS
+                if not is_commit or wanted not in entry.datum:
+                    continue
+                one = HoodieArchivedTimeline((instant,), entries={instant: entry})
+                extra = one.read_commit_metadata(instant).extra_metadata
+                if keys[0] in extra:
+                    found[instant] = {key: extra[key] for key in keys if key in extra}
+        return found
+
+    return _read_while_merged(storage, folder, layout, read)
+
+
+def _read_while_merged(
+    storage: HoodieStorage, folder: str, layout: TimelineLayout, read: Callable[[Sequence[str]], T]
+) -> T:
+    """Read the files of an archive; again if a writer has merged some of them meanwhile."""
+    for attempt in range(1, _MAX_LISTINGS + 1):
+        try:
+            return read([status.path for status in archive_files(storage, folder, layout)])
+        except FileNotFoundError as error:
+            if attempt == _MAX_LISTINGS:
+                raise HoodieIOException(f"files of the archive {folder} vanish while it is read") from error
+            logger.info("files of the archive %s were merged meanwhile: %s", folder, error)
+    raise AssertionError("unreachable")
 
 
 def _read_files(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInstant, _Entry]:

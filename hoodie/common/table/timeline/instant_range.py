@@ -62,5 +62,5 @@ class InstantRange:
         if self.until is not None:
             found.append(commit_time <= self.until)
         if self.named is not None:
-            found.append(commit_time.isin(in_order(self.named)))
+            found.append(commit_time.isin(pa.array(in_order(self.named), pa.string())))
         return reduce(operator.and_, found) if found else None

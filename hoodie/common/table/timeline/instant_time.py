@@ -20,6 +20,9 @@ from hoodie.exception import InvalidTableException
 _SECONDS = re.compile(r"^\d{14}$", re.ASCII)
 _MILLISECONDS = re.compile(r"^\d{17}$", re.ASCII)
 _DATE_LENGTH = len("2026-01-02")
+_EPOCH_SECONDS_LENGTH = 10
+_EPOCH = re.compile(r"^(\d{10}|\d{13})$", re.ASCII)
+_ENDS_WITH_SECOND = re.compile(r"^[\d-]+[ T]\d\d:\d\d:\d\d(?![\d.,])", re.ASCII)
 _LEADING = re.compile(r"^(\d{17}|\d{14})", re.ASCII)
 
 
@@ -105,11 +108,15 @@ def query_time(value: str | date | datetime, timezone: str = "UTC", *, any_digit
     ======================================  =====================================
     ``20260102101530123``                   the same
     ``2026-01-02``                          ``20260102000000000``
-    ``2026-01-02 10:15:30[.123]``           ``20260102101530000`` (``...123``)
-    a date or datetime of Python            likewise
+    ``2026-01-02 10:15:30.123``             ``20260102101530123``
+    ``2026-01-02 10:15:30``                 ``20260102101530999``
+    ``1767348930``, ``1767348930123``       seconds, milliseconds since 1970
+    a date or datetime of Python            to the millisecond
     ======================================  =====================================
 
-    Times without a time zone are in the timeline's, as instant times are; others are converted to it.
+    A text that names a second means all of it, so commits of that second belong to what was before that time. Times
+    without a time zone are in the timeline's, as instant times are; others are converted to it. Ten digits that are
+    also a date and an hour are refused.
 
     Args:
         value: The time.
@@ -119,10 +126,12 @@ def query_time(value: str | date | datetime, timezone: str = "UTC", *, any_digit
     Raises:
         ValueError: The text has another form, or names no date.
 
-    Hudi: HoodieSqlCommonUtils.formatQueryInstant. Differs: takes dates, times with zones, and a ``T`` for the space.
+    Hudi: HoodieSqlCommonUtils.formatQueryInstant. Differs: takes dates and datetimes, and times with zones.
     """
     if isinstance(value, str):
         text = value.strip()
+        if _EPOCH.match(text):
+            return format_instant_time(_since_epoch(text), timezone)
         if text.isascii() and text.isdigit():
             if not any_digits:
                 _parse_wall_clock(text)
@@ -130,6 +139,8 @@ def query_time(value: str | date | datetime, timezone: str = "UTC", *, any_digit
         if len(text) < _DATE_LENGTH or not text[:4].isdigit() or text[4] != "-":
             raise ValueError(f"{value!r} is not a time")
         value = datetime.fromisoformat(text)
+        if _ENDS_WITH_SECOND.match(text):
+            value = value.replace(microsecond=999_000)
     if not isinstance(value, datetime):
         return _digits(datetime(value.year, value.month, value.day))
     return _digits(value) if value.tzinfo is None else format_instant_time(value, timezone)
@@ -167,6 +178,18 @@ def next_instant_time(now: datetime, newest: str | None, timezone: str = "UTC") 
             f"and no later time can be computed from it ({error}). If no writer made that instant, remove its files"
         ) from error
     return following
+
+
+def _since_epoch(text: str) -> datetime:
+    """The moment of a number of seconds or milliseconds.
+
+    Raises:
+        ValueError: The number is a date and an hour as well.
+    """
+    if is_instant_time(f"{text}0000"):
+        raise ValueError(f"{text!r} is a date and an hour, and a number of seconds since 1970")
+    number = timedelta(milliseconds=int(text)) if len(text) > _EPOCH_SECONDS_LENGTH else timedelta(seconds=int(text))
+    return datetime(1970, 1, 1, tzinfo=UTC) + number
 
 
 def _digits(moment: datetime) -> str:

@@ -53,7 +53,8 @@ class RecordPreparer:
         schema: The columns that are written; only record key and partition path are kept when it is None (a delete).
         key_generator: Makes keys and partition paths; None when the input brings its own reserved columns.
         ordering_field: The column whose value decides between records of one key; a dotted path leads into structs.
-        operation: What every row asks for; a row with ``_hoodie_is_deleted`` asks for a delete all the same.
+        operation: What every row asks for, if the input has no operation column; a row with ``_hoodie_is_deleted`` asks
+            for a delete all the same.
         requires_ordering: Whether a null ordering value is an error.
         fill_missing: Whether columns that the input lacks are null.
         merge_spec: Says which rows of data are deletes.
@@ -126,7 +127,7 @@ class RecordPreparer:
         fewer = [field for field in schema if field.name in wanted]
         narrow = attrs.evolve(self, schema=pa.schema(fewer))
         read = [found.name for field in fewer if (found := find_field(source, field.name)) is not None]
-        return narrow, narrow.output_schema(), read
+        return narrow, narrow.output_schema(), [*read, *(name for name in source.names if name == OPERATION)]
 
     def _prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = batch
@@ -178,7 +179,7 @@ class RecordPreparer:
         return values
 
     def _operations(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> pa.Array:
-        if self.key_generator is None and OPERATION in batch.schema.names:
+        if OPERATION in batch.schema.names:
             operations = batch.column(OPERATION).to_numpy().copy()
         else:
             operations = np.full(rows.num_rows, int(self.operation), dtype=np.int8)

@@ -1,0 +1,222 @@
+"""Compare queries of one table: hoodie and real Hudi on the same Spark session, and in-process beside bare files.
+
+    python -m benchmarks.queries [--rows 4000000] [--commits 30] [--runs 5] [--parts spark,process] [--json FILE]
+
+hoodie writes the table: a bulk insert, then commits of 1,000 updates each. Queries, each planned anew in each run, the
+engines in turn:
+
+scan         all columns of all rows
+aggregate    the sum of a column, for rows of a range of another one
+lookup       the row of one key
+incremental  the rows of the newest commit
+
+``spark`` needs real Hudi: HOODIE_HUDI_BUNDLE names its bundle. ``process`` compares with pyarrow, DuckDB and polars on
+the newest base files, which these are handed as a list: they need not know the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+import hoodie
+from benchmarks.local_upsert import make_table
+from benchmarks.measure import describe_machine, trip_updates, trips
+from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+Query = Callable[[], object]
+UPDATES = 1000
+FARE = 0.9
+
+
+def build(path: str, rows: int, commits: int) -> tuple[str, str, str]:
+    """Write the table; returns a stored key and the last two instants."""
+    table = trips(rows).combine_chunks()
+    make_table(path)
+    config = HoodieWriteConfig.from_properties(path, {"hoodie.keep.min.commits": 60, "hoodie.keep.max.commits": 70})
+    times = []
+    with HoodieLocalWriteClient(config) as client:
+        client.bulk_insert(table)
+        for number in range(commits):
+            times.append(client.upsert(trip_updates(table, UPDATES, 0, seed=number)).instant_time)
+    return table["uuid"][rows // 2].as_py(), *times[-2:]
+
+
+def compare(queries: Mapping[str, Mapping[str, Query]], runs: int) -> dict[str, dict[str, list[float]]]:
+    """Seconds of each query by each engine, in turn; a first run of each is not counted. The results must agree."""
+    seconds: dict[str, dict[str, list[float]]] = {}
+    for name, engines in queries.items():
+        found = {engine: query() for engine, query in engines.items()}
+        if len({repr(value) for value in found.values()}) > 1:
+            raise SystemExit(f"{name}: the engines disagree: {found}")
+        for _ in range(runs):
+            for engine, query in engines.items():
+                started = time.perf_counter()
+                query()
+                seconds.setdefault(name, {}).setdefault(engine, []).append(time.perf_counter() - started)
+    return seconds
+
+
+def spark_queries(path: str, key: str, begin: str) -> Mapping[str, Mapping[str, Query]]:
+    """The queries on one session that has Hudi's bundle."""
+    from pyspark.sql import DataFrame  # not installed everywhere
+    from pyspark.sql import functions as sf
+
+    import hoodie.spark
+    from benchmarks.spark_upsert import session
+
+    spark = session(os.environ["HOODIE_HUDI_BUNDLE"])
+    incremental = {
+        "hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": begin,
+    }  # fmt: skip
+
+    def by_hoodie(**options: str) -> DataFrame:
+        return hoodie.spark.read(spark, path, options)
+
+    def by_hudi(**options: str) -> DataFrame:
+        return spark.read.format("hudi").options(**options).load(path)
+
+    def scan(frame: DataFrame) -> object:
+        frame.write.format("noop").mode("overwrite").save()
+        return None
+
+    def aggregate(frame: DataFrame) -> object:
+        total = frame.where(sf.col("fare") > FARE).agg(sf.sum("begin_lat"), sf.count("*")).first()
+        return None if total is None else (round(total[0], 3), total[1])
+
+    def count(frame: DataFrame) -> object:
+        return frame.select("uuid", "fare").count()
+
+    def lookup_by_hoodie() -> object:
+        return len(hoodie.spark.read(spark, path, filters=[("uuid", "=", key)]).collect())
+
+    def lookup_by_hudi() -> object:
+        return len(by_hudi().where(sf.col("uuid") == key).collect())
+
+    return {
+        "scan": {"hoodie": lambda: scan(by_hoodie()), "hudi": lambda: scan(by_hudi())},
+        "aggregate": {"hoodie": lambda: aggregate(by_hoodie()), "hudi": lambda: aggregate(by_hudi())},
+        "lookup": {"hoodie": lookup_by_hoodie, "hudi": lookup_by_hudi},
+        "incremental": {
+            "hoodie": lambda: count(by_hoodie(**incremental)),
+            "hudi": lambda: count(by_hudi(**incremental)),
+        },
+    }
+
+
+def process_queries(path: str, key: str, begin: str) -> Mapping[str, Mapping[str, Query]]:
+    """The queries in this process; peers get the files."""
+    files = [file.path for file in hoodie.plan_read(path).base_files]
+    newest = hoodie.plan_read(path, query_type="incremental", begin=begin).base_files
+
+    def bare() -> ds.Dataset:
+        return ds.dataset(files)
+
+    def total(found: object) -> float:
+        return round(float(str(found)), 3)
+
+    aggregated = ["begin_lat"]
+    wanted = pc.field("fare") > FARE
+    queries: dict[str, dict[str, Query]] = {
+        "scan": {
+            "hoodie": lambda: hoodie.read_table(path).num_rows,
+            "pyarrow": lambda: bare().to_table().num_rows,
+        },
+        "stream": {
+            "hoodie": lambda: sum(batch.num_rows for batch in hoodie.scan_table(path)),
+            "pyarrow": lambda: sum(batch.num_rows for batch in bare().to_batches()),
+        },
+        "count": {
+            "hoodie": lambda: hoodie.dataset(path).count_rows(),
+            "pyarrow": lambda: bare().count_rows(),
+        },
+        "aggregate": {
+            "hoodie": lambda: total(pc.sum(hoodie.read_table(path, columns=aggregated, filters=wanted)[0])),
+            "pyarrow": lambda: total(pc.sum(bare().to_table(columns=aggregated, filter=wanted)[0])),
+        },
+        "lookup": {
+            "hoodie": lambda: hoodie.read_table(path, filters=[("uuid", "=", key)]).num_rows,
+            "pyarrow": lambda: bare().to_table(filter=pc.field("uuid") == key).num_rows,
+        },
+        "incremental": {
+            "hoodie": lambda: hoodie.read_table(path, query_type="incremental", begin=begin).num_rows,
+            "pyarrow": lambda: ds.dataset([file.path for file in newest]).to_table(
+                filter=pc.field("_hoodie_commit_time") > begin
+            ).num_rows,
+        },
+    }  # fmt: skip
+    if find_spec("duckdb"):
+        import duckdb
+
+        queries["aggregate"]["duckdb"] = lambda: total(
+            duckdb.sql(f"select sum(begin_lat) from read_parquet({files}) where fare > {FARE}").fetchall()[0][0]
+        )
+        queries["lookup"]["duckdb"] = lambda: len(
+            duckdb.sql(f"select * from read_parquet({files}) where uuid = '{key}'").fetchall()
+        )
+
+        def by_dataset() -> float:
+            table = hoodie.dataset(path)
+            connection = duckdb.connect()
+            connection.register("stored", table)
+            return total(connection.execute(f"select sum(begin_lat) from stored where fare > {FARE}").fetchall()[0][0])
+
+        queries["aggregate"]["duckdb on hoodie.dataset"] = by_dataset
+    if find_spec("polars"):
+        import polars as pl
+
+        queries["scan"]["polars"] = lambda: pl.read_parquet(files).height
+        queries["aggregate"]["polars"] = lambda: total(
+            pl.scan_parquet(files).filter(pl.col("fare") > FARE).select(pl.col("begin_lat").sum()).collect().item()
+        )
+    return queries
+
+
+def main() -> None:
+    """Run the parts and print a line for each query."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--commits", type=int, default=30)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--parts", default="spark,process", help="some of spark,process")
+    parser.add_argument("--json", metavar="FILE", help="write all figures")
+    arguments = parser.parse_args()
+    machine = describe_machine("pyspark", "pyarrow", "duckdb", "polars")
+    print(machine)
+    figures: dict[str, object] = {"machine": machine, "rows": arguments.rows, "commits": arguments.commits}
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/trips"
+        key, begin, _ = build(path, arguments.rows, arguments.commits)
+        for part in arguments.parts.split(","):
+            if part == "spark" and not os.environ.get("HOODIE_HUDI_BUNDLE"):
+                print("spark: left out, HOODIE_HUDI_BUNDLE names no bundle")
+                continue
+            queries = (spark_queries if part == "spark" else process_queries)(path, key, begin)
+            seconds = compare(queries, arguments.runs)
+            figures[part] = seconds
+            for name, engines in seconds.items():
+                ours = statistics.median(engines["hoodie"])
+                for engine, times in engines.items():
+                    middle = statistics.median(times)
+                    print(
+                        f"{part:8} {name:12} {engine:24} {middle:7.3f} s ({min(times):.3f} - {max(times):.3f})"
+                        + ("" if engine == "hoodie" else f"   hoodie takes {ours / middle:5.2f} of it")
+                    )
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

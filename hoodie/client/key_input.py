@@ -1,0 +1,190 @@
+"""Turn the keys that a caller passes into rows with keys, for deletes and look-ups.
+
+Hudi has it in its clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.client.stored_key_form import check_stored_key_form
+from hoodie.common.data.record_source import key_arrays
+from hoodie.common.model.field_path import top_level_name
+from hoodie.common.model.record import HoodieKey
+from hoodie.common.model.record_columns import (
+    META_COLUMN_SET,
+    PARTITION_PATH,
+    RECORD_KEY,
+    RECORD_KEY_META,
+    reserved_field,
+)
+from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.engine.data import HoodieData
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.exception import HoodieKeyException
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
+from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.keygen.built_in_key_generators import has_field_prefix
+from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table
+from hoodie.table.action.commit.record_preparer import RecordPreparer
+from hoodie.table.key_lookup import KeyedInput
+from hoodie.table.table import HoodieTable
+
+
+@attrs.frozen(kw_only=True)
+class RecordKeysAlone(KeyGenerator):
+    """Makes record keys of rows without partition columns; a global index finds the partition.
+
+    Attributes:
+        key_generator: The table's key generator.
+    """
+
+    key_generator: KeyGenerator
+
+    def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
+        """See `KeyGenerator.record_keys`."""
+        return self.key_generator.record_keys(batch)
+
+
+class KeyInput:
+    """Makes the keys of a table's rows, from what a caller passes.
+
+    Args:
+        table: The table.
+    """
+
+    def __init__(self, table: HoodieTable) -> None:
+        self._table = table
+        self._snapshot = table.snapshot
+
+    @cached_property
+    def key_generator(self) -> KeyGenerator:
+        """Makes the table's keys.
+
+        Raises:
+            HoodieKeyException: The stored keys have another format.
+        """
+        generator = create_key_generator(
+            self._snapshot.table_config, self._single_field_prefix(), self._table.config.properties
+        )
+        check_stored_key_form(self._table, generator)
+        return generator
+
+    def keys(self, keys: Any) -> KeyedInput:
+        """Keys in any form that `BaseHoodieWriteClient.delete` takes.
+
+        Args:
+            keys: The caller's argument.
+
+        Raises:
+            HoodieKeyException: Key or partition columns are missing, or the stored keys have another format.
+            HoodieSchemaException: The keys have another type.
+        """
+        return self.keyed(self._keys_to_data(keys))
+
+    def keyed(self, data: HoodieData) -> KeyedInput:
+        """Rows with what makes their keys; values come out as keys have them in the table (``1``, not ``1.0``).
+
+        Args:
+            data: With key and partition columns, or with reserved ones. For a global index the key columns are enough.
+
+        Raises:
+            HoodieKeyException: See `keys`.
+        """
+        names = data.schema.names
+        if RECORD_KEY in names:
+            preparer = RecordPreparer(None, None, operation=RecordOperation.DELETE)
+            return KeyedInput(data, (RECORD_KEY, PARTITION_PATH), preparer)
+        generator = self.key_generator
+        columns = list(names)
+        if not generator.reads_all_columns:
+            fields = (*generator.record_key_fields, *generator.partition_fields)
+            wanted = {top_level_name(data.schema, field) for field in fields}
+            columns = [name for name in names if name in wanted]
+        given = {name.partition(".")[0] for name in self._snapshot.table_config.partition_fields}
+        if self._table.index.is_global and not given <= set(columns):
+            generator = RecordKeysAlone(key_generator=generator, record_key_fields=generator.record_key_fields)
+        schema = pa.schema([data.schema.field(name) for name in columns])
+        preparer = RecordPreparer(
+            None,
+            generator.bind(schema),
+            operation=RecordOperation.DELETE,
+            key_schema=_stored_types(schema, self._table_columns),
+        )
+        return KeyedInput(data, columns, preparer)
+
+    def _keys_to_data(self, keys: Any) -> HoodieData:
+        if isinstance(keys, HoodieKey | str):
+            keys = [keys]
+        if isinstance(keys, list | tuple) and keys and all(isinstance(key, str) for key in keys):
+            self._check_keys_alone()
+            keys = [HoodieKey(key) for key in keys]
+        if isinstance(keys, list | tuple) and all(isinstance(key, HoodieKey) for key in keys):
+            schema = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
+            batch = pa.record_batch([*key_arrays(keys)], schema=schema)
+            return self._table.context.generate([batch], as_it_is, schema)
+        table_avro = self._snapshot.load_avro_schema()
+        data = self._table.context.to_data(keys, to_arrow(table_avro) if table_avro else None)
+        return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
+
+    def _check_keys_alone(self) -> None:
+        """Refuse record keys as texts, if a record key may be in several partitions."""
+        fields = self._snapshot.table_config.partition_fields
+        if fields and not self._table.index.is_global:
+            raise HoodieKeyException(
+                f"keys are texts, and {self._snapshot.base_path} has partitions ({', '.join(fields)}), each of which "
+                "may have a record of that key: give HoodieKey(record_key, partition_path), or rows with the key and "
+                "partition columns, or use a global index (hoodie.index.type=GLOBAL_SIMPLE or GLOBAL_BLOOM)"
+            )
+
+    def _single_field_prefix(self) -> bool | None:
+        """Whether keys of one field start with its name; releases of Hudi differ in this.
+
+        The stored keys of the table decide. Without any, ``hoodie.write.complex.keygen.new.encoding`` decides.
+        """
+        table = self._table
+        table_config = self._snapshot.table_config
+        if not key_form_depends_on_table(table_config):
+            return None
+        for partition_path in table.view.list_partitions():
+            for base_file in table.view.latest_base_files(partition_path):
+                key = self._a_record_key(base_file.path)
+                if key is not None:
+                    return has_field_prefix(key, table_config.record_key_fields[0])
+        new_encoding = self._table.config.table.complex_keygen_new_encoding
+        return None if new_encoding is None else not new_encoding
+
+    def _a_record_key(self, path: str) -> str | None:
+        """Any stored key of a base file; None if it has no rows or its table has no meta fields."""
+        storage = self._snapshot.storage
+        key = read_footer(storage, path).min_record_key
+        if key is not None:
+            return key
+        # The file has no bloom filter and so no key range in its footer.
+        schema = pa.schema([(RECORD_KEY_META, pa.string())])
+        with HoodieParquetReader(storage, path) as reader:
+            for batch in reader.iter_batches([RECORD_KEY_META], schema, batch_rows=1):
+                return batch.column(0)[0].as_py() if batch.num_rows else None
+        return None
+
+    @property
+    def _table_columns(self) -> pa.Schema:
+        return self._snapshot.load_schema() if self._snapshot.load_avro_schema() is not None else pa.schema([])
+
+
+def as_it_is(task: TaskIdentity, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A task that yields the batch that it is given."""
+    yield batch
+
+
+def _stored_types(schema: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
+    """The input's columns, with the table's types where the table has them."""
+    return pa.schema(
+        [table_schema.field(f.name).with_nullable(True) if f.name in table_schema.names else f for f in schema]
+    )

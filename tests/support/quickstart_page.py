@@ -1,0 +1,39 @@
+"""The programs of docs/quickstart.md, with what they print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+PAGE = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text(encoding="utf-8")
+_STEP = re.compile(
+    r"^<!-- tab: (?P<tab>\w+) -->\n```python\n(?P<program>.*?)^```\n(?:```text\n(?P<output>.*?)^```\n)?",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def run_tab(tab: str, folder: Path, names: Mapping[str, Any]) -> int:
+    """Run the programs of a tab one after the other, and compare what they print with the page.
+
+    Args:
+        tab: Its name on the page.
+        folder: Takes the place of ``/tmp``.
+        names: What the first program finds.
+
+    Returns:
+        The number of programs.
+    """
+    known = dict(names)
+    steps = [found for found in _STEP.finditer(PAGE) if found["tab"] == tab]
+    for step in steps:
+        out = StringIO()
+        program = step["program"].replace("/tmp/", f"{folder}/")
+        with redirect_stdout(out):
+            exec(compile(program, "docs/quickstart.md", "exec"), known)
+        printed = "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines())
+        assert printed == (step["output"] or "").strip(), program
+    return len(steps)

@@ -1,0 +1,173 @@
+"""What a plan reads, what it leaves out, and what it says of that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import hoodie
+from hoodie.common.table.table_config import HoodieTableConfig
+from hoodie.exception import HoodieMissingFileException
+from hoodie.query.planner import plan_of
+from hoodie.query.pruning import key_columns
+from hoodie.query.read_plan import ReadPlan
+from hoodie.query.table_query import TableQuery
+from tests.support.hookable_storage import hooked
+from tests.support.table_builder import SCHEMA, init_table, local_client, rows
+
+SMALL_GROUPS = {
+    "hoodie.parquet.block.size": 16 * 1024,
+    "hoodie.bulkinsert.sort.mode": "NONE",
+    "hoodie.bulkinsert.shuffle.parallelism": 1,
+}
+
+
+def pruned(plan: ReadPlan) -> dict[str, int]:
+    return {found.by.removeprefix("pruned by "): found.files for found in plan.pruned if found.files}
+
+
+@pytest.fixture
+def trips(tmp_path: Path) -> str:
+    """Three files in two partitions, of several row groups each, whose keys overlap."""
+    path = str(tmp_path / "t")
+    chance = np.random.default_rng(1)
+    for part, fares in (("x", 0), ("y", 1000), ("z", 2000)):
+        keys = [f"{part}{number:05}" for number in chance.permutation(9000)]
+        table = pa.table({"id": keys, "p": [part] * 9000, "fare": np.arange(fares, fares + 9000) / 9.0})
+        table = pa.Table.from_batches(table.to_batches(max_chunksize=1000))
+        hoodie.write_table(
+            table, path, operation="bulk_insert", record_key_fields="id", partition_fields="p", properties=SMALL_GROUPS
+        )
+    return path
+
+
+def test_a_lookup_by_key_reads_one_row_group_of_one_file(trips: str) -> None:
+    whole = hoodie.plan_read(trips)
+    assert len(whole.slices) == 3
+    for filters in ([("id", "=", "y00042")], [("_hoodie_record_key", "in", ["y00042"])]):
+        plan = hoodie.plan_read(trips, filters=filters)
+        (planned,) = plan.slices
+        assert planned.row_group_count > 2
+        assert planned.row_groups is not None
+        assert len(planned.row_groups) == 1
+        assert sum(pruned(plan).values()) == 2
+        assert hoodie.read_table(trips, filters=filters, columns=["id"]).to_pylist() == [{"id": "y00042"}]
+
+
+def test_keys_that_are_nowhere_are_pruned_by_bloom_filters(trips: str) -> None:
+    plan = hoodie.plan_read(trips, filters=[("id", "in", ["x00042x", "y00042y", "z00042z"])])
+    assert plan.slices == ()
+    assert pruned(plan)["bloom filter"] >= 2
+    either = hoodie.plan_read(trips, filters=[[("id", "=", "x00001")], [("id", "=", "z00001")]])
+    assert [planned.file_slice.partition_path for planned in either.slices] == ["x", "z"]
+    both = pc.field("id").isin(["x00001", "x00002"]) & (pc.field("fare") >= 0)
+    assert len(hoodie.plan_read(trips, filters=both).slices) == 1
+    assert hoodie.read_table(trips, filters=both).num_rows == 2
+    no_key = (pc.field("id") == "x00001") | (pc.field("fare") > 0)
+    assert len(hoodie.plan_read(trips, filters=no_key).slices) == 3
+
+
+def test_partitions_and_statistics_exclude_files_and_row_groups(trips: str) -> None:
+    plan = hoodie.plan_read(trips, filters=[("p", "in", ["x", "y"]), ("fare", ">", 1050.0)])
+    assert plan.pruned_partitions == ("z",)
+    assert pruned(plan) == {"statistics": 1}
+    (planned,) = plan.slices
+    assert planned.row_groups is not None
+    assert len(planned.row_groups) < planned.row_group_count
+    shown = plan.explain()
+    assert "pruned by partition, 1 of them" in shown
+    assert "pruned by statistics" in shown
+    assert "row groups read: " in shown
+    assert "partitions not read: 1" in repr(plan)
+    assert "<table" in plan._repr_html_()
+    expected = hoodie.read_table(trips, filters=[("p", "in", ["x", "y"])]).filter(pc.field("fare") > 1050.0)
+    found = hoodie.read_table(trips, filters=[("p", "in", ["x", "y"]), ("fare", ">", 1050.0)])
+    assert sorted(found["id"].to_pylist()) == sorted(expected["id"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("generator", "columns"),
+    [
+        ("SimpleKeyGenerator", ["_hoodie_record_key", "id"]),
+        ("NonpartitionedKeyGenerator", ["_hoodie_record_key", "id"]),
+        # Some of Hudi's releases write the keys of one field as "id:a".
+        ("ComplexKeyGenerator", ["_hoodie_record_key"]),
+        ("CustomKeyGenerator", ["_hoodie_record_key"]),
+        ("com.acme.KeyGenerator", ["_hoodie_record_key"]),
+        (None, ["_hoodie_record_key"]),
+    ],
+)
+def test_the_key_field_is_the_key_only_with_generators_that_make_it_so(
+    generator: str | None, columns: list[str]
+) -> None:
+    properties = {"hoodie.table.recordkey.fields": "id"}
+    if generator is not None:
+        full = generator if "." in generator else f"org.apache.hudi.keygen.{generator}"
+        properties["hoodie.table.keygenerator.class"] = full
+    assert key_columns(HoodieTableConfig(properties), SCHEMA) == columns
+    assert key_columns(HoodieTableConfig(properties), pa.schema([("id", pa.int64())])) == ["_hoodie_record_key"]
+    virtual = HoodieTableConfig(properties | {"hoodie.populate.meta.fields": "false"})
+    assert key_columns(virtual, SCHEMA) == []
+
+
+def test_bloom_filters_that_hold_nothing_exclude_nothing(tmp_path: Path) -> None:
+    virtual = init_table(tmp_path / "v", properties={"hoodie.populate.meta.fields": "false"})
+    with local_client(virtual) as client:
+        client.bulk_insert(rows(("a", "x", 1)))
+    assert hoodie.read_table(virtual, filters=[("id", "=", "a")]).num_rows == 1
+
+
+def test_a_plan_opens_only_footers_until_it_is_read(trips: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def note(name: str, path: str) -> None:
+        if path.endswith(".parquet"):
+            opened.append(path)
+
+    with hooked(monkeypatch, note):
+        hoodie.plan_read(trips)
+        assert opened == []
+        hoodie.plan_read(trips, filters=[("p", "=", "x"), ("fare", "<", 0.0)])
+    assert {Path(path).parent.name for path in opened} == {"x"}
+
+
+def test_a_file_that_is_cleaned_after_the_plan_is_named(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path, {"hoodie.cleaner.commits.retained": 1, "hoodie.clean.automatic": "false"}) as client:
+        client.upsert(rows(("a", "x", 1)))
+        reader = hoodie.scan_table(path)
+        for ts in (2, 3, 4):
+            client.upsert(rows(("a", "x", ts)))
+        client.clean()
+        with pytest.raises(HoodieMissingFileException, match=r"base file .*/x/.*hoodie\.cleaner\.commits\.retained"):
+            reader.read_all()
+
+
+def test_delete_where_uses_the_plan(trips: str) -> None:
+    asked: list[Any] = []
+    with local_client(trips) as client, pytest.MonkeyPatch.context() as patch:
+        import hoodie.client.write_input as write_input
+
+        def noted(*arguments: Any, **named: Any) -> ReadPlan:
+            plan = plan_of(*arguments, **named)
+            asked.append(plan)
+            return plan
+
+        patch.setattr(write_input, "plan_of", noted)
+        client.delete(where=[("id", "=", "x00007")])
+    (plan,) = asked
+    assert len(plan.slices) == 1
+    assert hoodie.read_table(trips, filters=[("id", "=", "x00007")]).num_rows == 0
+    assert hoodie.dataset(trips).count_rows() == 3 * 9000 - 1
+
+
+def test_a_query_is_a_value_that_tells_what_was_asked() -> None:
+    query = TableQuery.of(columns="id", query_type="INCREMENTAL", begin="000", end="2026")
+    assert (query.columns, query.query_type, query.begin_time("UTC"), query.end_time("UTC")) == (
+        ("id",), "incremental", None, "2026",
+    )  # fmt: skip
