@@ -153,6 +153,9 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
     gone = [(group, path) for group, path, exists in zip(groups, paths, exist, strict=True) if not exists]
     if gone:
         times = [writers[group].requested_time for group, _ in gone]
+        if commits.is_named:
+            ends = completion_times(timeline.storage, timeline.meta_path, timeline.layout, timeline.timezone)
+            times = [ends.get(time, time) for time in times]
         raise HoodieIOException(
             f"reading {snapshot.base_path} {commits}: {len(gone)} files of the range were cleaned, {gone[0][1]} the "
             "first, so rows would be missing. " + _way_out(commits, newest(times))

@@ -139,9 +139,15 @@ def plan_of_slices(
     planned = [PlannedSlice(file_slice) for file_slice in slices]
     keys = None
     if row_filter is not None:
-        keys = keys_of(row_filter, key_columns(snapshot.table_config, schema))
+        of_keys = key_columns(snapshot.table_config, schema)
+        keys, key_fields = keys_of(row_filter, of_keys[:1]), of_keys[1:]
+        if keys is not None:
+            # The column of the keys itself is named.
+            key_fields = []
+        else:
+            keys = keys_of(row_filter, of_keys)
         if keys is not None or (reads_footers and row_filter.pushed is not None):
-            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, keys)
+            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, keys, key_fields)
             pruned += by_footers
     return ReadPlan(
         snapshot=snapshot,
