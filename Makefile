@@ -54,18 +54,18 @@ test-slow: .venv/.stamp
 	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak"' '$(UNIT_TESTS) "slow and not soak"'
 
 check: .venv/.stamp
-	.venv/bin/ruff format --check hoodie tests benchmarks
-	.venv/bin/ruff check hoodie tests benchmarks
+	.venv/bin/ruff format --check hoodie pyspark_hoodie tests benchmarks
+	.venv/bin/ruff check hoodie pyspark_hoodie tests benchmarks
 	.venv/bin/mypy
 	.venv/bin/lint-imports --config setup.cfg --no-logo
 	$(PY) .ci/instant_times
 	# B301: statuses of the application's own tasks are pickled. B608: names of tables are formatted, values are bound.
-	.venv/bin/bandit -q -r hoodie -ll --skip B301,B608
+	.venv/bin/bandit -q -r hoodie pyspark_hoodie -ll --skip B301,B608
 	$(PY) .ci/audit .ci/constraints-spark4.txt
 
 format: .venv/.stamp
-	.venv/bin/ruff check --fix hoodie tests benchmarks
-	.venv/bin/ruff format hoodie tests benchmarks
+	.venv/bin/ruff check --fix hoodie pyspark_hoodie tests benchmarks
+	.venv/bin/ruff format hoodie pyspark_hoodie tests benchmarks
 
 test-spark35: .venv35/.stamp
 	$(JAVA35) $(PY35) -m pytest -q -m "not soak" tests/integration --durations=5

@@ -107,6 +107,9 @@ class HoodieReadConfig(PropertyGroup):
     """What an incremental query does if a commit of its range is pending and a later one is completed. FAIL: an error.
     BLOCK: the range ends before the pending commit. USE_TRANSITION_TIME: the range is of times at which commits were
     completed."""
+    start_offset: str = property_field("hoodie.datasource.streaming.startOffset", text(), "earliest")
+    """Where ``readStream.format("hoodie")`` begins if its checkpoint is new. ``earliest``: with all rows of the table.
+    ``latest``: after the commits that are there. A time, or an instant: after it."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any] | None) -> Self:

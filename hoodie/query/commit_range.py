@@ -287,9 +287,8 @@ def first_pending(timeline: HoodieActiveTimeline, begin: str | None, end: str) -
         begin: It was requested after this time; None for no limit.
         end: It was requested before this time.
     """
-    pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
-    pending = pending.before(end) if begin is None else pending.before(end).after(begin)
-    return next((instant for instant in pending if not _is_clustering(timeline, instant)), None)
+    pending = pending_writes(timeline).before(end)
+    return (pending if begin is None else pending.after(begin)).first_instant
 
 
 def _end_before_holes(
@@ -315,6 +314,16 @@ def _end_before_holes(
         f"would be missing, and a next query that begins at {end} would leave it out. Wait for it or roll it back; or "
         f"set {_HOLES}=BLOCK to end before it, or =USE_TRANSITION_TIME for a range of completion times"
     )
+
+
+def pending_writes(timeline: HoodieActiveTimeline) -> HoodieTimeline:
+    """The commits that are not completed and will change rows, so no clusterings.
+
+    Args:
+        timeline: The table's.
+    """
+    pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
+    return pending.filter(lambda instant: not _is_clustering(timeline, instant))
 
 
 def _is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:

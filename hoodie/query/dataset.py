@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
 from hoodie.common.data.expression_tree import columns_of, parse_expression
-from hoodie.common.model.file_slice import FileSlice
 from hoodie.exception import HoodieException
 from hoodie.io.parquet.parquet_fragments import StorageHandler, parquet_format
 from hoodie.query.arrow_reader import count, scan
-from hoodie.query.planner import plan_of_slices
-from hoodie.query.read_plan import ReadPlan, check_columns
+from hoodie.query.planner import narrowed
+from hoodie.query.read_plan import ReadPlan
 
 Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 
@@ -64,7 +62,7 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
 
     def filter(self, expression: pc.Expression | None) -> HoodieDataset:
         """The dataset with a filter, on top of what filters it has."""
-        return self if expression is None else HoodieDataset(_narrowed(self.plan, None, expression))
+        return self if expression is None else HoodieDataset(narrowed(self.plan, None, expression))
 
     def replace_schema(self, schema: pa.Schema) -> HoodieDataset:
         """The dataset with the columns of a schema, which must have the table's types.
@@ -78,11 +76,11 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
                 raise HoodieException(
                     f"replace_schema: {field.name} {field.type} is not a column of the table: cast the result instead"
                 )
-        return HoodieDataset(_narrowed(self.plan, schema.names, None))
+        return HoodieDataset(narrowed(self.plan, schema.names, None))
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[ds.Fragment]:
         """The base files that can hold rows of a filter; their rows are not filtered."""
-        plan = _narrowed(self.plan, None, filter)
+        plan = narrowed(self.plan, None, filter)
         yield from _fragments(plan, fs.PyFileSystem(StorageHandler(plan.snapshot.storage)))
 
     def scanner(self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> ds.Scanner:
@@ -94,12 +92,12 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
             options: Those of `pyarrow.dataset.Dataset.scanner`; only ``batch_size`` has an effect.
         """
         if not isinstance(columns, Mapping):
-            return _scanner(scan(_narrowed(self.plan, columns, filter)), options)
+            return _scanner(scan(narrowed(self.plan, columns, filter)), options)
         trees = [parse_expression(expression) for expression in columns.values()]
         needed = {name for tree in trees if tree is not None for name in columns_of(tree)}
         # A batch without columns would lose its number of rows.
         names = self.schema.names if None in trees else [n for n in self.schema.names if n in needed]
-        plan = _narrowed(self.plan, names or self.schema.names[:1], filter)
+        plan = narrowed(self.plan, names or self.schema.names[:1], filter)
         return _scanner(scan(plan), options, dict(columns))
 
     def to_batches(
@@ -114,7 +112,7 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
         """The number of rows; without a filter, only footers are read."""
-        return count(_narrowed(self.plan, None, filter))
+        return count(narrowed(self.plan, None, filter))
 
     def head(
         self, num_rows: int, columns: Columns = None, filter: pc.Expression | None = None, **options: Any
@@ -152,22 +150,3 @@ def _scanner(
 ) -> ds.Scanner:
     known = {"batch_size": options["batch_size"]} if options.get("batch_size") else {}
     return ds.Scanner.from_batches(reader, columns=columns, **known)
-
-
-def _narrowed(plan: ReadPlan, columns: Sequence[str] | None, condition: pc.Expression | None) -> ReadPlan:
-    """A plan with fewer columns, and with a condition on top of its own filter."""
-    names = plan.columns if columns is None else tuple(columns)
-    if condition is None and names == plan.columns:
-        return plan
-    check_columns(plan.base_path, plan.schema, names)
-    if condition is None:
-        return attrs.evolve(plan, columns=names)
-    own = plan.row_filter
-    filters = condition if own is None else own.expression & condition
-    query = attrs.evolve(plan.query, columns=names, filters=filters)
-
-    def slices_of(prune: Callable[[Sequence[str]], list[str]]) -> list[FileSlice]:
-        left = set(prune(sorted({file_slice.partition_path for file_slice in plan.file_slices})))
-        return [file_slice for file_slice in plan.file_slices if file_slice.partition_path in left]
-
-    return attrs.evolve(plan_of_slices(plan.snapshot, query, plan.schema, slices_of), read_at=plan.read_at)

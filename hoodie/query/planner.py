@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
@@ -94,13 +95,13 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         )
         return plan if as_of is None else attrs.evolve(plan, read_at=f"as of {as_of}")
     commits = commit_range(snapshot, query)
-    narrowed = query
+    of_range = query
     if commits.condition is not None:
         filters = commits.condition if query.filters is None else commits.condition & query.filters
-        narrowed = attrs.evolve(query, filters=filters)
+        of_range = attrs.evolve(query, filters=filters)
     plan = plan_of_slices(
         snapshot,
-        narrowed,
+        of_range,
         schema,
         lambda prune: only_matching(_slices_in(snapshot, commits, query, prune), query.path_glob),
         reads_footers=reads_footers,
@@ -160,6 +161,34 @@ def plan_of_slices(
         pruned_partitions=tuple(sorted(excluded)),
         looked_up_keys=keys,
     )
+
+
+def narrowed(plan: ReadPlan, columns: Sequence[str] | None, condition: pc.Expression | None) -> ReadPlan:
+    """A plan with fewer columns, and with a condition on top of its own filter.
+
+    Args:
+        plan: The plan; its files are fixed.
+        columns: Names; None for those of the plan.
+        condition: The condition; None for none.
+
+    Raises:
+        HoodieSchemaException: A column is not in the table, or the condition does not fit it.
+    """
+    names = plan.columns if columns is None else tuple(columns)
+    if condition is None and names == plan.columns:
+        return plan
+    check_columns(plan.base_path, plan.schema, names)
+    if condition is None:
+        return attrs.evolve(plan, columns=names)
+    own = plan.row_filter
+    filters = condition if own is None else own.expression & condition
+    query = attrs.evolve(plan.query, columns=names, filters=filters)
+
+    def slices_of(prune: Callable[[Sequence[str]], list[str]]) -> list[FileSlice]:
+        left = set(prune(sorted({file_slice.partition_path for file_slice in plan.file_slices})))
+        return [file_slice for file_slice in plan.file_slices if file_slice.partition_path in left]
+
+    return attrs.evolve(plan_of_slices(plan.snapshot, query, plan.schema, slices_of), read_at=plan.read_at)
 
 
 def _plan_of_nothing(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:

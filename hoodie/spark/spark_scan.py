@@ -20,7 +20,7 @@ from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieIOException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.spark.spark_types import quoted, spark_schema
+from hoodie.spark.spark_types import nullable_type, quoted, spark_schema
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join, relative_to
 
@@ -138,19 +138,8 @@ def _widened(field: pa.Field, file_type: pa.DataType) -> Column:
     """A column of a scan in the table's type. Floats are widened by their digits, as in Hudi: 0.1 becomes 0.1."""
     column = sf.col(quoted(field.name))
     for data_type in (_floats_as_strings(file_type, field.type), field.type):
-        column = column.cast(spark_schema(pa.schema([field.with_type(_nullable(data_type))])).fields[0].dataType)
+        column = column.cast(spark_schema(pa.schema([field.with_type(nullable_type(data_type))])).fields[0].dataType)
     return column.alias(field.name)
-
-
-def _nullable(data_type: pa.DataType) -> pa.DataType:
-    """The type with nulls allowed at every level: Spark's scans allow them, and it refuses casts that forbid them."""
-    if pa.types.is_struct(data_type):
-        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in data_type])
-    if pa.types.is_list(data_type):
-        return pa.list_(pa.field("element", _nullable(data_type.value_type)))
-    if pa.types.is_map(data_type):
-        return pa.map_(data_type.key_type, pa.field("value", _nullable(data_type.item_type)))
-    return data_type
 
 
 def _spark_path(given_path: str, base_path: str) -> str:

@@ -225,6 +225,18 @@ PEAKS = """
     print(json.dumps(facts["peaks"]))
 """
 
+DATA_SOURCE = """
+    with client() as c:
+        c.bulk_insert(rows(30, 1))
+    source = spark.read.format("hoodie").option("filter", "fare >= 10").load(path)
+    facts["same types"] = source.schema == hoodie.spark.read(spark, path).schema
+    facts["read"] = source.count()
+    stream = spark.readStream.format("hoodie").load(path).writeStream.format("memory").queryName("seen")
+    stream.option("checkpointLocation", sys.argv[1] + "/c").trigger(availableNow=True).start().awaitTermination()
+    facts["stream"] = spark.table("seen").count()
+    print(json.dumps(facts))
+"""
+
 
 def run(program: str, folder: Path) -> Any:
     """What a program prints last."""
@@ -342,3 +354,7 @@ def test_keys_are_looked_up(tmp_path: Path) -> None:
 def test_ten_times_the_input_needs_no_more_memory_of_the_client(tmp_path: Path) -> None:
     _, once, ten_times = run(PEAKS, tmp_path)
     assert ten_times <= 1.1 * once, (once, ten_times)
+
+
+def test_tables_are_read_by_format(tmp_path: Path) -> None:
+    assert run(DATA_SOURCE, tmp_path) == {"same types": True, "read": 20, "stream": 30}

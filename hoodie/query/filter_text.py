@@ -1,0 +1,223 @@
+"""Filters written as text, in the words of SQL, for options that are strings.
+
+::
+
+    fare > 50 and rider in ('ann', 'bob') and not day < date '2026-01-02'
+    `trip id` = 't42' or driver is null
+
+Grammar: comparisons (``=``, ``==``, ``!=``, ``<>``, ``<``, ``<=``, ``>``, ``>=``) of a column with a literal, ``in``,
+``not in``, ``is null``, ``is not null``, joined by ``and``, ``or``, ``not`` and parentheses. Literals: numbers, texts
+in single quotes (a doubled quote is a quote), ``true``, ``false``, ``date '...'``, ``timestamp '...'`` (UTC where the
+text has no zone), ``timestamp_ntz '...'``, ``decimal '...'``. Names with other characters stand in backquotes; dots
+lead into structs.
+
+A comparison with null is never true, and neither is its negation, as in SQL. NaN is compared as in `hoodie.read_table`.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, NoReturn
+
+import attrs
+import pyarrow.compute as pc
+
+from hoodie.exception import HoodieConfigException
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w`]))"
+    r"|'(?P<text>(?:[^']|'')*)'"
+    r"|(?P<name>(?:`(?:[^`]|``)+`|[^\W\d]\w*)(?:\.(?:`(?:[^`]|``)+`|[^\W\d]\w*))*)"
+    r"|(?P<sign><>|<=|>=|==|!=|[=<>(),]))"
+)
+_PART = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
+_COMPARISONS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _to_timestamp(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+_TYPED: Mapping[str, Callable[[str], Any]] = {
+    "date": date.fromisoformat,
+    "timestamp": _to_timestamp,
+    "timestamp_ntz": datetime.fromisoformat,
+    "decimal": Decimal,
+}
+
+
+def parse_filter(text: str) -> pc.Expression:
+    """The expression of a filter that is written as text.
+
+    Args:
+        text: See the module.
+
+    Raises:
+        HoodieConfigException: The text is not of this form; the message names the place.
+    """
+    return _Parser.of(text).parse()
+
+
+@attrs.frozen
+class _Token:
+    """A piece of the text: its kind (``number``, ``text``, ``name``, ``sign``), its text, and where it begins."""
+
+    kind: str
+    text: str
+    start: int
+
+
+@attrs.define
+class _Parser:
+    """Reads tokens from left to right; ``or`` binds weaker than ``and``, ``and`` weaker than ``not``."""
+
+    text: str
+    tokens: list[_Token]
+    position: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> _Parser:
+        tokens = []
+        start, end = 0, len(text.rstrip())
+        while start < end:
+            match = _TOKEN.match(text, start)
+            if match is None:
+                start += len(text[start:]) - len(text[start:].lstrip())
+                raise _error(text, start, "this is no name, literal or comparison")
+            kind = str(match.lastgroup)
+            tokens.append(_Token(kind, match.group(kind), match.start(kind)))
+            start = match.end()
+        return cls(text, tokens)
+
+    def parse(self) -> pc.Expression:
+        found = self._any_of()
+        if self.position < len(self.tokens):
+            self._fail("expected and, or, or the end")
+        return found
+
+    def _any_of(self) -> pc.Expression:
+        found = self._all_of()
+        while self._take("or"):
+            found = found | self._all_of()
+        return found
+
+    def _all_of(self) -> pc.Expression:
+        found = self._negated()
+        while self._take("and"):
+            found = found & self._negated()
+        return found
+
+    def _negated(self) -> pc.Expression:
+        if self._take("not"):
+            return ~self._negated()
+        if self._take("("):
+            found = self._any_of()
+            self._expect(")")
+            return found
+        return self._comparison()
+
+    def _comparison(self) -> pc.Expression:
+        column = self._column()
+        if self._take("is"):
+            negated = self._take("not")
+            self._expect("null")
+            return column.is_valid() if negated else column.is_null()
+        negated = self._take("not")
+        if self._take("in"):
+            self._expect("(")
+            values = [self._literal()]
+            while self._take(","):
+                values.append(self._literal())
+            self._expect(")")
+            # Null where the column is null, so that a further "not" gives null too.
+            found = _any_equal(column, values)
+            return ~found if negated else found
+        if negated:
+            self._fail("expected in")
+        token = self._next("expected a comparison such as = or >, in, or is null")
+        if token.kind != "sign" or token.text not in _COMPARISONS:
+            self._fail("expected a comparison such as = or >, in, or is null", back=1)
+        return _COMPARISONS[token.text](column, self._literal())
+
+    def _column(self) -> pc.Expression:
+        token = self._next("expected a column")
+        if token.kind != "name":
+            self._fail("expected a column", back=1)
+        parts = [quoted.replace("``", "`") or plain for quoted, plain in _PART.findall(token.text)]
+        return pc.field(*parts)
+
+    def _literal(self) -> Any:
+        token = self._next("expected a literal")
+        word = token.text.lower()
+        if token.kind == "text":
+            return token.text.replace("''", "'")
+        if token.kind == "number":
+            return int(token.text) if re.fullmatch(r"[+-]?\d+", token.text) else float(token.text)
+        if token.kind == "name" and word in ("true", "false"):
+            return word == "true"
+        if token.kind == "name" and word in _TYPED:
+            value = self._next(f"expected a text in quotes after {word}")
+            if value.kind != "text":
+                self._fail(f"expected a text in quotes after {word}", back=1)
+            try:
+                return _TYPED[word](value.text)
+            except (ValueError, InvalidOperation):
+                self._fail(f"this is no {word}", back=1)
+        if word == "null":
+            self._fail("a comparison with null is never true: write is null, or is not null", back=1)
+        self._fail("expected a literal: a number, a text in single quotes, true, false, or date '2026-01-02'", back=1)
+
+    def _next(self, expected: str) -> _Token:
+        if self.position == len(self.tokens):
+            self._fail(expected)
+        self.position += 1
+        return self.tokens[self.position - 1]
+
+    def _take(self, word: str) -> bool:
+        """Go past a keyword or sign if it is next."""
+        if self.position == len(self.tokens):
+            return False
+        token = self.tokens[self.position]
+        if token.kind not in ("name", "sign") or token.text.lower() != word:
+            return False
+        self.position += 1
+        return True
+
+    def _expect(self, word: str) -> None:
+        if not self._take(word):
+            self._fail(f"expected {word}")
+
+    def _fail(self, problem: str, back: int = 0) -> NoReturn:
+        position = self.position - back
+        start = self.tokens[position].start if position < len(self.tokens) else len(self.text.rstrip())
+        raise _error(self.text, start, problem)
+
+
+def _any_equal(column: pc.Expression, values: list[Any]) -> pc.Expression:
+    """Whether a column equals one of some values, in a tree that long lists do not make deep."""
+    if len(values) == 1:
+        return column == values[0]
+    middle = len(values) // 2
+    return _any_equal(column, values[:middle]) | _any_equal(column, values[middle:])
+
+
+def _error(text: str, start: int, problem: str) -> HoodieConfigException:
+    place = f"at {text[start : start + 20]!r}" if start < len(text.rstrip()) else "at the end"
+    return HoodieConfigException(
+        f"the filter {text!r} is not understood {place}: {problem}. Write comparisons as in SQL, such as "
+        "fare > 50 and rider = 'ann' and day >= date '2026-01-02'"
+    )

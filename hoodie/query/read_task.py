@@ -1,0 +1,84 @@
+"""The parts of a read plan that tasks read, each by itself and in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.data.row_filter import RowFilter
+from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.query.read_plan import PlannedSlice, ReadPlan
+from hoodie.storage.storage import HoodieStorage
+
+TASK_BYTES = 32 << 20
+"""Small slices share a task up to this size."""
+_OPEN_BYTES = 1 << 20
+"""What opening a file costs, in bytes that are read in that time."""
+
+
+@attrs.frozen(eq=False)
+class ReadTask:
+    """Some slices of a plan, and all that is needed to read them; picklable.
+
+    Attributes:
+        storage: Where the files are.
+        schema: The table's columns, including meta columns.
+        columns: The columns of the result.
+        row_filter: Which rows; None for all.
+        slices: What is read.
+    """
+
+    storage: HoodieStorage
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    row_filter: RowFilter | None
+    slices: tuple[PlannedSlice, ...]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, on this thread.
+
+        Memory: one batch.
+
+        Raises:
+            HoodieIOException: A file is missing, or storage failed.
+            HoodieCorruptedDataException: A file is damaged.
+            HoodieSchemaException: The filter cannot be computed of the rows.
+        """
+        for planned in self.slices:
+            yield from HoodieFileGroupReader(
+                self.storage,
+                planned.file_slice,
+                self.schema,
+                columns=self.columns,
+                row_filter=self.row_filter,
+                row_groups=planned.row_groups,
+            ).iter_batches()
+
+
+def tasks_of(plan: ReadPlan) -> list[ReadTask]:
+    """The tasks of a plan, in the order of its slices; none if it reads nothing.
+
+    Args:
+        plan: The plan.
+    """
+    return [
+        ReadTask(plan.snapshot.storage, plan.schema, plan.columns, plan.row_filter, slices)
+        for slices in _packed(plan.slices)
+    ]
+
+
+def _packed(slices: Sequence[PlannedSlice]) -> Iterator[tuple[PlannedSlice, ...]]:
+    """Slices that follow each other, together up to the size of a task."""
+    pack: list[PlannedSlice] = []
+    size = 0
+    for planned in slices:
+        cost = _OPEN_BYTES + planned.file_slice.sole_base_file.size_bytes
+        if pack and size + cost > TASK_BYTES:
+            yield tuple(pack)
+            pack, size = [], 0
+        pack.append(planned)
+        size += cost
+    if pack:
+        yield tuple(pack)

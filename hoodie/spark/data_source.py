@@ -1,0 +1,88 @@
+"""``spark.read.format("hoodie")`` and ``spark.readStream.format("hoodie")`` of PySpark 4, with nothing registered.
+
+PySpark runs the methods in several processes. Each gets what the one before pickled::
+
+    process                       runs                                             when
+    creation                      schema(), which makes the plan of a batch read   load()
+    planning                      reader(), pushFilters(), partitions()            each action
+    source of a stream            streamReader(), its offsets and partitions()     as long as the query runs
+    tasks                         read()                                           each task
+
+So the plan of a batch read is made once, by ``load()``: each action of the frame reads the same files.
+
+Hudi: org.apache.hudi.DefaultSource.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from hoodie.exception import HoodieNotSupportedException
+
+try:
+    from pyspark.sql.datasource import DataSource
+except ImportError as error:
+    raise ImportError(
+        'format("hoodie") needs PySpark 4, which has data sources in Python; with PySpark 3.5 use hoodie.spark.read, '
+        "which is faster on every version"
+    ) from error
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as st
+
+    from hoodie.query.read_plan import ReadPlan
+    from hoodie.spark.data_source_reader import HoodieDataSourceReader
+    from hoodie.spark.data_source_stream import HoodieDataSourceStreamReader
+
+# Each session of PySpark imports this module when it first looks for any data source, also for those of others. What
+# reads and plans takes half a second to import, so methods import it.
+
+
+class HoodieDataSource(DataSource):  # type: ignore[misc]
+    """A table as a data source; docs/data-source.md lists the options."""
+
+    _plan: ReadPlan | None = None
+    """What a batch read reads; made by `schema`."""
+    _is_planned = False
+    """Whether the reader was made, so that only tasks get this object now; they need no plan."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "hoodie"
+
+    def schema(self) -> st.StructType:
+        from hoodie.spark import data_source_reader
+
+        self._plan, schema = data_source_reader.load(self.options)
+        return schema
+
+    def reader(self, schema: st.StructType) -> HoodieDataSourceReader:
+        from hoodie.spark import data_source_reader
+
+        self._is_planned = True
+        return data_source_reader.reader_of(self.options, self._plan, schema)
+
+    def streamReader(self, schema: st.StructType) -> HoodieDataSourceStreamReader:
+        from hoodie.spark import data_source_stream
+
+        self._is_planned = True
+        return data_source_stream.stream_reader_of(self.options, schema)
+
+    def writer(self, schema: st.StructType, overwrite: bool) -> NoReturn:
+        path = self.options.get("path", "...")
+        raise HoodieNotSupportedException(
+            f'df.write.format("hoodie"): hoodie does not write through a data source of Python. Use '
+            f"hoodie.spark.write(df, {path!r}, options, mode={'overwrite' if overwrite else 'append'!r}), which takes "
+            "the same options and all operations; nothing was written"
+        )
+
+    def streamWriter(self, schema: st.StructType, overwrite: bool) -> NoReturn:
+        path = self.options.get("path", "...")
+        raise HoodieNotSupportedException(
+            f'df.writeStream.format("hoodie"): hoodie does not write through a data source of Python. Use '
+            f"df.writeStream.foreachBatch with a function that calls hoodie.spark.write(batch, {path!r}, options); "
+            "nothing was written"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_plan": None if self._is_planned else self._plan}

@@ -1,0 +1,168 @@
+"""The batch read of ``format("hoodie")``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as st
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.config.read_config import HoodieReadConfig, QueryType
+from hoodie.exception import HoodieConfigException
+from hoodie.query.planner import narrowed, plan_query
+from hoodie.query.read_plan import ReadPlan, all_columns, check_columns
+from hoodie.query.read_task import ReadTask, tasks_of
+from hoodie.spark.data_source_options import DataSourceOptions
+from hoodie.spark.pushed_filters import split_filters
+from hoodie.spark.spark_compatibility import pushes_filters
+from hoodie.spark.spark_types import arrow_schema, conform, nullable_type, schema_in_jvm, spark_schema
+
+
+class HoodiePartition(InputPartition):  # type: ignore[misc]
+    """What one task reads.
+
+    Args:
+        task: Some slices; None for a task that reads nothing.
+    """
+
+    def __init__(self, task: ReadTask | None) -> None:
+        super().__init__(task)
+
+    def batches(self, schema: st.StructType) -> Iterator[pa.RecordBatch]:
+        """The rows in the types of Spark.
+
+        Args:
+            schema: The schema that Spark has of the source.
+        """
+        wanted = arrow_schema(schema)
+        if self.value is not None:
+            for batch in self.value.batches():
+                yield conform(batch, wanted)
+
+
+class HoodieDataSourceReader(DataSourceReader):  # type: ignore[misc]
+    """Reads a plan.
+
+    Args:
+        plan: What to read; tasks do not get it.
+        schema: The schema that Spark has of the source.
+    """
+
+    def __init__(self, plan: ReadPlan, schema: st.StructType) -> None:
+        self._plan: ReadPlan | None = plan
+        self._schema = schema
+
+    def partitions(self) -> list[HoodiePartition]:
+        assert self._plan is not None
+        return [HoodiePartition(task) for task in tasks_of(self._plan)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # PySpark makes a partition of its own where there is none.
+        return partition.batches(self._schema) if isinstance(partition, HoodiePartition) else iter(())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_plan": None}
+
+
+class HoodiePushdownReader(HoodieDataSourceReader):
+    """A reader that takes filters of Spark. PySpark refuses it where it does not push filters."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        assert self._plan is not None
+        condition, left = split_filters(filters, self._plan.schema)
+        if condition is not None:
+            self._plan = narrowed(self._plan, None, condition)
+        return left
+
+
+def load(options: Mapping[str, str]) -> tuple[ReadPlan | None, st.StructType]:
+    """What ``load()`` needs: the plan of a batch read, and the columns.
+
+    There is no plan if the options are those of a stream: ``load()`` does not know which of both it is.
+
+    Args:
+        options: The user's.
+
+    Raises:
+        HoodieException: The options are wrong, or the table cannot be read.
+    """
+    given = DataSourceOptions.of(options)
+    if _is_of_stream(given):
+        return None, columns_of(given)
+    plan = plan_query(given.path, given.query(), given.storage_options)
+    return plan, schema_of(plan.result_schema)
+
+
+def reader_of(options: Mapping[str, str], plan: ReadPlan | None, schema: st.StructType) -> HoodieDataSourceReader:
+    """The reader of a batch read.
+
+    Args:
+        options: The user's.
+        plan: What `load` planned; None if the user gave a schema, so that nobody asked for one.
+        schema: The schema that Spark has of the source.
+
+    Raises:
+        HoodieConfigException: The schema is not the table's.
+        HoodieException: See `load`.
+    """
+    given = DataSourceOptions.of(options)
+    if plan is None:
+        plan = plan_query(given.path, given.query(), given.storage_options)
+    check_schema(schema, schema_of(plan.result_schema))
+    return (HoodiePushdownReader if pushes_filters() else HoodieDataSourceReader)(plan, schema)
+
+
+def columns_of(options: DataSourceOptions) -> st.StructType:
+    """The columns of a table, without a plan.
+
+    Args:
+        options: The user's.
+
+    Raises:
+        HoodieException: There is no such table, nothing was written to it, or it has no such column.
+    """
+    snapshot = TableSnapshot.load(options.path, options.storage_options)
+    schema = all_columns(snapshot.load_schema())
+    columns = schema.names if options.columns is None else options.columns
+    check_columns(snapshot.base_path, schema, columns)
+    return schema_of(pa.schema([schema.field(name) for name in columns]))
+
+
+def schema_of(schema: pa.Schema) -> st.StructType:
+    """Columns in the types of Spark, which `hoodie.spark.read` gives too.
+
+    Args:
+        schema: Columns of a table; those of a table that was never written have the type null.
+    """
+    nullable = [pa.field(field.name, nullable_type(field.type)) for field in schema_in_jvm(schema)]
+    untyped = {field.name for field in nullable if pa.types.is_null(field.type)}
+    typed = spark_schema(pa.schema([field for field in nullable if field.name not in untyped]))
+    by_name = {field.name: field for field in typed.fields}
+    return st.StructType([by_name.get(field.name, st.StructField(field.name, st.NullType())) for field in nullable])
+
+
+def check_schema(given: st.StructType, schema: st.StructType) -> None:
+    """Refuse a schema of the user's that is not that of the result.
+
+    Args:
+        given: What Spark has.
+        schema: What the source gives.
+
+    Raises:
+        HoodieConfigException: They differ.
+    """
+    if given != schema:
+        raise HoodieConfigException(
+            f"the schema {given.simpleString()} is not that of the table, {schema.simpleString()}: leave schema() out, "
+            "and choose columns with the option columns"
+        )
+
+
+def _is_of_stream(options: DataSourceOptions) -> bool:
+    """Whether options make sense for a stream only; a batch read with them fails when it is planned."""
+    config = HoodieReadConfig.from_options(options.read_options)
+    begins = "hoodie.datasource.streaming.startoffset" in options.read_options
+    return begins or (config.query_type is QueryType.INCREMENTAL and config.begin is None)

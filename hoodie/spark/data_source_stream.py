@@ -1,0 +1,168 @@
+"""The stream read of ``format("hoodie")``: an incremental query as a source.
+
+Spark asks in this order, in one process as long as the query runs; after a restart a new process goes on from the
+offsets of the checkpoint::
+
+    initialOffset()          of a query without a checkpoint, or one that stopped in its first batch
+    latestOffset(start)      up to where the next batch goes; PySpark 4.0 and 4.1 do not say the start
+    partitions(start, end)   what the batch reads
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as st
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant_time import oldest
+from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, QueryType
+from hoodie.exception import HoodieConfigException, HoodieException, HoodieSchemaException
+from hoodie.query.commit_stream import check_commit_is_there, check_no_late_commits, newest_before_pending
+from hoodie.query.planner import plan_of
+from hoodie.query.read_plan import ReadPlan
+from hoodie.query.read_task import tasks_of
+from hoodie.query.repeated_planning import plan_until_complete
+from hoodie.query.table_query import EARLIEST, TableQuery
+from hoodie.spark.data_source_options import DataSourceOptions
+from hoodie.spark.data_source_reader import HoodiePartition, schema_of
+from hoodie.spark.stream_offset import StreamOffset
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:  # PySpark 4.0 and 4.1 read with one batch what is available.
+    SupportsTriggerAvailableNow = object
+
+_QUERY_TYPES = ("hoodie.datasource.query.type", "hoodie.datasource.view.type")
+_OF_BATCH_READS = (
+    "as.of.instant",
+    "hoodie.datasource.read.begin.instanttime",
+    "hoodie.datasource.read.end.instanttime",
+)
+_HOLES = ("hoodie.read.timeline.holes.resolution.policy", "hoodie.datasource.read.handle.hollow.commit")
+
+
+class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Reads the rows that commits wrote after each other.
+
+    Args:
+        options: The user's.
+        schema: The schema that Spark has of the source.
+    """
+
+    def __init__(self, options: DataSourceOptions, schema: st.StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._start = HoodieReadConfig.from_options(options.read_options).start_offset
+        self._last: StreamOffset | None = None
+        self._known: frozenset[str] = frozenset()
+        self._available: StreamOffset | None = None
+
+    def initialOffset(self) -> dict[str, str]:
+        return StreamOffset.start(self._start, self._load().active_timeline.timezone).to_json()
+
+    def latestOffset(self, start: Mapping[str, Any] | None = None, limit: object = None) -> dict[str, str]:
+        """The end of the next batch; the start itself if there is nothing new."""
+        snapshot = self._load()
+        timeline = snapshot.active_timeline
+        if start is not None:
+            reached = StreamOffset.of(start)
+        else:
+            reached = self._last or StreamOffset.start(self._start, timeline.timezone)
+        if reached.commit is not None:
+            check_commit_is_there(snapshot, reached.commit)
+        if self._last is not None and self._last.commit is not None:
+            check_no_late_commits(timeline, self._last.commit, self._known)
+        found = newest_before_pending(timeline)
+        if found is not None and self._available is not None:
+            found = oldest([found, self._available.at])
+        latest = StreamOffset.after(found)
+        if reached.is_after(latest):
+            latest = reached
+        self._last, self._known = latest, timeline.completed_writes().times
+        return latest.to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._available = StreamOffset.after(newest_before_pending(self._load().active_timeline))
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[HoodiePartition]:
+        first, last = StreamOffset.of(start), StreamOffset.of(end)
+        if first.begins_at_latest or first == last:
+            return []
+        if first.is_after(last):
+            if first.commit is not None:
+                check_commit_is_there(self._load(), first.commit)
+            raise HoodieException(
+                f"the stream of {self._options.path} stands after {first.at}, and the newest commit that it may read "
+                f"is {last.at}: a start offset must not lie in the future, and no commit before that of an offset may "
+                "be pending. Start it with another start offset, or when that commit is completed or rolled back"
+            )
+        if last.commit is None:
+            return []
+        plan = plan_until_complete(self._load, lambda snapshot: self._plan(snapshot, first, last.at))
+        return [HoodiePartition(task) for task in tasks_of(plan)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return partition.batches(self._schema) if isinstance(partition, HoodiePartition) else iter(())
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Nothing: the checkpoint is Spark's."""
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+    def _load(self) -> TableSnapshot:
+        snapshot = TableSnapshot.load(self._options.path, self._options.storage_options)
+        snapshot.table_config.check_readable()
+        return snapshot
+
+    def _plan(self, snapshot: TableSnapshot, first: StreamOffset, end: str) -> ReadPlan:
+        """The plan of a batch, in the columns that the query began with."""
+        if first.commit is not None:
+            check_commit_is_there(snapshot, first.commit)
+        query = TableQuery.of(
+            columns=self._schema.names,
+            filters=self._options.filters,
+            begin=first.time or EARLIEST,
+            end=end,
+            options=self._options.read_options,
+        )
+        plan = plan_of(snapshot, query)
+        for field, found in zip(self._schema.fields, schema_of(plan.result_schema).fields, strict=True):
+            if field.dataType != found.dataType:
+                raise HoodieSchemaException(
+                    f"column {field.name} of {snapshot.base_path} is {found.dataType.simpleString()} now, and the "
+                    f"stream began with {field.dataType.simpleString()}: start the query again, with the same "
+                    "checkpoint folder"
+                )
+        return plan
+
+
+def stream_reader_of(options: Mapping[str, str], schema: st.StructType) -> HoodieDataSourceStreamReader:
+    """The reader of a stream. Tasks make one too, so it does not look at the table.
+
+    Args:
+        options: The user's.
+        schema: The schema that Spark has of the source.
+
+    Raises:
+        HoodieConfigException: The options are wrong, or make sense for batch reads only.
+    """
+    given = {name.lower(): value for name, value in options.items() if name.lower() not in _QUERY_TYPES}
+    if wrong := [name for name in _OF_BATCH_READS if name in given]:
+        raise HoodieConfigException(
+            f"{', '.join(wrong)}: a stream reads one range of commits after the other; leave it out, and say where it "
+            "begins with hoodie.datasource.streaming.startOffset"
+        )
+    for name in _HOLES:
+        if given.get(name, HollowCommitHandling.BLOCK).upper() != HollowCommitHandling.BLOCK:
+            raise HoodieConfigException(
+                f"{name} = {given[name]!r}: a stream waits for pending commits (BLOCK); leave it out"
+            )
+    parsed = DataSourceOptions.of({**given, _QUERY_TYPES[0]: QueryType.INCREMENTAL.value})
+    reader = HoodieDataSourceStreamReader(parsed, schema)
+    StreamOffset.start(HoodieReadConfig.from_options(given).start_offset, "UTC")
+    return reader

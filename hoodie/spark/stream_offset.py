@@ -1,0 +1,133 @@
+"""Where a stream read of a table stands: an offset, as Spark keeps it in the checkpoint of a query.
+
+::
+
+    {"kind": "start", "at": "earliest"}                          before all commits
+    {"kind": "start", "at": "latest"}                            where the first batch begins to wait
+    {"kind": "start", "at": "20260102101530123"}                 after a time that the user gave
+    {"kind": "requested", "instant": "20260102101530123"}        after the commit of that instant
+
+The first three stand before the first batch only. They do not depend on the table, because Spark asks for them again if
+a query stops in its first batch. The kind of the last one says that commits are in the order of their instants, as in
+tables up to version 6; an offset of another kind is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Self
+
+import attrs
+
+from hoodie.common.table.timeline.instant_time import is_after, is_instant_time, query_time
+from hoodie.exception import HoodieConfigException, HoodieException
+
+_OPTION = "hoodie.datasource.streaming.startOffset"
+BEFORE_ALL = "000"
+"""The instant of the offset of a table without commits."""
+
+
+class Start(StrEnum):
+    """Where a stream begins that begins at no time."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class OffsetKind(StrEnum):
+    """What an offset is."""
+
+    START = "start"
+    REQUESTED = "requested"
+
+
+@attrs.frozen
+class StreamOffset:
+    """An offset.
+
+    Attributes:
+        kind: What it is.
+        at: The beginning of a stream, or the instant of a commit.
+    """
+
+    kind: OffsetKind
+    at: str
+
+    @classmethod
+    def start(cls, text: str, timezone: str) -> Self:
+        """The offset of a query that begins.
+
+        Args:
+            text: The option of the user.
+            timezone: The timeline's.
+
+        Raises:
+            HoodieConfigException: It is no time.
+        """
+        if text.strip().lower() in set(Start):
+            return cls(OffsetKind.START, text.strip().lower())
+        try:
+            time = query_time(text, timezone, any_digits=True)
+        except ValueError:
+            raise HoodieConfigException(
+                f"{_OPTION} is {text!r}: give earliest, latest, an instant such as 20260102101530123, or a time "
+                "such as 2026-01-02 10:15:30"
+            ) from None
+        return cls(OffsetKind.START, time if time.strip("0") else Start.EARLIEST)
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Self:
+        """The offset that a checkpoint holds.
+
+        Args:
+            value: What Spark read.
+
+        Raises:
+            HoodieException: It is not an offset of a kind that this version knows.
+        """
+        kind, at = value.get("kind"), value.get("at", value.get("instant"))
+        if kind in set(OffsetKind) and isinstance(at, str):
+            known = at in set(Start) if kind == OffsetKind.START else at == BEFORE_ALL
+            if known or (at.isascii() and at.isdigit() and (kind == OffsetKind.START or is_instant_time(at))):
+                return cls(OffsetKind(kind), at)
+        raise HoodieException(
+            f"the checkpoint of the query has the offset {dict(value)}, which this version of hoodie does not know: "
+            "another source or a newer version wrote it; start the query with a new checkpoint folder"
+        )
+
+    @classmethod
+    def after(cls, instant_time: str | None) -> Self:
+        """The offset after a commit.
+
+        Args:
+            instant_time: The commit's; None for a table without commits.
+        """
+        return cls(OffsetKind.REQUESTED, instant_time or BEFORE_ALL)
+
+    def to_json(self) -> dict[str, str]:
+        """What Spark keeps."""
+        return {"kind": str(self.kind), "at" if self.kind is OffsetKind.START else "instant": str(self.at)}
+
+    @property
+    def begins_at_latest(self) -> bool:
+        """Whether the stream begins after the commits that its first batch finds."""
+        return self.kind is OffsetKind.START and self.at == Start.LATEST
+
+    @property
+    def time(self) -> str | None:
+        """The time after which rows are read; None for all."""
+        return None if self.at in (Start.EARLIEST, Start.LATEST, BEFORE_ALL) else self.at
+
+    @property
+    def commit(self) -> str | None:
+        """The commit that was read last; None if the offset is no commit's."""
+        return self.time if self.kind is OffsetKind.REQUESTED else None
+
+    def is_after(self, other: StreamOffset) -> bool:
+        """Whether this offset comes after another one in the order of commits.
+
+        Args:
+            other: The other one.
+        """
+        return self.time is not None and (other.time is None or is_after(self.time, other.time))
