@@ -153,6 +153,9 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
     gone = [(group, path) for group, path, exists in zip(groups, paths, exist, strict=True) if not exists]
     if gone:
         times = [writers[group].requested_time for group, _ in gone]
+        if commits.is_named:
+            ends = completion_times(timeline.storage, timeline.meta_path, timeline.layout, timeline.timezone)
+            times = [ends.get(time, time) for time in times]
         raise HoodieIOException(
             f"reading {snapshot.base_path} {commits}: {len(gone)} files of the range were cleaned, {gone[0][1]} the "
             "first, so rows would be missing. " + _way_out(commits, newest(times))
@@ -276,18 +279,16 @@ def undone_by(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> Sequenc
     return timeline.read_as(instant, HoodieRollbackMetadata).commits_rollback
 
 
-def first_pending(timeline: HoodieActiveTimeline, begin: str | None, end: str | None) -> HoodieInstant | None:
+def first_pending(timeline: HoodieActiveTimeline, begin: str | None, end: str) -> HoodieInstant | None:
     """The first pending commit between two times that may change rows.
 
     Args:
         timeline: The table's.
         begin: It was requested after this time; None for no limit.
-        end: It was requested before this time; None for no limit.
+        end: It was requested before this time.
     """
-    pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
-    pending = pending if end is None else pending.before(end)
-    pending = pending if begin is None else pending.after(begin)
-    return next((instant for instant in pending if not _is_clustering(timeline, instant)), None)
+    pending = pending_writes(timeline).before(end)
+    return (pending if begin is None else pending.after(begin)).first_instant
 
 
 def _end_before_holes(
@@ -313,6 +314,16 @@ def _end_before_holes(
         f"would be missing, and a next query that begins at {end} would leave it out. Wait for it or roll it back; or "
         f"set {_HOLES}=BLOCK to end before it, or =USE_TRANSITION_TIME for a range of completion times"
     )
+
+
+def pending_writes(timeline: HoodieActiveTimeline) -> HoodieTimeline:
+    """The commits that are not completed and will change rows, so no clusterings.
+
+    Args:
+        timeline: The table's.
+    """
+    pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
+    return pending.filter(lambda instant: not _is_clustering(timeline, instant))
 
 
 def _is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:

@@ -14,7 +14,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.exception import HoodieException
-from hoodie.query.commit_range import check_not_undone, first_pending
+from hoodie.query.commit_range import check_not_undone, pending_writes
 
 _START_ANEW = (
     "Start the query with a new checkpoint folder; hoodie.datasource.streaming.startOffset says where it begins"
@@ -28,7 +28,7 @@ def newest_before_pending(timeline: HoodieActiveTimeline) -> str | None:
         timeline: The table's.
     """
     completed = timeline.completed_writes()
-    pending = first_pending(timeline, None, None)
+    pending = pending_writes(timeline).first_instant
     last = (completed if pending is None else completed.before(pending.requested_time)).last_instant
     if last is not None:
         return last.requested_time

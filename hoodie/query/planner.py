@@ -95,13 +95,13 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         )
         return plan if as_of is None else attrs.evolve(plan, read_at=f"as of {as_of}")
     commits = commit_range(snapshot, query)
-    narrowed = query
+    of_range = query
     if commits.condition is not None:
         filters = commits.condition if query.filters is None else commits.condition & query.filters
-        narrowed = attrs.evolve(query, filters=filters)
+        of_range = attrs.evolve(query, filters=filters)
     plan = plan_of_slices(
         snapshot,
-        narrowed,
+        of_range,
         schema,
         lambda prune: only_matching(_slices_in(snapshot, commits, query, prune), query.path_glob),
         reads_footers=reads_footers,
@@ -140,9 +140,15 @@ def plan_of_slices(
     planned = [PlannedSlice(file_slice) for file_slice in slices]
     keys = None
     if row_filter is not None:
-        keys = keys_of(row_filter, key_columns(snapshot.table_config, schema))
+        of_keys = key_columns(snapshot.table_config, schema)
+        keys, key_fields = keys_of(row_filter, of_keys[:1]), of_keys[1:]
+        if keys is not None:
+            # The column of the keys itself is named.
+            key_fields = []
+        else:
+            keys = keys_of(row_filter, of_keys)
         if keys is not None or (reads_footers and row_filter.pushed is not None):
-            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, keys)
+            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, keys, key_fields)
             pruned += by_footers
     return ReadPlan(
         snapshot=snapshot,

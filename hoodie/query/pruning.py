@@ -65,7 +65,12 @@ def prune_partitions(
 
 
 def prune_by_footers(
-    storage: HoodieStorage, slices: Sequence[FileSlice], schema: pa.Schema, row_filter: RowFilter, keys: pa.Array | None
+    storage: HoodieStorage,
+    slices: Sequence[FileSlice],
+    schema: pa.Schema,
+    row_filter: RowFilter,
+    keys: pa.Array | None,
+    key_fields: Sequence[str] = (),
 ) -> tuple[list[PlannedSlice], list[Pruned]]:
     """The slices, and their row groups, that can hold rows of a filter, as the footers of their base files tell.
 
@@ -75,12 +80,14 @@ def prune_by_footers(
         schema: The table's columns.
         row_filter: The filter, with a pushed condition or keys.
         keys: The record keys that rows of the result have (string); None for any.
+        key_fields: Columns whose text the keys are taken to be. Callers of Hudi can give records other keys: files in
+            which the range of such a column is not that of the keys are not pruned by keys.
 
     Raises:
         HoodieIOException: A file is missing, or storage failed.
         HoodieCorruptedDataException: A file is damaged.
     """
-    look = _FooterLook(storage, schema, row_filter, keys)
+    look = _FooterLook(storage, schema, row_filter, keys, tuple(key_fields))
     planned: list[PlannedSlice] = []
     excluded: dict[str, list[HoodieBaseFile]] = {BY_STATISTICS: [], BY_BLOOM_FILTER: [], BY_KEYS: []}
     for file_slice, found in zip(slices, map_concurrently(look, slices), strict=True):
@@ -99,6 +106,7 @@ class _FooterLook:
     schema: pa.Schema
     row_filter: RowFilter
     keys: pa.Array | None
+    key_fields: tuple[str, ...]
 
     def __call__(self, file_slice: FileSlice) -> PlannedSlice | str:
         base_file = file_slice.base_file
@@ -111,7 +119,7 @@ class _FooterLook:
             row_groups = tuple(fragment.row_groups_of(self.row_filter.pushed, self.schema))
             if not row_groups:
                 return BY_STATISTICS
-        if self.keys is not None:
+        if self.keys is not None and all(fragment.have_same_range(name, RECORD_KEY_META) for name in self.key_fields):
             if not self._may_hold_keys(fragment):
                 return BY_BLOOM_FILTER
             row_groups = self._row_groups_of_keys(fragment, row_groups)

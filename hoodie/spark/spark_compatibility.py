@@ -27,9 +27,9 @@ from hoodie.spark.spark_hash import numbers_to_hash_inputs
 
 logger = logging.getLogger(__name__)
 
-_PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _QUERY_ID = "sql.streaming.queryId"
 _INTERRUPTED = re.compile(r"InterruptedException|JOB_CANCELLED|Job \d+ cancelled|SparkContext was shut down")
+_PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")
 
 

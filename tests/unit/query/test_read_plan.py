@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import hoodie
+from hoodie import HoodieKey, HoodieRecord
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.exception import HoodieMissingFileException
 from hoodie.query.planner import plan_of
@@ -113,6 +114,22 @@ def test_the_key_field_is_the_key_only_with_generators_that_make_it_so(
     assert key_columns(HoodieTableConfig(properties), pa.schema([("id", pa.int64())])) == ["_hoodie_record_key"]
     virtual = HoodieTableConfig(properties | {"hoodie.populate.meta.fields": "false"})
     assert key_columns(virtual, SCHEMA) == []
+
+
+def test_files_whose_keys_are_not_the_texts_of_the_key_field_are_not_pruned_by_keys(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path) as client:
+        # The caller's own keys, as clients of Hudi may give them.
+        client.upsert(
+            [HoodieRecord(HoodieKey(f"own-{key}", "x"), {"id": key, "region": "x", "ts": 1}) for key in ("a", "b")]
+        )
+        client.upsert(rows(("a", "y", 1), ("b", "y", 1)))
+    found = hoodie.read_table(path, columns=["_hoodie_record_key"], filters=[("id", "=", "a")])
+    assert sorted(found["_hoodie_record_key"].to_pylist()) == ["a", "own-a"]
+    plan = hoodie.plan_read(path, filters=[("id", "=", "aa")])
+    assert pruned(plan) == {"bloom filter": 1}
+    plan = hoodie.plan_read(path, filters=[("_hoodie_record_key", "=", "own-aa")])
+    assert not plan.slices
 
 
 def test_bloom_filters_that_hold_nothing_exclude_nothing(tmp_path: Path) -> None:

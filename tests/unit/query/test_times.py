@@ -345,6 +345,18 @@ def test_a_range_whose_files_were_cleaned_is_an_error_or_a_scan_of_the_table(tmp
         read_rows(path, **arguments, options=scan)
 
 
+def test_the_way_out_of_a_cleaned_range_of_completion_times_is_a_completion_time(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    times = cleaned_table(path)
+    by_completion = {"hoodie.read.timeline.holes.resolution.policy": "USE_TRANSITION_TIME"}
+    arguments: dict[str, Any] = {"query_type": "incremental", "end": times[1], "options": by_completion}
+    with pytest.raises(HoodieIOException, match="2 files of the range were cleaned") as caught:
+        read_rows(path, begin=times[0], **arguments)
+    assert "fulltablescan" not in str(caught.value)
+    begin = str(caught.value).partition("Begin at ")[2].split()[0]
+    assert read_rows(path, begin=begin, **arguments) == []
+
+
 def test_a_range_that_begins_among_archived_commits_needs_a_choice(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     properties = {
