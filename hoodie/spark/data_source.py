@@ -80,8 +80,8 @@ class HoodieDataSource(DataSource):  # type: ignore[misc]
         path = self.options.get("path", "...")
         raise HoodieNotSupportedException(
             f'df.writeStream.format("hoodie"): hoodie does not write through a data source of Python. Use '
-            f"df.writeStream.foreachBatch with a function that calls hoodie.spark.write(batch, {path!r}, options); "
-            "nothing was written"
+            f"df.writeStream.foreachBatch(hoodie.spark.foreach_batch_writer({path!r}, options)), which writes each "
+            "batch exactly once; nothing was written"
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+import hoodie.spark
 from hoodie.common.table.table_snapshot import TableSnapshot
-from tests.support.table_builder import SCHEMA, init_table, local_client, rows
+from tests.support.table_builder import SCHEMA, init_table, local_client, read_rows, rows
 
 pytestmark = [
     pytest.mark.spark,
@@ -149,6 +150,25 @@ def test_a_stream_that_begins_in_the_future_leaves_out_what_comes_before(
     assert stream.run() == []
     commit(table, ("b", "y", 2))
     assert stream.run() == []
+
+
+def test_a_stream_copies_a_table_exactly_once(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    copy = str(tmp_path / "copy")
+    options = {
+        "hoodie.table.name": "copy",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.operation": "insert",
+        "hoodie.datasource.write.streaming.checkpoint.identifier": "copy",
+    }
+    stream = Stream(spark, table, tmp_path / "c", columns="id, region, ts")
+    for number in range(1, 3):
+        commit(table, (f"k{number}", "x", number))
+        stream.query(hoodie.spark.foreach_batch_writer(copy, options), availableNow=True).awaitTermination()
+    stream.forget_last_commit()
+    commit(table, ("k3", "x", 3))
+    stream.query(hoodie.spark.foreach_batch_writer(copy, options), availableNow=True).awaitTermination()
+    assert read_rows(copy) == read_rows(table) == [("k1", "x", 1), ("k2", "x", 2), ("k3", "x", 3)]
 
 
 def test_what_is_available_is_read_and_the_query_ends(spark: SparkSession, table: str, tmp_path: Path) -> None:

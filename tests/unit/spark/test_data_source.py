@@ -75,5 +75,5 @@ def test_writing_is_refused(path: str, overwrite: bool) -> None:
     mode = "overwrite" if overwrite else "append"
     with pytest.raises(HoodieNotSupportedException, match=f"hoodie.spark.write.*{path}.*mode='{mode}'"):
         source.writer(source.schema(), overwrite)
-    with pytest.raises(HoodieNotSupportedException, match=f"foreachBatch.*{path}"):
+    with pytest.raises(HoodieNotSupportedException, match=f"foreach_batch_writer.*{path}"):
         source.streamWriter(source.schema(), overwrite)
