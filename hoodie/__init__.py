@@ -100,6 +100,7 @@ _PACKAGES = frozenset(
         "metrics", "query", "storage", "table", "transaction",
     }
 )  # fmt: skip
+_SUBMODULES = frozenset({"plot", "stats"})
 
 
 def __getattr__(name: str) -> _typing.Any:
@@ -113,6 +114,8 @@ def __getattr__(name: str) -> _typing.Any:
         for module in {*_MODULES.values()}:
             if not module.startswith("hoodie.spark."):
                 _importlib.import_module(module)
+        return _importlib.import_module(f"hoodie.{name}")
+    if name in _SUBMODULES:
         return _importlib.import_module(f"hoodie.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'hoodie' has no attribute {name!r}")
