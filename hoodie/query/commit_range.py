@@ -11,6 +11,7 @@ and hoodie raises an error.
 from __future__ import annotations
 
 import fnmatch
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -37,6 +38,7 @@ from hoodie.exception import HoodieException, HoodieIOException, HoodieNotSuppor
 from hoodie.query.table_query import TableQuery
 from hoodie.storage.storage_path import join
 
+logger = logging.getLogger(__name__)
 _FULL_SCAN = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
 _HOLES = "hoodie.read.timeline.holes.resolution.policy"
 
@@ -285,9 +287,9 @@ def first_pending(timeline: HoodieActiveTimeline, begin: str | None, end: str) -
     Args:
         timeline: The table's.
         begin: It was requested after this time; None for no limit.
-        end: It was requested before this time.
+        end: It was requested up to this time.
     """
-    pending = pending_writes(timeline).before(end)
+    pending = pending_writes(timeline).before_or_on(end)
     return (pending if begin is None else pending.after(begin)).first_instant
 
 
@@ -298,17 +300,23 @@ def _end_before_holes(
     end: str,
     handling: HollowCommitHandling,
 ) -> str:
-    """The end of a range, before the first commit that is pending though a later one of the range is completed.
+    """The end of a range, which may be before its first pending commit.
 
     Raises:
-        HoodieException: There is one, and the query does not say what to do.
+        HoodieException: A later commit of the range is completed, and the query does not say what to do.
     """
     hole = first_pending(timeline, begin, end)
-    if hole is None or not len(completed.after(hole.requested_time).before_or_on(end)):
+    if hole is None:
         return end
     if handling is HollowCommitHandling.BLOCK:
         last = completed.before(hole.requested_time).last_instant
         return newest([begin, last.requested_time if last is not None else None]) or "0"
+    if not len(completed.after(hole.requested_time).before_or_on(end)):
+        logger.warning(
+            "%s %s is pending, and the range ends at %s: a next query that begins there leaves out what it writes; set "
+            "%s=BLOCK, or leave the end out", hole.action, hole.requested_time, end, _HOLES,
+        )  # fmt: skip
+        return end
     raise HoodieException(
         f"{hole.action} {hole.requested_time} is pending, and later commits up to {end} are completed: what it writes "
         f"would be missing, and a next query that begins at {end} would leave it out. Wait for it or roll it back; or "

@@ -40,7 +40,7 @@ from hoodie.query.commit_range import (
 from hoodie.query.pruning import key_columns, keys_of, prune_by_footers, prune_partitions
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
 from hoodie.query.repeated_planning import plan_until_complete
-from hoodie.query.table_query import TableQuery
+from hoodie.query.table_query import TableQuery, checked_columns
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.missing_files import check_base_files, known_partitions
 from hoodie.table.table_state import missing_at
@@ -172,9 +172,11 @@ def narrowed(plan: ReadPlan, columns: Sequence[str] | None, condition: pc.Expres
         condition: The condition; None for none.
 
     Raises:
+        HoodieConfigException: A column is named twice.
         HoodieSchemaException: A column is not in the table, or the condition does not fit it.
     """
-    names = plan.columns if columns is None else tuple(columns)
+    chosen = checked_columns(columns)
+    names = plan.columns if chosen is None else chosen
     if condition is None and names == plan.columns:
         return plan
     check_columns(plan.base_path, plan.schema, names)

@@ -124,7 +124,16 @@ class ReadPlan:
         """
         view = self.snapshot.view()
         view.load_partitions(self.pruned_partitions)
-        files = [file for partition in self.pruned_partitions for file in view.latest_base_files(partition)]
+        as_of = self.query.as_of_time(self.snapshot.active_timeline.timezone)
+        files = [
+            file
+            for partition in self.pruned_partitions
+            for file in (
+                view.latest_base_files(partition)
+                if as_of is None
+                else view.latest_base_files_before_or_on(partition, as_of)
+            )
+        ]
         return self._shown([Pruned.of(_by_partition(self), files), *self.pruned]).to_text()
 
     def __repr__(self) -> str:

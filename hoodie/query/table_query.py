@@ -200,6 +200,8 @@ def checked_columns(columns: str | Sequence[str] | None) -> tuple[str, ...] | No
     names = tuple(columns)
     if wrong := [name for name in names if not isinstance(name, str)]:
         raise HoodieConfigException(f"columns has a name that is {shown_value(wrong[0])}: give names of columns")
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise HoodieConfigException(f"columns names {', '.join(twice)} more than once: name each column once")
     return names
 
 

@@ -61,6 +61,14 @@ def test_one_column_may_be_named_by_a_string(base_path: str) -> None:
     assert hoodie.read_table(base_path, columns="_hoodie_record_key").column_names == ["_hoodie_record_key"]
 
 
+def test_a_column_that_is_named_twice_is_refused(base_path: str) -> None:
+    for read in (hoodie.read_table, hoodie.dataset):
+        with pytest.raises(HoodieConfigException, match="names v more than once"):
+            read(base_path, columns=["v", "k", "v"])
+    with pytest.raises(HoodieConfigException, match="names v more than once"):
+        hoodie.dataset(base_path).to_table(columns=["v", "v"])
+
+
 @pytest.mark.parametrize("filters", [[("fare", ">", 1)], pc.field("fare") > 1, pc.field("fare", "x") > 1])
 def test_an_unknown_column_in_a_filter_is_named_with_the_columns_there_are(base_path: str, filters: Any) -> None:
     with pytest.raises(HoodieSchemaException, match=r"has no column \S*fare\S*.*; it has .*, k, v$") as caught:

@@ -441,7 +441,9 @@ def with_a_hole(path: str) -> tuple[list[str], Callable[[], object]]:
     return [first, pending, third], complete
 
 
-def test_a_pending_commit_between_others_is_refused_or_ends_the_range(tmp_path: Path) -> None:
+def test_a_pending_commit_between_others_is_refused_or_ends_the_range(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = init_table(tmp_path / "t")
     (first, pending, third), complete = with_a_hole(path)
     with pytest.raises(HoodieException, match=f"commit {pending} is pending.*{third}.*BLOCK"):
@@ -450,6 +452,12 @@ def test_a_pending_commit_between_others_is_refused_or_ends_the_range(tmp_path: 
     assert read_rows(path, query_type="incremental", begin="earliest", options=block) == [("a", "x", 1)]
     assert read_rows(path, query_type="incremental", begin=first, options=block) == []
     assert read_rows(path, query_type="incremental", begin="earliest", end=first) == [("a", "x", 1)]
+    before_third = str(int(third) - 1)
+    with caplog.at_level("WARNING"):
+        assert read_rows(path, query_type="incremental", begin="earliest", end=before_third) == [("a", "x", 1)]
+    assert f"commit {pending} is pending, and the range ends at {before_third}" in caplog.text
+    blocked = hoodie.plan_read(path, query_type="incremental", begin="earliest", end=before_third, options=block)
+    assert f"up to {first}" in repr(blocked)
     # Nothing of the range can be missed after the pending commit.
     assert read_rows(path, query_type="incremental", begin=pending) == [("c", "z", 3)]
     complete()
