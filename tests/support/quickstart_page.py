@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -16,11 +16,11 @@ _STEP = re.compile(
 )
 
 
-def run_tab(tab: str, folder: Path, names: Mapping[str, Any]) -> int:
-    """Run the programs of a tab one after the other, and compare what they print with the page.
+def run_tabs(tabs: Collection[str], folder: Path, names: Mapping[str, Any]) -> int:
+    """Run the programs of some tabs in the order of the page, and compare what they print with it.
 
     Args:
-        tab: Its name on the page.
+        tabs: Their names on the page.
         folder: Takes the place of ``/tmp``.
         names: What the first program finds.
 
@@ -28,7 +28,7 @@ def run_tab(tab: str, folder: Path, names: Mapping[str, Any]) -> int:
         The number of programs.
     """
     known = dict(names)
-    steps = [found for found in _STEP.finditer(PAGE) if found["tab"] == tab]
+    steps = [found for found in _STEP.finditer(PAGE) if found["tab"] in tabs]
     for step in steps:
         out = StringIO()
         program = step["program"].replace("/tmp/", f"{folder}/")
