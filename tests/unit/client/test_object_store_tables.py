@@ -7,6 +7,7 @@ import pickle
 import traceback
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hudi import HudiTableBuilder
@@ -87,6 +88,26 @@ def test_a_table_lives_on_s3(base_path: str, s3_bucket: Bucket) -> None:
     assert not [key for key in s3_bucket.list_keys() if ".temp/" in key]
     assert s3_bucket.unfinished_uploads() == []
     assert read_by_hudi_rs(s3_bucket, base_path) == model
+
+
+def test_queries_of_other_times_and_datasets_read_s3(base_path: str, s3_bucket: Bucket) -> None:
+    options = s3_bucket.options()
+    make(base_path, options)
+    before, change = trips(60), trips(10, fare=2.0, ts=2)
+    with local_client(base_path, storage_options=options) as c:
+        first = c.insert(table_of(before)).instant_time
+        c.upsert(table_of(change))
+    assert read_model(base_path, TRIPS.names, storage_options=options, as_of=first) == before
+    since = {"query_type": "incremental", "begin": first}
+    assert read_model(base_path, TRIPS.names, storage_options=options, **since) == change
+    dataset = hoodie.dataset(base_path, storage_options=options)
+    connection = duckdb.connect()
+    connection.register("trips", dataset)
+    assert connection.execute("select count(*), sum(fare) from trips where region = 'asia'").fetchall() == [(30, 35.0)]
+    assert dataset.count_rows() == 60
+    assert len(hoodie.plan_read(base_path, filters=[("id", "=", "k7")], storage_options=options).slices) == 1
+    with hoodie.scan_table(base_path, storage_options=options) as reader:
+        assert next(iter(reader)).num_rows
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "S3A"])
