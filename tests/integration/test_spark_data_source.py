@@ -260,6 +260,7 @@ def test_a_file_that_was_cleaned_is_named(spark: SparkSession, tmp_path: Path) -
     assert Path(file.path).name in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_table_on_s3_is_read_with_the_options_of_the_storage(spark: SparkSession, s3_bucket: Bucket) -> None:
     path, options = f"s3://{s3_bucket.name}/lake/t", s3_bucket.options()
     init_table(path, storage_options=options)

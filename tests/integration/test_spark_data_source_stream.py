@@ -125,6 +125,7 @@ def test_a_stream_chooses_columns_and_rows(spark: SparkSession, table: str, tmp_
     assert stream.run() == [("a", 3)]
 
 
+@pytest.mark.slow
 def test_a_stream_from_latest_begins_with_its_first_batch(spark: SparkSession, table: str, tmp_path: Path) -> None:
     commit(table, ("a", "x", 1))
     stream = Stream(spark, table, tmp_path / "c", **{START: "latest"})
@@ -134,6 +135,7 @@ def test_a_stream_from_latest_begins_with_its_first_batch(spark: SparkSession, t
     assert stream.run() == [("b", 2)]
 
 
+@pytest.mark.slow
 def test_a_stream_begins_after_a_time(spark: SparkSession, table: str, tmp_path: Path) -> None:
     first = commit(table, ("a", "x", 1))
     commit(table, ("b", "y", 2))
@@ -142,6 +144,7 @@ def test_a_stream_begins_after_a_time(spark: SparkSession, table: str, tmp_path:
     assert "startOffset is 'soon'" in Stream(spark, table, tmp_path / "e", **{START: "soon"}).failure()
 
 
+@pytest.mark.slow
 def test_a_stream_that_begins_in_the_future_leaves_out_what_comes_before(
     spark: SparkSession, table: str, tmp_path: Path
 ) -> None:
@@ -152,6 +155,7 @@ def test_a_stream_that_begins_in_the_future_leaves_out_what_comes_before(
     assert stream.run() == []
 
 
+@pytest.mark.slow
 def test_a_stream_copies_a_table_exactly_once(spark: SparkSession, table: str, tmp_path: Path) -> None:
     copy = str(tmp_path / "copy")
     options = {
@@ -171,6 +175,7 @@ def test_a_stream_copies_a_table_exactly_once(spark: SparkSession, table: str, t
     assert read_rows(copy) == read_rows(table) == [("k1", "x", 1), ("k2", "x", 2), ("k3", "x", 3)]
 
 
+@pytest.mark.slow
 def test_what_is_available_is_read_and_the_query_ends(spark: SparkSession, table: str, tmp_path: Path) -> None:
     stream = Stream(spark, table, tmp_path / "c")
     commit(table, ("a", "x", 1))
@@ -270,6 +275,7 @@ def test_a_table_that_was_made_anew_is_named(spark: SparkSession, table: str, tm
     assert "the table was made anew" in failure
 
 
+@pytest.mark.slow
 def test_commits_that_were_cleaned_before_they_were_read_are_named(
     spark: SparkSession, table: str, tmp_path: Path
 ) -> None:
@@ -288,6 +294,7 @@ def test_commits_that_were_cleaned_before_they_were_read_are_named(
     assert "files of the range were cleaned" in stream.failure()
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_behind_archived_commits(spark: SparkSession, table: str, tmp_path: Path) -> None:
     stream = Stream(spark, table, tmp_path / "c")
     archiving = {
@@ -306,6 +313,7 @@ def test_a_stream_goes_on_behind_archived_commits(spark: SparkSession, table: st
     assert "commits of the range are archived" in stream.failure()
 
 
+@pytest.mark.slow
 def test_columns_that_are_added_come_with_a_restart_and_changed_types_are_named(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -60,7 +60,11 @@ def tuples(rows: list[Any]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [*((name, "keys in memory") for name in OPTIONS), ("BLOOM", "keys joined"), ("GLOBAL_SIMPLE", "keys joined")],
+    [
+        *((name, "keys in memory") for name in OPTIONS),
+        ("BLOOM", "keys joined"),
+        pytest.param("GLOBAL_SIMPLE", "keys joined", marks=pytest.mark.slow),
+    ],
 )
 def test_executors_give_what_this_process_gives(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, size: str

@@ -97,6 +97,7 @@ def test_a_query_with_a_new_checkpoint_folder_is_refused(stream: Stream) -> None
     assert keys(stream.path) == ["a", "a", "a0", "a0", "a1", "a1"]
 
 
+@pytest.mark.slow
 def test_a_query_with_an_older_copy_of_its_checkpoint_folder_is_refused(stream: Stream) -> None:
     stream.add("a")
     stream.run(writer_of(stream.path))
@@ -111,6 +112,7 @@ def test_a_query_with_an_older_copy_of_its_checkpoint_folder_is_refused(stream: 
     assert keys(stream.path) == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_a_query_takes_over_where_plain_writes_ended(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
     stream.add("a")
     stream.run(lambda batch, _: hoodie.spark.write(batch, stream.path, OPTIONS) and None)
@@ -214,6 +216,7 @@ def test_the_first_batch_makes_the_table_even_if_it_is_empty(spark: SparkSession
     assert keys(path) == ["a"]
 
 
+@pytest.mark.slow
 def test_without_empty_commits_an_empty_batch_leaves_no_trace(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     write = writer_of(path, **{"hoodie.allow.empty.commit": False})
@@ -244,6 +247,7 @@ def test_a_write_stores_the_given_metadata(spark: SparkSession, tmp_path: Path) 
     assert result.commit_metadata.extra_metadata["source"] == "files"
 
 
+@pytest.mark.slow
 def test_deletes_stream(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     writer_of(path)(spark_rows(spark, ("a", "x", 1), ("b", "x", 1)), 0)
@@ -359,6 +363,7 @@ def test_a_failed_batch_is_tried_three_times_with_longer_pauses(
     assert failing.calls == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_the_number_of_attempts_can_be_set(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[float], count: int
@@ -381,6 +386,7 @@ def test_a_batch_whose_commit_failed_late_is_not_written_again(
     assert keys(path) == ["a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, IGNORE], ids=["", "ignoring"])
 @pytest.mark.parametrize(
     "error",
@@ -404,6 +410,7 @@ def test_some_errors_end_the_query_at_once(
     assert (failing.calls, pauses) == (1, [])
 
 
+@pytest.mark.slow
 def test_a_conflict_that_is_safe_to_retry_is_retried(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[float]
 ) -> None:
