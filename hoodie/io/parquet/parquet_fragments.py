@@ -211,10 +211,7 @@ def scan_fragments(
         HoodieIOException: Storage failed.
         HoodieCorruptedDataException: A file is damaged.
     """
-    import pyarrow.dataset as ds
-
-    dataset = ds.FileSystemDataset([f.fragment for f in fragments], schema, parquet_format())
-    scanner = dataset.scanner(
+    scanner = _dataset_of(fragments, schema).scanner(
         columns=list(columns), filter=pushed, batch_size=batch_rows,
         batch_readahead=BATCH_READAHEAD, fragment_readahead=FRAGMENT_READAHEAD,
     )  # fmt: skip
@@ -244,15 +241,19 @@ def count_rows(fragments: Sequence[ParquetFragment], schema: pa.Schema, pushed: 
         HoodieIOException: Storage failed.
         HoodieCorruptedDataException: A file is damaged.
     """
-    import pyarrow.dataset as ds
-
-    dataset = ds.FileSystemDataset([f.fragment for f in fragments], schema, parquet_format())
     try:
-        return int(dataset.count_rows(filter=pushed))
+        return int(_dataset_of(fragments, schema).count_rows(filter=pushed))
     except HoodieException:
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise _named(error, fragments, schema.names) from error
+
+
+def _dataset_of(fragments: Sequence[ParquetFragment], schema: pa.Schema) -> ds.FileSystemDataset:
+    # Imported here for the same reason as in `parquet_format`.
+    import pyarrow.dataset as ds
+
+    return ds.FileSystemDataset([found.fragment for found in fragments], schema, parquet_format())
 
 
 def _named(error: Exception, fragments: Sequence[ParquetFragment], columns: Sequence[str]) -> Exception:
