@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -20,7 +23,7 @@ def program_of(page: str) -> str:
     """The page's program that writes a stream."""
     text = (ROOT / page).read_text(encoding="utf-8")
     programs = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    (found,) = (program for program in programs if "writeStream" in program)
+    found = next(program for program in programs if "writeStream" in program)
     assert "foreach_batch_writer" in found
     return str(found)
 
@@ -62,3 +65,17 @@ def test_the_program_of_the_page_on_streams_writes_what_comes_in(spark: SparkSes
         names["query"].stop()
     stored = hoodie.read_table(str(tmp_path / "rides"), columns=["uuid", "city", "ts", "fare"]).to_pylist()
     assert stored == [{"uuid": "a", "city": "rome", "ts": 2, "fare": 3.5}]
+
+
+@pytest.mark.skipif(pyspark.__version__.startswith("3."), reason="PySpark 3.5 has no data sources in Python")
+def test_the_pipeline_of_the_page_prints_what_the_page_says(spark: SparkSession, tmp_path: Path) -> None:
+    text = (ROOT / "docs/streaming.md").read_text(encoding="utf-8")
+    section = text.partition("## From files to a reader of changes\n")[2].partition("\n## ")[0]
+    steps = re.findall(r"^```python\n(.*?)^```\n```text\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {"spark": spark}
+    for program, said in steps:
+        out = StringIO()
+        with redirect_stdout(out):
+            exec(compile(program.replace("/tmp/rides", str(tmp_path)), "streaming.md", "exec"), names)
+        assert out.getvalue().strip() == said.strip()
+    assert len(steps) == 2
