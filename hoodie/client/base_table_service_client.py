@@ -16,6 +16,7 @@ from hoodie.client.call_arguments import check_text, check_time
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
 from hoodie.client.savepoint_service import SavepointService
+from hoodie.client.shown_client import client_html
 from hoodie.client.table_services import TableServices
 from hoodie.common.config.property import display_value
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -99,6 +100,10 @@ class BaseHoodieTableServiceClient:
         pending = f", {', '.join(self._open_instants)} not completed" if self._open_instants else ""
         closed = ", closed" if self._is_closed else ""
         return f"<{type(self).__name__} of {path}, index {self._config.index.index_name}{pending}{closed}>"
+
+    def _repr_html_(self) -> str:
+        state = [f"{instant_time} is not completed" for instant_time in self._open_instants]
+        return client_html(type(self).__name__, self._config, [*state, "closed"] if self._is_closed else state)
 
     def __enter__(self) -> Self:
         self._check_open("with")

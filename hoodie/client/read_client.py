@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hoodie.client.held_input import hold_input
 from hoodie.client.key_input import KeyInput
+from hoodie.client.shown_client import client_html
 from hoodie.client.write_input import WriteInput
 from hoodie.common.config.property import display_value
 from hoodie.common.model.record_columns import META_COLUMNS
@@ -172,6 +173,9 @@ class HoodieReadClient:
         path = display_value("hoodie.base.path", self._config.base_path)
         closed = ", closed" if self._is_closed else ""
         return f"<{type(self).__name__} of {path}, index {self._config.index.index_name}{closed}>"
+
+    def _repr_html_(self) -> str:
+        return client_html(type(self).__name__, self._config, ["closed"] if self._is_closed else [])
 
     def __enter__(self) -> Self:
         self._check_open("with")
