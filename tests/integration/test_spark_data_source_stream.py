@@ -203,6 +203,7 @@ def test_a_stream_never_passes_a_pending_commit(spark: SparkSession, table: str,
     assert stream.offsets()[-1] == {"kind": "requested", "instant": later}
 
 
+@pytest.mark.slow
 def test_no_row_is_lost_or_doubled_beside_a_writer(spark: SparkSession, table: str, tmp_path: Path) -> None:
     stream = Stream(spark, table, tmp_path / "c")
     enough = threading.Event()

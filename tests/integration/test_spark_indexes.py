@@ -24,6 +24,7 @@ ONLY = {
     "test_a_key_that_lives_twice_is_updated_and_deleted_in_both_places": {"BLOOM", "BUCKET"},
 }
 """A JVM's time is short: what the engine does not decide is shown in this process."""
+SLOW = {"GLOBAL_SIMPLE", "BLOOM", "DATABASE"}
 
 
 class TestSparkIndexes(IndexContract):
@@ -32,7 +33,7 @@ class TestSparkIndexes(IndexContract):
     test_keys_of_ten_thousand_characters_are_told_apart_by_their_last = None
     test_one_key_in_every_partition_is_a_record_for_each_unless_the_index_is_global = None
 
-    @pytest.fixture(params=NAMES)
+    @pytest.fixture(params=[pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NAMES])
     def index(self, request: pytest.FixtureRequest, spark: SparkSession) -> str:
         if request.param not in ONLY.get(request.node.originalname, NAMES):
             pytest.skip("shown in this process")

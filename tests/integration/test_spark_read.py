@@ -322,7 +322,7 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("data_type", [pa.float64(), pa.float32()], ids=str)
+@pytest.mark.parametrize("data_type", [pa.float64(), pytest.param(pa.float32(), marks=pytest.mark.slow)], ids=str)
 def test_filters_find_the_rows_that_they_find_in_memory(
     spark: SparkSession, base_path: str, write: Write, data_type: pa.DataType
 ) -> None:

@@ -62,8 +62,7 @@ def tuples(rows: list[Any]) -> list[tuple[Any, ...]]:
     ("name", "size"),
     [
         *((name, "keys in memory") for name in OPTIONS),
-        ("BLOOM", "keys joined"),
-        pytest.param("GLOBAL_SIMPLE", "keys joined", marks=pytest.mark.slow),
+        *(pytest.param(name, "keys joined", marks=pytest.mark.slow) for name in ("BLOOM", "GLOBAL_SIMPLE")),
     ],
 )
 def test_executors_give_what_this_process_gives(

@@ -313,6 +313,7 @@ def run_program(text: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_mistakes_of_the_user_are_not_tried_again(spark: SparkSession, tmp_path: Path) -> None:
     assert run_program(ONE_ATTEMPT, tmp_path).strip() == "['attempt-0-0', 'attempt-1-0']"
 
@@ -322,7 +323,7 @@ def test_an_upsert_of_four_million_rows_needs_a_driver_of_one_gigabyte(spark: Sp
     assert "upserted 4000000" in run_program(SMALL_DRIVER.replace("sys.argv[1]", "sys.argv[1] + '/t'"), tmp_path)
 
 
-@pytest.mark.parametrize("joins", [False, True])
+@pytest.mark.parametrize("joins", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_global_index_moves_keys_between_partitions(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joins: bool
 ) -> None:
