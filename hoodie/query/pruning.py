@@ -23,7 +23,7 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedExc
 from hoodie.io.parquet.parquet_footer import parse_footer
 from hoodie.io.parquet.parquet_fragments import ParquetFragment
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.keygen.partition_values import partition_expression
+from hoodie.keygen.partition_values import PartitionValues
 from hoodie.query.read_plan import PlannedSlice, Pruned
 from hoodie.storage.storage import HoodieStorage
 
@@ -51,17 +51,20 @@ def prune_partitions(
     """
     if row_filter is None or row_filter.pushed is None:
         return list(partitions)
+    values = PartitionValues.of(table_config, schema)
+    if row_filter.columns is not None and row_filter.columns.isdisjoint(level.field for level in values.levels):
+        return list(partitions)
     # Loaded when something is read: it loads pandas, which takes longer than all of hoodie.
     import pyarrow.dataset as ds
     from pyarrow import fs
 
-    guarantees = [partition_expression(partition, table_config, schema) for partition in partitions]
+    guarantees = [values.guarantee(partition) for partition in partitions]
     # A dataset of names only: pyarrow decides by the guarantees which of them the filter can meet.
     names = [str(number) for number in range(len(partitions))]
     dataset = ds.FileSystemDataset.from_paths(
-        names, schema, ds.ParquetFileFormat(), fs.LocalFileSystem(), partitions=guarantees
+        names, values.schema, ds.ParquetFileFormat(), fs.LocalFileSystem(), partitions=guarantees
     )
-    return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(row_filter.pushed)]
+    return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(values.narrowed(row_filter.pushed))]
 
 
 def prune_by_footers(
