@@ -37,6 +37,7 @@ from hoodie.query.commit_range import (
     only_matching,
     slices_of_commits,
 )
+from hoodie.query.overtaken_commits import warn_of_overtaken_commits
 from hoodie.query.pruning import key_columns, keys_of, prune_by_footers, prune_partitions
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
 from hoodie.query.repeated_planning import plan_until_complete
@@ -90,11 +91,16 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
     as_of = query.as_of_time(snapshot.active_timeline.timezone)
     schema = all_columns(snapshot.load_schema() if as_of is None else snapshot.load_schema_as_of(as_of))
     if query.query_type is not QueryType.INCREMENTAL:
+        if as_of is not None:
+            warn_of_overtaken_commits(snapshot.active_timeline, snapshot.base_path, as_of)
         plan = plan_of_slices(
             snapshot, query, schema, lambda prune: _slices_at(snapshot, as_of, prune), reads_footers=reads_footers
         )
         return plan if as_of is None else attrs.evolve(plan, read_at=f"as of {as_of}")
     commits = commit_range(snapshot, query)
+    if commits.end is not None and not commits.is_named:
+        # What a range gives is defined as the rows of its commits at its end.
+        warn_of_overtaken_commits(snapshot.active_timeline, snapshot.base_path, commits.end)
     of_range = query
     if commits.condition is not None:
         filters = commits.condition if query.filters is None else commits.condition & query.filters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -478,6 +479,63 @@ def test_a_time_after_a_pending_commit_is_read_with_a_warning(tmp_path: Path, ca
     complete()
     assert read_rows(path, as_of=third) == [("a", "x", 1), ("b", "y", 2), ("c", "z", 3)]
     assert caplog.text == ""
+
+
+def overtaken(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "completed after" in record.getMessage()]
+
+
+def test_a_time_at_which_the_table_never_was_is_read_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = init_table(tmp_path / "t")
+    (first, slow, fast), complete = with_a_hole(path)
+    sleep(0.01)
+    complete()
+    with local_client(path, OCC) as client:
+        last = client.upsert(rows(("d", "x", 4))).instant_time
+    whole = [("a", "x", 1), ("b", "y", 2), ("c", "z", 3), ("d", "x", 4)]
+    asked: list[dict[str, Any]] = [{"as_of": slow}, {"query_type": "incremental", "begin": first, "end": slow}]
+    for arguments in asked:
+        caplog.clear()
+        read_rows(path, **arguments)
+        (message,) = overtaken(caplog)
+        assert f"as of {slow}: commit {slow} was completed after commit {fast}" in message
+    caplog.clear()
+    between = str(int(fast) - 1)
+    assert read_rows(path, as_of=between) == whole[:2]
+    assert len(overtaken(caplog)) == 1
+    caplog.clear()
+    # These were there, or nobody can tell.
+    assert read_rows(path, as_of=first) == whole[:1]
+    assert read_rows(path, as_of=fast) == whole[:3]
+    assert read_rows(path, as_of=last) == whole
+    assert read_rows(path) == whole
+    assert read_rows(path, query_type="incremental", begin=first) == whole[1:]
+    by_completion = {"hoodie.datasource.read.handle.hollow.commit": "USE_TRANSITION_TIME"}
+    read_rows(path, query_type="incremental", begin="earliest", end=slow, options=by_completion)
+    for place, file in enumerate(sorted(Path(path, ".hoodie").glob("*.commit*"), reverse=True)):
+        os.utime(file, (2_000_000_000 + place, 2_000_000_000 + place))
+    assert read_rows(path, as_of=slow) == whole[:2]
+    assert overtaken(caplog) == []
+
+
+def test_a_clustering_that_is_overtaken_changes_no_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = init_table(tmp_path / "t")
+    (_, slow, fast), complete = with_a_hole(path)
+    sleep(0.01)
+    complete()
+    for instant in (slow, fast):
+        file = Path(path, ".hoodie", f"{instant}.commit")
+        times, content = file.stat().st_mtime_ns, file.read_text()
+        file.write_text(content.replace('"UPSERT"', '"CLUSTER"'))
+        os.utime(file, ns=(times, times))
+        read_rows(path, as_of=slow)
+        assert overtaken(caplog) == []
+        file.write_text(content)
+        os.utime(file, ns=(times, times))
+    read_rows(path, as_of=slow)
+    assert len(overtaken(caplog)) == 1
 
 
 def test_ranges_of_completion_times_leave_nothing_out(tmp_path: Path) -> None:
