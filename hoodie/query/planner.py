@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.config.read_config import QueryType
@@ -38,7 +38,7 @@ from hoodie.query.commit_range import (
     slices_of_commits,
 )
 from hoodie.query.overtaken_commits import warn_of_overtaken_commits
-from hoodie.query.pruning import key_columns, keys_of, prune_by_footers, prune_partitions
+from hoodie.query.pruning import key_field, prune_by_footers, prune_partitions, values_of
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import TableQuery, checked_columns
@@ -146,15 +146,15 @@ def plan_of_slices(
     planned = [PlannedSlice(file_slice) for file_slice in slices]
     keys = None
     if row_filter is not None:
-        of_keys = key_columns(snapshot.table_config, schema)
-        keys, key_fields = keys_of(row_filter, of_keys[:1]), of_keys[1:]
-        if keys is not None:
-            # The column of the keys itself is named.
-            key_fields = []
-        else:
-            keys = keys_of(row_filter, of_keys)
+        values = None
+        if snapshot.table_config.populate_meta_fields:
+            found = values_of(row_filter, RECORD_KEY_META)
+            keys = None if found is None else found.values
+        if keys is None and reads_footers:
+            field = key_field(snapshot.table_config, schema)
+            values = None if field is None else values_of(row_filter, field)
         if keys is not None or (reads_footers and row_filter.pushed is not None):
-            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, keys, key_fields)
+            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, keys, values)
             pruned += by_footers
     return ReadPlan(
         snapshot=snapshot,
