@@ -443,9 +443,7 @@ def with_a_hole(path: str) -> tuple[list[str], Callable[[], object]]:
     return [first, pending, third], complete
 
 
-def test_a_pending_commit_between_others_is_refused_or_ends_the_range(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_pending_commit_between_others_is_refused_or_ends_the_range(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     (first, pending, third), complete = with_a_hole(path)
     with pytest.raises(HoodieException, match=f"commit {pending} is pending.*{third}.*BLOCK"):
@@ -455,9 +453,10 @@ def test_a_pending_commit_between_others_is_refused_or_ends_the_range(
     assert read_rows(path, query_type="incremental", begin=first, options=block) == []
     assert read_rows(path, query_type="incremental", begin="earliest", end=first) == [("a", "x", 1)]
     before_third = str(int(third) - 1)
-    with caplog.at_level("WARNING"):
-        assert read_rows(path, query_type="incremental", begin="earliest", end=before_third) == [("a", "x", 1)]
-    assert f"commit {pending} is pending, and the range ends at {before_third}" in caplog.text
+    for end in (pending, before_third, third, "2999-01-01"):
+        with pytest.raises(HoodieException, match=f"commit {pending} is pending, and the range ends at .*BLOCK"):
+            read_rows(path, query_type="incremental", begin="earliest", end=end)
+        assert read_rows(path, query_type="incremental", begin="earliest", end=end, options=block) == [("a", "x", 1)]
     blocked = hoodie.plan_read(path, query_type="incremental", begin="earliest", end=before_third, options=block)
     assert f"up to {first}" in repr(blocked)
     # Nothing of the range can be missed after the pending commit.
@@ -465,6 +464,23 @@ def test_a_pending_commit_between_others_is_refused_or_ends_the_range(
     complete()
     rest = [("b", "y", 2), ("c", "z", 3)]
     assert read_rows(path, query_type="incremental", begin=first) == rest
+
+
+def test_an_end_behind_the_newest_commit_and_a_pending_one_is_refused_or_moved(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    slow = local_client(path, OCC | {"hoodie.auto.commit": "false"})
+    with local_client(path, OCC) as client, slow:
+        first = client.upsert(rows(("a", "x", 1))).instant_time
+        pending = slow.start_commit()
+        slow.upsert(rows(("b", "y", 2)), pending)
+        asked: dict[str, Any] = {"query_type": "incremental", "begin": "earliest"}
+        with pytest.raises(HoodieException, match=f"commit {pending} is pending, and the range ends at 2999"):
+            read_rows(path, **asked, end="2999-01-01")
+        block = {"hoodie.read.timeline.holes.resolution.policy": "BLOCK"}
+        plan = hoodie.plan_read(path, **asked, end="2999-01-01", options=block)
+        assert f"up to {first}" in repr(plan)
+        # Without an end the range is up to the newest completed commit, which nothing comes before.
+        assert read_rows(path, **asked) == [("a", "x", 1)]
 
 
 def test_a_time_after_a_pending_commit_is_read_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
