@@ -16,6 +16,7 @@ from hoodie.common.config.property import (
     boolean,
     check_properties,
     choice,
+    integer,
     property_field,
     read_group,
     text,
@@ -110,6 +111,11 @@ class HoodieReadConfig(PropertyGroup):
     start_offset: str = property_field("hoodie.datasource.streaming.startOffset", text(), "earliest")
     """Where ``readStream.format("hoodie")`` begins if its checkpoint is new. ``earliest``: with all rows of the table.
     ``latest``: after the commits that are there. A time, or an instant: after it."""
+    max_files_per_trigger: int | None = property_field(
+        "hoodie.datasource.streaming.maxFilesPerTrigger", integer(minimum=1), None
+    )
+    """The most files that a batch of ``readStream.format("hoodie")`` reads. A batch has whole commits, and at least
+    one, whatever it wrote. Without it a batch reads all that is there. Needs PySpark 4.2 or newer."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any] | None) -> Self:
