@@ -217,7 +217,8 @@ class HoodieReadClient:
 
         Args:
             keys: See the class.
-            columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first.
+            columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first; [] for
+                rows without columns, which can be counted.
 
         Returns:
             A `pyarrow.Table`, or on Spark a DataFrame. Its columns are those of `hoodie.read_table`.
@@ -239,7 +240,9 @@ class HoodieReadClient:
             look = self._look_up(snapshot, lambda table: KeyInput(table).keys(held))
             if snapshot.load_avro_schema() is None:
                 return self._empty(pa.schema([schema.field(name) for name in names]))
-            return self._result(look.stored_rows(schema, names))
+            # Rows without any column would be lost where batches are put together.
+            found = self._result(look.stored_rows(schema, names or schema.names[:1]))
+            return found if names else found.select([])
 
         return self._planned("read", rows)
 

@@ -16,6 +16,7 @@ from hoodie.common.config.property import (
     boolean,
     check_properties,
     choice,
+    integer,
     property_field,
     read_group,
     text,
@@ -39,7 +40,7 @@ class QueryType(StrEnum):
 
 
 class HollowCommitHandling(StrEnum):
-    """What an incremental query does where a commit is pending that began before completed ones.
+    """What an incremental query does where a commit is pending that began before its end.
 
     Hudi: org.apache.hudi.common.table.timeline.TimelineUtils.HollowCommitHandling.
     """
@@ -104,12 +105,17 @@ class HoodieReadConfig(PropertyGroup):
         HollowCommitHandling.FAIL,
         alternatives=("hoodie.datasource.read.handle.hollow.commit",),
     )
-    """What an incremental query does if a commit of its range is pending and a later one is completed. FAIL: an error.
-    BLOCK: the range ends before the pending commit. USE_TRANSITION_TIME: the range is of times at which commits were
-    completed."""
+    """What an incremental query does if a commit of its range is pending, because a later one is completed or its end
+    is given. FAIL: an error. BLOCK: the range ends before the pending commit. USE_TRANSITION_TIME: the range is of
+    times at which commits were completed."""
     start_offset: str = property_field("hoodie.datasource.streaming.startOffset", text(), "earliest")
     """Where ``readStream.format("hoodie")`` begins if its checkpoint is new. ``earliest``: with all rows of the table.
     ``latest``: after the commits that are there. A time, or an instant: after it."""
+    max_files_per_trigger: int | None = property_field(
+        "hoodie.datasource.streaming.maxFilesPerTrigger", integer(minimum=1), None
+    )
+    """The most files that a batch of ``readStream.format("hoodie")`` reads. A batch has whole commits, and at least
+    one, whatever it wrote. Without it a batch reads all that is there. Needs PySpark 4.2 or newer."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any] | None) -> Self:

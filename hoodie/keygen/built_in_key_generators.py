@@ -86,20 +86,24 @@ class ComplexKeyGenerator(KeyGenerator):
 
 
 @attrs.frozen
-class _TimesKeyGenerator(KeyGenerator):
+class TimesKeyGenerator(KeyGenerator):
     """A key generator with partition fields that may be times."""
 
     @abstractmethod
-    def _times_of(self, field: str) -> TimestampPaths | None:
-        """How folders are named by the times of a partition field; None if its values are no times."""
+    def times_of(self, field: str) -> TimestampPaths | None:
+        """How folders are named by the times of a partition field; None if its values are no times.
+
+        Args:
+            field: One of the partition fields.
+        """
 
     def _check_partition_type(self, field: str, data_type: pa.DataType) -> None:
-        times = self._times_of(field)
+        times = self.times_of(field)
         if times is not None:
             times.check_type(field, data_type)
 
     def _level_of(self, values: pa.Array, field: str) -> pa.StringArray:
-        times = self._times_of(field)
+        times = self.times_of(field)
         if times is None:
             return super()._level_of(values, field)
         strings = times.strings(values)
@@ -109,13 +113,13 @@ class _TimesKeyGenerator(KeyGenerator):
         return level
 
     def _reason_against(self, text: str | None, field: str) -> str | None:
-        times = self._times_of(field)
+        times = self.times_of(field)
         reason = super()._reason_against(text, field)
         return reason or (None if times is None else times.reason_against(text or ""))
 
     def _texts(self, values: pa.Array, field: str) -> list[str | None]:
         """The folder names, for explanations; the value itself where there is no folder name."""
-        times = self._times_of(field)
+        times = self.times_of(field)
         if times is None:
             return super()._texts(values, field)
         texts: list[str | None] = pc.coalesce(times.strings(values), values.cast(pa.string())).to_pylist()
@@ -123,7 +127,7 @@ class _TimesKeyGenerator(KeyGenerator):
 
 
 @attrs.frozen
-class TimestampBasedKeyGenerator(_TimesKeyGenerator):
+class TimestampBasedKeyGenerator(TimesKeyGenerator):
     """The record key is the value of one field; the partition path is a time, formatted by a pattern.
 
         UNIX_TIMESTAMP, yyyy/MM/dd    1700000000   2023/11/14
@@ -141,7 +145,7 @@ class TimestampBasedKeyGenerator(_TimesKeyGenerator):
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
         return self._single_key(batch)
 
-    def _times_of(self, field: str) -> TimestampPaths | None:
+    def times_of(self, field: str) -> TimestampPaths | None:
         return self.times
 
 
@@ -153,7 +157,7 @@ class PartitionKeyType(StrEnum):
 
 
 @attrs.frozen
-class CustomKeyGenerator(_TimesKeyGenerator):
+class CustomKeyGenerator(TimesKeyGenerator):
     """Partition fields are values (SIMPLE) or times (TIMESTAMP): ``region:SIMPLE,ts:TIMESTAMP``.
 
     The record key is the value of one field, or of several fields in the form of `ComplexKeyGenerator`. Without
@@ -172,7 +176,7 @@ class CustomKeyGenerator(_TimesKeyGenerator):
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
         return self._single_key(batch) if len(self.record_key_fields) == 1 else self._composite_key(batch)
 
-    def _times_of(self, field: str) -> TimestampPaths | None:
+    def times_of(self, field: str) -> TimestampPaths | None:
         is_time = self.partition_types[self.partition_fields.index(field)] is PartitionKeyType.TIMESTAMP
         return self.times if is_time else None
 

@@ -31,7 +31,7 @@ _UNITS = {
     TimestampType.EPOCHMILLISECONDS: TimeUnit.MILLISECONDS,
     TimestampType.EPOCHMICROSECONDS: TimeUnit.MICROSECONDS,
 }
-_NANOS = {
+NANOS_OF_UNITS = {
     TimeUnit.NANOSECONDS: 1,
     TimeUnit.MICROSECONDS: 10**3,
     TimeUnit.MILLISECONDS: 10**6,
@@ -121,13 +121,13 @@ class TimestampPaths:
                     f"({TimestampType.UNIX_TIMESTAMP}, {TimestampType.EPOCHMILLISECONDS} or {TimestampType.SCALAR})"
                 )
             return
-        if not (_is_number(data_type) or pa.types.is_date32(data_type) or pa.types.is_timestamp(data_type)):
+        if not (is_number(data_type) or pa.types.is_date32(data_type) or pa.types.is_timestamp(data_type)):
             raise HoodieKeyException(
                 f"{said}, which takes numbers, dates and timestamps: convert it to one of these"
                 + (f", or name {TimestampType.DATE_STRING}" if pa.types.is_string(data_type) else "")
             )
         kept = TimeUnit.DAYS if pa.types.is_date32(data_type) else TimeUnit.MICROSECONDS
-        if not _is_number(data_type) and self.unit is not kept:
+        if not is_number(data_type) and self.unit is not kept:
             logger.warning(
                 "%s: its values are numbers (%s since 1970) but read as %s, as Hudi does, which gives other "
                 "dates. For new tables set timestamp.type=SCALAR and timestamp.scalar.time.unit=%s",
@@ -144,7 +144,14 @@ class TimestampPaths:
             of_null = self._of_text(self._text_of_null())
             texts = [of_null if text is None else self._of_text(text) for text in values.to_pylist()]
             return pa.array(texts, pa.string())
-        millis = self._milliseconds(values)
+        return self.of_moments(self.milliseconds(values))
+
+    def of_moments(self, millis: npt.NDArray[np.int64]) -> pa.StringArray:
+        """The folder names of moments.
+
+        Args:
+            millis: Milliseconds since 1970.
+        """
         zone = self.output_zone or UTC
         offsets = np.zeros(len(millis), np.int64) if zone is UTC else offsets_at(zone, millis)
         local = _saturated(millis.astype(object) + offsets) if _may_overflow(millis) else millis + offsets
@@ -162,15 +169,19 @@ class TimestampPaths:
         """Why a text gives no folder name, as the end of a sentence."""
         formats = " or ".join(pattern.text for pattern in self.inputs)
         try:
-            self._moment(text)
+            self.moment(text)
         except ValueError as error:
             return f"is not a time ({error}) of {_PREFIX}input.dateformat = {formats}"
         return f"is not of the form {_PREFIX}input.dateformat = {formats}"
 
-    def _milliseconds(self, values: pa.Array) -> npt.NDArray[np.int64]:
-        """Milliseconds since 1970, converted as Java's TimeUnit does: rounded toward zero, saturating on overflow."""
+    def milliseconds(self, values: pa.Array) -> npt.NDArray[np.int64]:
+        """Milliseconds since 1970, converted as Java's TimeUnit does: rounded toward zero, saturating on overflow.
+
+        Args:
+            values: No texts.
+        """
         data_type = values.type
-        nanos = _NANOS[self.unit or TimeUnit.MICROSECONDS]
+        nanos = NANOS_OF_UNITS[self.unit or TimeUnit.MICROSECONDS]
         of_null = _VALUE_OF_NULL
         if pa.types.is_timestamp(data_type):
             values = values.view(pa.int64())
@@ -199,7 +210,7 @@ class TimestampPaths:
 
     def _of_text(self, text: str) -> str | None:
         try:
-            moment = self._moment(text)
+            moment = self.moment(text)
         except ValueError:
             return None
         if moment is None:
@@ -209,8 +220,11 @@ class TimestampPaths:
         offset = int(offsets_at(zone, np.array([utc_ms], np.int64))[0])
         return self.output.write(utc_ms + offset, offset)
 
-    def _moment(self, text: str) -> tuple[int, tzinfo | None] | None:
+    def moment(self, text: str) -> tuple[int, tzinfo | None] | None:
         """(milliseconds since 1970, the zone in the text) of a text; None if no pattern matches.
+
+        Args:
+            text: A value of the partition field.
 
         Raises:
             ValueError: There is no such time.
@@ -229,7 +243,8 @@ class TimestampPaths:
         return None
 
 
-def _is_number(data_type: pa.DataType) -> bool:
+def is_number(data_type: pa.DataType) -> bool:
+    """Whether values of a type are read as numbers."""
     return bool(
         pa.types.is_signed_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_decimal(data_type)
     )

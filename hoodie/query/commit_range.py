@@ -11,7 +11,6 @@ and hoodie raises an error.
 from __future__ import annotations
 
 import fnmatch
-import logging
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -38,7 +37,6 @@ from hoodie.exception import HoodieException, HoodieIOException, HoodieNotSuppor
 from hoodie.query.table_query import TableQuery
 from hoodie.storage.storage_path import join
 
-logger = logging.getLogger(__name__)
 _FULL_SCAN = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
 _HOLES = "hoodie.read.timeline.holes.resolution.policy"
 
@@ -82,8 +80,8 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
 
     Raises:
         HoodieNotSupportedException: The table has no meta columns, which hold the commit times.
-        HoodieException: Commits of the range are pending before completed ones, and the query does not say what to do;
-            or a limit of the range is a commit that was undone.
+        HoodieException: Commits of the range are pending, and the query does not say what to do; or a limit of the
+            range is a commit that was undone.
     """
     if not snapshot.table_config.populate_meta_fields:
         raise HoodieNotSupportedException(
@@ -303,7 +301,7 @@ def _end_before_holes(
     """The end of a range, which may be before its first pending commit.
 
     Raises:
-        HoodieException: A later commit of the range is completed, and the query does not say what to do.
+        HoodieException: There is one, and the query does not say what to do.
     """
     hole = first_pending(timeline, begin, end)
     if hole is None:
@@ -311,16 +309,10 @@ def _end_before_holes(
     if handling is HollowCommitHandling.BLOCK:
         last = completed.before(hole.requested_time).last_instant
         return newest([begin, last.requested_time if last is not None else None]) or "0"
-    if not len(completed.after(hole.requested_time).before_or_on(end)):
-        logger.warning(
-            "%s %s is pending, and the range ends at %s: a next query that begins there leaves out what it writes; set "
-            "%s=BLOCK, or leave the end out", hole.action, hole.requested_time, end, _HOLES,
-        )  # fmt: skip
-        return end
     raise HoodieException(
-        f"{hole.action} {hole.requested_time} is pending, and later commits up to {end} are completed: what it writes "
-        f"would be missing, and a next query that begins at {end} would leave it out. Wait for it or roll it back; or "
-        f"set {_HOLES}=BLOCK to end before it, or =USE_TRANSITION_TIME for a range of completion times"
+        f"{hole.action} {hole.requested_time} is pending, and the range ends at {end}: what it writes would be "
+        f"missing, and a next query that begins at {end} would leave it out. Wait for it or roll it back; or set "
+        f"{_HOLES}=BLOCK to end before it, or =USE_TRANSITION_TIME for a range of completion times"
     )
 
 

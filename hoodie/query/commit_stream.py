@@ -15,6 +15,7 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.exception import HoodieException
 from hoodie.query.commit_range import check_not_undone, pending_writes
+from hoodie.table.table_state import missing_at
 
 _START_ANEW = (
     "Start the query with a new checkpoint folder; hoodie.datasource.streaming.startOffset says where it begins"
@@ -35,6 +36,43 @@ def newest_before_pending(timeline: HoodieActiveTimeline) -> str | None:
     archived = timeline.newest_archived_time()
     before_pending = pending is None or (archived is not None and is_after(pending.requested_time, archived))
     return archived if before_pending else None
+
+
+def end_of_batch(snapshot: TableSnapshot, begin: str | None, end: str, max_files: int) -> str:
+    """Up to which commit a batch goes that reads some files at most.
+
+    It holds whole commits, at least one. It ends at a time whose files are all there: where they were cleaned, it goes
+    on to the first such time. The first batch of a table whose oldest commits are archived holds all of these.
+
+    Args:
+        snapshot: The table.
+        begin: Commits after this time; None for all.
+        end: Commits up to this time.
+        max_files: The number of files.
+
+    Raises:
+        HoodieIOException: Storage failed.
+        HoodieCorruptedDataException: The metadata of a commit is damaged.
+    """
+    timeline = snapshot.active_timeline
+    commits = timeline.completed_writes().before_or_on(end)
+    instants = (commits if begin is None else commits.after(begin)).instants
+    has_older = begin is None and timeline.newest_archived_time() is not None
+    files: set[tuple[str, str]] = set()
+    chosen = 0
+    for place, instant in enumerate(instants):
+        stats = timeline.read_commit_metadata(instant).write_stats
+        files.update((stat.partition_path, stat.file_id) for stat in stats if stat.path)
+        if place and (has_older or len(files) > max_files):
+            break
+        chosen = place
+    low, high = chosen, len(instants) - 1
+    if high < 0:
+        return end
+    while low < high:
+        middle = low if low == chosen else (low + high) // 2
+        low, high = (middle + 1, high) if missing_at(snapshot, instants[middle].requested_time) else (low, middle)
+    return instants[low].requested_time
 
 
 def check_commit_is_there(snapshot: TableSnapshot, instant_time: str) -> None:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.config.read_config import QueryType
@@ -37,7 +37,8 @@ from hoodie.query.commit_range import (
     only_matching,
     slices_of_commits,
 )
-from hoodie.query.pruning import key_columns, keys_of, prune_by_footers, prune_partitions
+from hoodie.query.overtaken_commits import warn_of_overtaken_commits
+from hoodie.query.pruning import key_field, prune_by_footers, prune_partitions, values_of
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import TableQuery, checked_columns
@@ -90,11 +91,16 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
     as_of = query.as_of_time(snapshot.active_timeline.timezone)
     schema = all_columns(snapshot.load_schema() if as_of is None else snapshot.load_schema_as_of(as_of))
     if query.query_type is not QueryType.INCREMENTAL:
+        if as_of is not None:
+            warn_of_overtaken_commits(snapshot.active_timeline, snapshot.base_path, as_of)
         plan = plan_of_slices(
             snapshot, query, schema, lambda prune: _slices_at(snapshot, as_of, prune), reads_footers=reads_footers
         )
         return plan if as_of is None else attrs.evolve(plan, read_at=f"as of {as_of}")
     commits = commit_range(snapshot, query)
+    if commits.end is not None and not commits.is_named:
+        # What a range gives is defined as the rows of its commits at its end.
+        warn_of_overtaken_commits(snapshot.active_timeline, snapshot.base_path, commits.end)
     of_range = query
     if commits.condition is not None:
         filters = commits.condition if query.filters is None else commits.condition & query.filters
@@ -140,15 +146,15 @@ def plan_of_slices(
     planned = [PlannedSlice(file_slice) for file_slice in slices]
     keys = None
     if row_filter is not None:
-        of_keys = key_columns(snapshot.table_config, schema)
-        keys, key_fields = keys_of(row_filter, of_keys[:1]), of_keys[1:]
-        if keys is not None:
-            # The column of the keys itself is named.
-            key_fields = []
-        else:
-            keys = keys_of(row_filter, of_keys)
+        values = None
+        if snapshot.table_config.populate_meta_fields:
+            found = values_of(row_filter, RECORD_KEY_META)
+            keys = None if found is None else found.values
+        if keys is None and reads_footers:
+            field = key_field(snapshot.table_config, schema)
+            values = None if field is None else values_of(row_filter, field)
         if keys is not None or (reads_footers and row_filter.pushed is not None):
-            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, keys, key_fields)
+            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, keys, values)
             pruned += by_footers
     return ReadPlan(
         snapshot=snapshot,

@@ -6,16 +6,16 @@ fulfils and that statistics can decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodie.common.data.expression_tree import Call, Field, Literal, Node, parse_expression
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
-from hoodie.common.model.key_generator_type import KEY_GENERATOR_PACKAGE
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_metadata import map_concurrently
@@ -23,19 +23,16 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedExc
 from hoodie.io.parquet.parquet_footer import parse_footer
 from hoodie.io.parquet.parquet_fragments import ParquetFragment
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.keygen.partition_values import partition_expression
+from hoodie.keygen.partition_values import PartitionValues
 from hoodie.query.read_plan import PlannedSlice, Pruned
 from hoodie.storage.storage import HoodieStorage
 
-MAX_KEYS = 1000
-"""More keys than this are not asked of bloom filters."""
+MAX_VALUES = 1000
+"""More keys than this are not asked of bloom filters, and more values are not searched."""
 BY_STATISTICS = "pruned by statistics"
 BY_BLOOM_FILTER = "pruned by bloom filter"
 BY_KEYS = "pruned by record keys"
-_GENERATORS_OF_PLAIN_KEYS = frozenset(
-    {"SimpleKeyGenerator", "NonpartitionedKeyGenerator", "TimestampBasedKeyGenerator"}
-)
-"""Key generators whose record key is the text of the only key field. That of others may begin with the field's name."""
+BY_VALUES = "pruned by values of the key field"
 
 
 def prune_partitions(
@@ -51,17 +48,20 @@ def prune_partitions(
     """
     if row_filter is None or row_filter.pushed is None:
         return list(partitions)
+    values = PartitionValues.of(table_config, schema)
+    if row_filter.columns is not None and row_filter.columns.isdisjoint(level.field for level in values.levels):
+        return list(partitions)
     # Loaded when something is read: it loads pandas, which takes longer than all of hoodie.
     import pyarrow.dataset as ds
     from pyarrow import fs
 
-    guarantees = [partition_expression(partition, table_config, schema) for partition in partitions]
+    guarantees = [values.guarantee(partition) for partition in partitions]
     # A dataset of names only: pyarrow decides by the guarantees which of them the filter can meet.
     names = [str(number) for number in range(len(partitions))]
     dataset = ds.FileSystemDataset.from_paths(
-        names, schema, ds.ParquetFileFormat(), fs.LocalFileSystem(), partitions=guarantees
+        names, values.schema, ds.ParquetFileFormat(), fs.LocalFileSystem(), partitions=guarantees
     )
-    return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(row_filter.pushed)]
+    return [partitions[int(fragment.path)] for fragment in dataset.get_fragments(values.narrowed(row_filter.pushed))]
 
 
 def prune_by_footers(
@@ -70,7 +70,7 @@ def prune_by_footers(
     schema: pa.Schema,
     row_filter: RowFilter,
     keys: pa.Array | None,
-    key_fields: Sequence[str] = (),
+    values: ColumnValues | None = None,
 ) -> tuple[list[PlannedSlice], list[Pruned]]:
     """The slices, and their row groups, that can hold rows of a filter, as the footers of their base files tell.
 
@@ -80,22 +80,35 @@ def prune_by_footers(
         schema: The table's columns.
         row_filter: The filter, with a pushed condition or keys.
         keys: The record keys that rows of the result have (string); None for any.
-        key_fields: Columns whose text the keys are taken to be. Callers of Hudi can give records other keys: files in
-            which the range of such a column is not that of the keys are not pruned by keys.
+        values: Values of a column that rows of the result have; None for any. The column is read where statistics
+            exclude nothing.
 
     Raises:
         HoodieIOException: A file is missing, or storage failed.
         HoodieCorruptedDataException: A file is damaged.
     """
-    look = _FooterLook(storage, schema, row_filter, keys, tuple(key_fields))
+    look = _FooterLook(storage, schema, row_filter, keys, values)
     planned: list[PlannedSlice] = []
-    excluded: dict[str, list[HoodieBaseFile]] = {BY_STATISTICS: [], BY_BLOOM_FILTER: [], BY_KEYS: []}
+    excluded: dict[str, list[HoodieBaseFile]] = {BY_STATISTICS: [], BY_BLOOM_FILTER: [], BY_KEYS: [], BY_VALUES: []}
     for file_slice, found in zip(slices, map_concurrently(look, slices), strict=True):
         if isinstance(found, PlannedSlice):
             planned.append(found)
         elif file_slice.base_file is not None:
             excluded[found].append(file_slice.base_file)
     return planned, [Pruned.of(by, files) for by, files in excluded.items()]
+
+
+@attrs.frozen(eq=False)
+class ColumnValues:
+    """Values of a column of strings.
+
+    Attributes:
+        column: Its name.
+        values: The values (string).
+    """
+
+    column: str
+    values: pa.Array
 
 
 @attrs.frozen
@@ -106,7 +119,7 @@ class _FooterLook:
     schema: pa.Schema
     row_filter: RowFilter
     keys: pa.Array | None
-    key_fields: tuple[str, ...]
+    values: ColumnValues | None
 
     def __call__(self, file_slice: FileSlice) -> PlannedSlice | str:
         base_file = file_slice.base_file
@@ -119,12 +132,16 @@ class _FooterLook:
             row_groups = tuple(fragment.row_groups_of(self.row_filter.pushed, self.schema))
             if not row_groups:
                 return BY_STATISTICS
-        if self.keys is not None and all(fragment.have_same_range(name, RECORD_KEY_META) for name in self.key_fields):
+        if self.keys is not None:
             if not self._may_hold_keys(fragment):
                 return BY_BLOOM_FILTER
             row_groups = self._row_groups_of_keys(fragment, row_groups)
             if not row_groups:
                 return BY_KEYS
+        if self.values is not None:
+            row_groups = self._row_groups_of_values(self.values, fragment, row_groups)
+            if not row_groups:
+                return BY_VALUES
         return PlannedSlice(file_slice, row_groups, fragment.num_row_groups)
 
     def _row_groups_of_keys(self, fragment: ParquetFragment, row_groups: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -138,6 +155,21 @@ class _FooterLook:
         numbers = np.searchsorted(np.cumsum(row_counts), rows, side="right")
         return tuple(np.unique(numbers).tolist())
 
+    def _row_groups_of_values(
+        self, wanted: ColumnValues, fragment: ParquetFragment, row_groups: tuple[int, ...] | None
+    ) -> tuple[int, ...]:
+        """The row groups that hold one of the values; only their column is read."""
+        asked = range(len(fragment.row_counts)) if row_groups is None else row_groups
+        with HoodieParquetReader(self.storage, fragment.path) as reader:
+            return tuple(
+                number
+                for number in asked
+                if any(
+                    pc.any(pc.is_in(batch.column(0), wanted.values)).as_py()
+                    for batch in reader.iter_batches([wanted.column], self.schema, [number])
+                )
+            )
+
     def _may_hold_keys(self, fragment: ParquetFragment) -> bool:
         """Whether the bloom filter knows one of the keys; a filter that cannot be read excludes nothing."""
         assert self.keys is not None
@@ -148,39 +180,41 @@ class _FooterLook:
         return bloom_filter is None or bool(bloom_filter.might_contain(self.keys).any())
 
 
-def keys_of(row_filter: RowFilter, key_columns: Iterable[str]) -> pa.Array | None:
-    """The record keys that every row of a filter's result has one of (string); None if the filter does not tell.
+def values_of(row_filter: RowFilter, column: str) -> ColumnValues | None:
+    """The values of a column that every row of a filter's result has one of; None if a filter does not tell.
 
     Args:
         row_filter: The filter.
-        key_columns: Columns of strings that equal the record key.
+        column: A column of strings.
     """
     tree = parse_expression(row_filter.expression)
-    found = _values_of(tree, frozenset(key_columns)) if tree is not None else None
-    return None if found is None or len(found) > MAX_KEYS else pa.array(sorted(found), pa.string())
+    found = _values_of(tree, column) if tree is not None else None
+    return (
+        None if found is None or len(found) > MAX_VALUES else ColumnValues(column, pa.array(sorted(found), pa.string()))
+    )
 
 
-def _values_of(node: Node, columns: frozenset[str]) -> set[str] | None:
-    """The values that one of the columns has where an expression is true; None for any."""
+def _values_of(node: Node, column: str) -> set[str] | None:
+    """The values that a column has where an expression is true; None for any."""
     if not isinstance(node, Call):
         return None
     match node.function:
         case "and_kleene":
-            parts = [found for part in node.arguments if (found := _values_of(part, columns)) is not None]
+            parts = [found for part in node.arguments if (found := _values_of(part, column)) is not None]
             return min(parts, key=len) if parts else None
         case "or_kleene":
-            either = [_values_of(part, columns) for part in node.arguments]
+            either = [_values_of(part, column) for part in node.arguments]
             return None if None in either else set().union(*(part for part in either if part is not None))
         case "equal":
             left, right = node.arguments
             if isinstance(left, Literal):
                 left, right = right, left
-            is_key = isinstance(left, Field) and len(left.path) == 1 and left.path[0] in columns
+            is_key = isinstance(left, Field) and left.path == (column,)
             is_text = isinstance(right, Literal) and right.value.is_valid and pa.types.is_string(right.value.type)
             return {right.value.as_py()} if is_key and is_text and isinstance(right, Literal) else None
         case "is_in":
             field = node.arguments[0]
-            if not isinstance(field, Field) or len(field.path) > 1 or field.path[0] not in columns:
+            if not isinstance(field, Field) or field.path != (column,):
                 return None
             values = node.options["value_set"].values if node.options is not None else None
             if values is None or not pa.types.is_string(values.type) or values.null_count:
@@ -189,19 +223,16 @@ def _values_of(node: Node, columns: frozenset[str]) -> set[str] | None:
     return None
 
 
-def key_columns(table_config: HoodieTableConfig, schema: pa.Schema) -> list[str]:
-    """The columns whose text is the record key: the meta column, and the only key field if it is a string.
+def key_field(table_config: HoodieTableConfig, schema: pa.Schema) -> str | None:
+    """The only key field, if it is a string; None if there is none.
+
+    Its values are not taken for the record keys, though key generators make them so: callers can give records keys of
+    their own.
 
     Args:
         table_config: The table's properties.
         schema: The table's columns.
     """
-    if not table_config.populate_meta_fields:
-        return []
-    names = [RECORD_KEY_META]
     fields = table_config.record_key_fields
-    generator = (table_config.key_generator_class or "").removeprefix(KEY_GENERATOR_PACKAGE)
-    is_plain = len(fields) == 1 and generator in _GENERATORS_OF_PLAIN_KEYS
-    if is_plain and fields[0] in schema.names and pa.types.is_string(schema.field(fields[0]).type):
-        names.append(fields[0])
-    return names
+    is_text = len(fields) == 1 and fields[0] in schema.names and pa.types.is_string(schema.field(fields[0]).type)
+    return fields[0] if is_text else None

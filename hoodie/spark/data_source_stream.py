@@ -20,8 +20,18 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant_time import oldest
 from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, QueryType
-from hoodie.exception import HoodieConfigException, HoodieException, HoodieSchemaException
-from hoodie.query.commit_stream import check_commit_is_there, check_no_late_commits, newest_before_pending
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieException,
+    HoodieNotSupportedException,
+    HoodieSchemaException,
+)
+from hoodie.query.commit_stream import (
+    check_commit_is_there,
+    check_no_late_commits,
+    end_of_batch,
+    newest_before_pending,
+)
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.read_task import tasks_of
@@ -32,8 +42,14 @@ from hoodie.spark.data_source_reader import HoodiePartition, schema_of
 from hoodie.spark.stream_offset import StreamOffset
 
 try:
-    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxFiles,
+        SupportsTriggerAvailableNow,
+    )
 except ImportError:  # PySpark 4.0 and 4.1 read with one batch what is available.
+    ReadAllAvailable = ReadLimit = ReadMaxFiles = None
     SupportsTriggerAvailableNow = object
 
 _QUERY_TYPES = ("hoodie.datasource.query.type", "hoodie.datasource.view.type")
@@ -42,6 +58,7 @@ _OF_BATCH_READS = (
     "hoodie.datasource.read.begin.instanttime",
     "hoodie.datasource.read.end.instanttime",
 )
+_MAX_FILES = "hoodie.datasource.streaming.maxFilesPerTrigger"
 _HOLES = ("hoodie.read.timeline.holes.resolution.policy", "hoodie.datasource.read.handle.hollow.commit")
 
 
@@ -56,7 +73,13 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
     def __init__(self, options: DataSourceOptions, schema: st.StructType) -> None:
         self._options = options
         self._schema = schema
-        self._start = HoodieReadConfig.from_options(options.read_options).start_offset
+        config = HoodieReadConfig.from_options(options.read_options)
+        self._start, self._max_files = config.start_offset, config.max_files_per_trigger
+        if self._max_files is not None and ReadMaxFiles is None:
+            raise HoodieNotSupportedException(
+                f"{_MAX_FILES} = {self._max_files}: this version of PySpark has no limits of batches; PySpark 4.2 and "
+                "newer do. Leave it out"
+            )
         self._last: StreamOffset | None = None
         self._known: frozenset[str] = frozenset()
         self._available: StreamOffset | None = None
@@ -79,11 +102,19 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
         found = newest_before_pending(timeline)
         if found is not None and self._available is not None:
             found = oldest([found, self._available.at])
+        most = limit.max_files if ReadMaxFiles is not None and isinstance(limit, ReadMaxFiles) else None
+        is_behind = not reached.begins_at_latest and not reached.is_after(StreamOffset.after(found))
+        if found is not None and most is not None and is_behind:
+            found = end_of_batch(snapshot, reached.time, found, most)
         latest = StreamOffset.after(found)
         if reached.is_after(latest):
             latest = reached
         self._last, self._known = latest, timeline.completed_writes().times
         return latest.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """What the option says; Spark hands it to `latestOffset`, unless the trigger wants all."""
+        return ReadAllAvailable() if self._max_files is None else ReadMaxFiles(self._max_files)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._available = StreamOffset.after(newest_before_pending(self._load().active_timeline))

@@ -61,6 +61,15 @@ def context(spark: SparkSession) -> HoodieSparkEngineContext:
     return HoodieSparkEngineContext(spark)
 
 
+@pytest.fixture(autouse=True)
+def nothing_stays_kept(spark: SparkSession) -> Iterator[None]:
+    """What a test keeps would stay in the memory of the session, which the tests share."""
+    kept = spark._jsparkSession.sharedState().cacheManager()
+    kept.clearCache()
+    yield
+    assert kept.isEmpty()
+
+
 @pytest.fixture(params=["UTC", "Asia/Tokyo", "America/New_York"])
 def time_zone(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     before = spark.conf.get("spark.sql.session.timeZone")
@@ -343,8 +352,11 @@ def test_adaptive_execution_neither_merges_nor_splits_routed_partitions(
         sf.when(sf.col("id") < 19_000, 3).otherwise(sf.col("id") % 40).cast("int").alias("bucket"),
         sf.expr("uuid()").alias("text"),
     )
-    routed = context.to_data(frame).persist().route("bucket", 40)
-    tasks = routed.map_partitions_with_index(described_task, TASKS).collect()
+    data = context.to_data(frame).persist()
+    try:
+        tasks = data.route("bucket", 40).map_partitions_with_index(described_task, TASKS).collect()
+    finally:
+        data.unpersist()
     assert tasks is not None
     assert sorted(tasks["index"].to_pylist()) == list(range(40))
     assert sum(count > 0 for count in tasks["rows"].to_pylist()) == 40

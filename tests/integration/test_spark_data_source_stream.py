@@ -187,6 +187,23 @@ def test_what_is_available_is_read_and_the_query_ends(spark: SparkSession, table
     assert stream.batches == [[("a", 1)], [("b", 2), ("c", 3)]]
 
 
+@pytest.mark.skipif(
+    tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2), reason="PySpark 4.2 and newer have limits"
+)
+def test_batches_are_bounded_by_their_files(spark: SparkSession, table: str, tmp_path: Path) -> None:
+    for ts in range(1, 4):
+        commit(table, ("a", "x", ts), (f"k{ts}", f"p{ts}", ts))
+    options = {"hoodie.datasource.streaming.maxFilesPerTrigger": "2"}
+    stream = Stream(spark, table, tmp_path / "bounded", **options)
+    expected = [[("a", ts), (f"k{ts}", ts)] for ts in range(1, 4)]
+    stream.run()
+    assert [batch for batch in stream.batches if batch] == expected
+    commit(table, ("a", "x", 4))
+    commit(table, ("b", "y", 5), ("c", "z", 5))
+    stream.query(stream.take, availableNow=True).awaitTermination()
+    assert [batch for batch in stream.batches if batch] == [*expected, [("a", 4)], [("b", 5), ("c", 5)]]
+
+
 def test_a_stream_never_passes_a_pending_commit(spark: SparkSession, table: str, tmp_path: Path) -> None:
     first = commit(table, ("a", "x", 1))
     timeline = TableSnapshot.load(table).active_timeline

@@ -100,6 +100,21 @@ def test_partitions_and_columns_are_pruned_by_spark(spark: SparkSession, base_pa
     assert "ReadSchema: struct<id:string,value:bigint>" in plan
 
 
+def test_folders_of_times_that_no_row_can_be_in_are_not_scanned(spark: SparkSession, base_path: str) -> None:
+    noon, day = 1_699_963_200, 86_400
+    properties = {
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+        "hoodie.keygen.timebased.timestamp.type": "UNIX_TIMESTAMP",
+        "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
+    }
+    trips = pa.table({"id": ["a", "b", "c"], "ts": [noon, noon + day, noon + 2 * day]})
+    hoodie.write_table(trips, base_path, record_key_fields="id", partition_fields="ts", properties=properties)
+    frame = hoodie.spark.read(spark, base_path, filters=[("ts", ">", noon + 3 * day // 2)])
+    (scanned,) = frame.inputFiles()
+    assert "/2023/11/16/" in scanned
+    assert rows_of(frame) == [("c", noon + 2 * day)]
+
+
 def test_a_table_without_rows_has_its_columns(spark: SparkSession, base_path: str) -> None:
     schema = pa.schema([("id", pa.string()), ("at", pa.timestamp("us", tz="UTC"))])
     HoodieTableMetaClient.init_table(base_path, table_name="trips", record_key_fields="id", schema=schema)

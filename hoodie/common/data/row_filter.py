@@ -29,7 +29,7 @@ from hoodie.common.data.expression_tree import Call, Field, Literal, Node, colum
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.exception import HoodieSchemaException
 
-_COMPARISONS: dict[str, Callable[[pc.Expression, pa.Scalar], pc.Expression]] = {
+COMPARISONS: dict[str, Callable[[pc.Expression, pa.Scalar], pc.Expression]] = {
     "equal": operator.eq,
     "less": operator.lt,
     "less_equal": operator.le,
@@ -172,7 +172,7 @@ def _implied(node: Node, schema: pa.Schema, truth: bool = True) -> _Pushed:
             return attrs.evolve(_is_valid(arguments[0], schema), is_exact=False)
         case "not_equal" if not truth:
             return _comparison("equal", arguments, schema)
-        case function if truth and function in _COMPARISONS:
+        case function if truth and function in COMPARISONS:
             return _comparison(function, arguments, schema)
         case function if (
             not truth and function in _NEGATED and not any(_may_be_nan(argument, schema) for argument in arguments)
@@ -235,7 +235,7 @@ def _comparison(function: str, arguments: tuple[Node, ...], schema: pa.Schema) -
     if bound is None:
         return _NOTHING
     is_exact = value.type == data_type or bool(pa.types.is_integer(value.type) and pa.types.is_integer(data_type))
-    return _Pushed(_COMPARISONS[function](pc.field(name), bound), is_exact)
+    return _Pushed(COMPARISONS[function](pc.field(name), bound), is_exact)
 
 
 def _as_type(value: pa.Scalar, data_type: pa.DataType) -> pa.Scalar | None:
@@ -286,9 +286,9 @@ def _float_range(name: str, data_type: pa.DataType, function: str, value: pa.Sca
         case "equal":
             expression = (field >= bounds[0]) & (field <= bounds[1])
         case "less" | "less_equal":
-            expression = _COMPARISONS[function if is_exact else "less_equal"](field, bounds[1])
+            expression = COMPARISONS[function if is_exact else "less_equal"](field, bounds[1])
         case _:
-            expression = _COMPARISONS[function if is_exact else "greater_equal"](field, bounds[0])
+            expression = COMPARISONS[function if is_exact else "greater_equal"](field, bounds[0])
     return _Pushed(expression, is_exact)
 
 
@@ -402,7 +402,7 @@ def _culprit(tree: Node | None, schema: pa.Schema, row: pa.Table) -> str:
     if tree.function == "is_in" and tree.options is not None:
         values = tree.options["value_set"].values
         expression = column.isin(values)
-    elif value is not None and (tree.function in _COMPARISONS or tree.function == "not_equal"):
+    elif value is not None and (tree.function in COMPARISONS or tree.function == "not_equal"):
         values = pa.array([value.as_py()], value.type)
         expression = column == value
     else:

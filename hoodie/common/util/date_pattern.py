@@ -45,6 +45,9 @@ _STEP_MS = {"m": 60_000, "s": 1000, "S": 1, "H": 3_600_000, "k": 3_600_000, "K":
             "a": 12 * 3_600_000}  # fmt: skip
 _RANGES = {"M": (1, 12), "d": (1, 31), "D": (1, 366), "w": (1, 53), "e": (1, 7), "H": (0, 23), "k": (1, 24),
            "K": (0, 11), "h": (1, 12), "m": (0, 59), "s": (0, 59)}  # fmt: skip
+_UNITS = ("y", "M", "d", "H", "m", "s", "S")
+"""From the longest to the shortest."""
+_FIXED_DIGITS = {"y": 4, "Y": 4, "M": 2, "d": 2, "H": 2, "m": 2, "s": 2, "S": 3}
 _OFFSET = re.compile(r"([+-])(\d\d)(?::(\d\d)(?::(\d\d))?|(\d\d)(\d\d)?)?", re.ASCII)
 _YEAR_WITHOUT_ONE = 2000
 
@@ -117,6 +120,16 @@ class DatePattern:
                 )
         return cls(text, tokens)
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether the pattern can read texts."""
+        return not any(token.letter in _WRITTEN_ONLY for token in self.tokens)
+
+    @property
+    def has_short_year(self) -> bool:
+        """Whether the year has two digits, whose century depends on the day on which a text is read."""
+        return any(token.letter in tuple("yYx") and token.count == 2 for token in self.tokens)
+
     def check_readable(self) -> None:
         """Refuse a pattern that cannot read texts.
 
@@ -136,6 +149,11 @@ class DatePattern:
         return min((_STEP_MS.get(token.letter, _DAY_MS) for token in self.tokens), default=_DAY_MS)
 
     @property
+    def folder_count(self) -> int:
+        """How many folders its texts are the path of."""
+        return 1 + sum(token.text.count("/") for token in self.tokens if not token.letter)
+
+    @property
     def writes_offset(self) -> bool:
         """Whether the zone's offset is written."""
         return any(token.letter == "Z" for token in self.tokens)
@@ -152,6 +170,45 @@ class DatePattern:
         return "".join(
             token.text if not token.letter else _written(token, days, date, ms, offset_ms) for token in self.tokens
         )
+
+    def times_of(self, text: str) -> tuple[int | None, int] | None:
+        """The times whose text this is: the first, and the one after the last; None if it does not tell.
+
+        It does where the pattern has the year in four digits and all units down to its smallest one, each in a fixed
+        number of digits or as the month's name, in any order. Times are those that clocks show, as if they were UTC, in
+        milliseconds since 1970.
+
+        Args:
+            text: A text that `write` made, or any other.
+
+        Returns:
+            The first time is None for the year of an era (``Y``), because years before Christ are written as later
+            ones.
+        """
+        letters = ["y" if token.letter == "Y" else token.letter for token in self.tokens if token.letter]
+        names_month = any(token.letter == "M" and token.count >= 3 for token in self.tokens)
+        is_fixed = all(
+            token.count == _FIXED_DIGITS.get(token.letter) or (names_month and token.letter == "M")
+            for token in self.tokens
+            if token.letter
+        )
+        if not letters or not is_fixed or sorted(letters) != sorted(_UNITS[: len(letters)]):
+            return None
+        match = re.fullmatch("".join(map(_expression_of, self.tokens)), text, re.ASCII)
+        if match is None:
+            return None
+        found = [match[letter] for letter in _UNITS[: len(letters)]]
+        if names_month and len(found) > 1:
+            found[1] = str([name[: len(found[1])] for name in _MONTHS].index(found[1]) + 1)
+        numbers = [int(part) for part in found]
+        units = [*numbers, *(1, 1, 0, 0, 0, 0)[len(numbers) - 1 :]]
+        smallest = len(numbers) - 1
+        after = [unit + (place == smallest) for place, unit in enumerate(units)]
+        first = _local_ms(units)
+        # A 30 February, or an hour 24: nothing writes it.
+        if not 1 <= units[1] <= 12 or self.write(first) != text:
+            return None
+        return (None if any(token.letter == "Y" for token in self.tokens) else first), _local_ms(after)
 
     def read(self, text: str) -> ParsedTime | None:
         """The time in a text; None if the text has another form, or is longer than the pattern.
@@ -206,6 +263,23 @@ def _literal(pattern: str, position: int) -> tuple[str, int]:
             text += character
         position += 1
     return text, position
+
+
+def _expression_of(token: _Token) -> str:
+    """A regular expression for what a token of fixed length writes."""
+    if not token.letter:
+        return re.escape(token.text)
+    if token.letter == "M" and token.count >= 3:
+        return f"(?P<M>{'|'.join(name if token.count > 3 else name[:3] for name in _MONTHS)})"
+    return f"(?P<{'y' if token.letter == 'Y' else token.letter}>[0-9]{{{token.count}}})"
+
+
+def _local_ms(units: Sequence[int]) -> int:
+    """Milliseconds since 1970 of a year, month, day, hour, minute, second and millisecond; each may be one too many."""
+    year, month, day, hour, minute, second, ms = units
+    return days_from_civil(year, month, 1) * _DAY_MS + (
+        (((day - 1) * 24 + hour) * 60 + minute) * 60 + second
+    ) * 1000 + ms  # fmt: skip
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

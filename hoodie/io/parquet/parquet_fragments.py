@@ -159,26 +159,6 @@ class ParquetFragment:
         with translated_errors(self.path):
             return [group.id for group in self.fragment.subset(filter=condition, schema=schema).row_groups]
 
-    def have_same_range(self, column: str, other: str) -> bool:
-        """Whether two columns have the same smallest and largest value in each row group, as statistics tell.
-
-        Args:
-            column: A column's name.
-            other: Another one's.
-        """
-        metadata = self.fragment.metadata
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            chunks = {chunk.path_in_schema: chunk for chunk in map(group.column, range(group.num_columns))}
-            if column not in chunks or other not in chunks:
-                return False
-            found = [chunks[name].statistics for name in (column, other)]
-            if not all(statistics is not None and statistics.has_min_max for statistics in found):
-                return False
-            if (found[0].min, found[0].max) != (found[1].min, found[1].max):
-                return False
-        return True
-
     def subset(self, row_groups: Sequence[int]) -> ParquetFragment:
         """Only some row groups of the file.
 

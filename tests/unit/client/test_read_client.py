@@ -101,6 +101,9 @@ def test_every_index_finds_the_stored_rows_and_their_places_and_writes_nothing(
         assert sorted(found.to_pylist(), key=lambda row: row["id"]) == sorted(wanted, key=lambda row: row["id"])
         assert {(row["id"], row["region"]): row["ts"] for row in found.to_pylist()}.items() <= STORED.items()
 
+        uncolumned = client.read(keys_of(*asked), columns=[])
+        assert (uncolumned.num_rows, uncolumned.num_columns) == (len(wanted), 0)
+
         exist = client.check_exists(keys_of(*asked))
         assert exist.schema.names == ["_hoodie_record_key", "_hoodie_partition_path", "exists"]
         said = [(key, where(key) if is_global else place, key in stored and (is_global or place != "nowhere"))

@@ -15,11 +15,11 @@ from hoodie import HoodieKey, HoodieRecord
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.exception import HoodieMissingFileException
 from hoodie.query.planner import plan_of
-from hoodie.query.pruning import key_columns
+from hoodie.query.pruning import key_field
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.table_query import TableQuery
 from tests.support.hookable_storage import hooked
-from tests.support.table_builder import SCHEMA, init_table, local_client, rows
+from tests.support.table_builder import SCHEMA, init_table, local_client, read_rows, rows
 
 SMALL_GROUPS = {
     "hoodie.parquet.block.size": 16 * 1024,
@@ -61,9 +61,13 @@ def test_a_lookup_by_key_reads_one_row_group_of_one_file(trips: str) -> None:
 
 
 def test_keys_that_are_nowhere_are_pruned_by_bloom_filters(trips: str) -> None:
-    plan = hoodie.plan_read(trips, filters=[("id", "in", ["x00042x", "y00042y", "z00042z"])])
+    nowhere = ["x00042x", "y00042y", "z00042z"]
+    plan = hoodie.plan_read(trips, filters=[("_hoodie_record_key", "in", nowhere)])
     assert plan.slices == ()
     assert pruned(plan)["bloom filter"] >= 2
+    plan = hoodie.plan_read(trips, filters=[("id", "in", nowhere)])
+    assert plan.slices == ()
+    assert pruned(plan) == {"values of the key field": 3}
     either = hoodie.plan_read(trips, filters=[[("id", "=", "x00001")], [("id", "=", "z00001")]])
     assert [planned.file_slice.partition_path for planned in either.slices] == ["x", "z"]
     both = pc.field("id").isin(["x00001", "x00002"]) & (pc.field("fare") >= 0)
@@ -91,29 +95,12 @@ def test_partitions_and_statistics_exclude_files_and_row_groups(trips: str) -> N
     assert sorted(found["id"].to_pylist()) == sorted(expected["id"].to_pylist())
 
 
-@pytest.mark.parametrize(
-    ("generator", "columns"),
-    [
-        ("SimpleKeyGenerator", ["_hoodie_record_key", "id"]),
-        ("NonpartitionedKeyGenerator", ["_hoodie_record_key", "id"]),
-        # Some of Hudi's releases write the keys of one field as "id:a".
-        ("ComplexKeyGenerator", ["_hoodie_record_key"]),
-        ("CustomKeyGenerator", ["_hoodie_record_key"]),
-        ("com.acme.KeyGenerator", ["_hoodie_record_key"]),
-        (None, ["_hoodie_record_key"]),
-    ],
-)
-def test_the_key_field_is_the_key_only_with_generators_that_make_it_so(
-    generator: str | None, columns: list[str]
-) -> None:
-    properties = {"hoodie.table.recordkey.fields": "id"}
-    if generator is not None:
-        full = generator if "." in generator else f"org.apache.hudi.keygen.{generator}"
-        properties["hoodie.table.keygenerator.class"] = full
-    assert key_columns(HoodieTableConfig(properties), SCHEMA) == columns
-    assert key_columns(HoodieTableConfig(properties), pa.schema([("id", pa.int64())])) == ["_hoodie_record_key"]
-    virtual = HoodieTableConfig(properties | {"hoodie.populate.meta.fields": "false"})
-    assert key_columns(virtual, SCHEMA) == []
+def test_the_values_of_an_only_key_field_of_strings_are_searched() -> None:
+    one = HoodieTableConfig({"hoodie.table.recordkey.fields": "id"})
+    assert key_field(one, SCHEMA) == "id"
+    assert key_field(one, pa.schema([("id", pa.int64())])) is None
+    assert key_field(HoodieTableConfig({"hoodie.table.recordkey.fields": "id,region"}), SCHEMA) is None
+    assert key_field(HoodieTableConfig({}), SCHEMA) is None
 
 
 def test_files_whose_keys_are_not_the_texts_of_the_key_field_are_not_pruned_by_keys(tmp_path: Path) -> None:
@@ -127,9 +114,26 @@ def test_files_whose_keys_are_not_the_texts_of_the_key_field_are_not_pruned_by_k
     found = hoodie.read_table(path, columns=["_hoodie_record_key"], filters=[("id", "=", "a")])
     assert sorted(found["_hoodie_record_key"].to_pylist()) == ["a", "own-a"]
     plan = hoodie.plan_read(path, filters=[("id", "=", "aa")])
-    assert pruned(plan) == {"bloom filter": 1}
+    assert pruned(plan) == {"values of the key field": 2}
     plan = hoodie.plan_read(path, filters=[("_hoodie_record_key", "=", "own-aa")])
     assert not plan.slices
+
+
+def test_keys_of_the_callers_own_do_not_hide_rows_between_others(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    # The smallest and the largest of both columns are the same.
+    own = {"a": "a", "m": "b", "z": "z"}
+    with local_client(path) as client:
+        client.upsert(
+            [HoodieRecord(HoodieKey(key, "x"), {"id": text, "region": "x", "ts": 1}) for key, text in own.items()]
+        )
+        assert read_rows(path, filters=[("id", "=", "b")]) == [("b", "x", 1)]
+        assert read_rows(path, filters=[("id", "in", ["b", "c"])]) == [("b", "x", 1)]
+        assert read_rows(path, filters=[("id", "=", "m")]) == []
+        assert read_rows(path, filters=[("_hoodie_record_key", "=", "m")]) == [("b", "x", 1)]
+        assert read_rows(path, filters=[("_hoodie_record_key", "=", "b")]) == []
+        client.delete(where=[("id", "=", "b")])
+    assert read_rows(path) == [("a", "x", 1), ("z", "x", 1)]
 
 
 def test_bloom_filters_that_hold_nothing_exclude_nothing(tmp_path: Path) -> None:

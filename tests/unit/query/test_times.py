@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -442,9 +443,7 @@ def with_a_hole(path: str) -> tuple[list[str], Callable[[], object]]:
     return [first, pending, third], complete
 
 
-def test_a_pending_commit_between_others_is_refused_or_ends_the_range(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_pending_commit_between_others_is_refused_or_ends_the_range(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     (first, pending, third), complete = with_a_hole(path)
     with pytest.raises(HoodieException, match=f"commit {pending} is pending.*{third}.*BLOCK"):
@@ -454,9 +453,10 @@ def test_a_pending_commit_between_others_is_refused_or_ends_the_range(
     assert read_rows(path, query_type="incremental", begin=first, options=block) == []
     assert read_rows(path, query_type="incremental", begin="earliest", end=first) == [("a", "x", 1)]
     before_third = str(int(third) - 1)
-    with caplog.at_level("WARNING"):
-        assert read_rows(path, query_type="incremental", begin="earliest", end=before_third) == [("a", "x", 1)]
-    assert f"commit {pending} is pending, and the range ends at {before_third}" in caplog.text
+    for end in (pending, before_third, third, "2999-01-01"):
+        with pytest.raises(HoodieException, match=f"commit {pending} is pending, and the range ends at .*BLOCK"):
+            read_rows(path, query_type="incremental", begin="earliest", end=end)
+        assert read_rows(path, query_type="incremental", begin="earliest", end=end, options=block) == [("a", "x", 1)]
     blocked = hoodie.plan_read(path, query_type="incremental", begin="earliest", end=before_third, options=block)
     assert f"up to {first}" in repr(blocked)
     # Nothing of the range can be missed after the pending commit.
@@ -464,6 +464,23 @@ def test_a_pending_commit_between_others_is_refused_or_ends_the_range(
     complete()
     rest = [("b", "y", 2), ("c", "z", 3)]
     assert read_rows(path, query_type="incremental", begin=first) == rest
+
+
+def test_an_end_behind_the_newest_commit_and_a_pending_one_is_refused_or_moved(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    slow = local_client(path, OCC | {"hoodie.auto.commit": "false"})
+    with local_client(path, OCC) as client, slow:
+        first = client.upsert(rows(("a", "x", 1))).instant_time
+        pending = slow.start_commit()
+        slow.upsert(rows(("b", "y", 2)), pending)
+        asked: dict[str, Any] = {"query_type": "incremental", "begin": "earliest"}
+        with pytest.raises(HoodieException, match=f"commit {pending} is pending, and the range ends at 2999"):
+            read_rows(path, **asked, end="2999-01-01")
+        block = {"hoodie.read.timeline.holes.resolution.policy": "BLOCK"}
+        plan = hoodie.plan_read(path, **asked, end="2999-01-01", options=block)
+        assert f"up to {first}" in repr(plan)
+        # Without an end the range is up to the newest completed commit, which nothing comes before.
+        assert read_rows(path, **asked) == [("a", "x", 1)]
 
 
 def test_a_time_after_a_pending_commit_is_read_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -478,6 +495,63 @@ def test_a_time_after_a_pending_commit_is_read_with_a_warning(tmp_path: Path, ca
     complete()
     assert read_rows(path, as_of=third) == [("a", "x", 1), ("b", "y", 2), ("c", "z", 3)]
     assert caplog.text == ""
+
+
+def overtaken(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "completed after" in record.getMessage()]
+
+
+def test_a_time_at_which_the_table_never_was_is_read_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = init_table(tmp_path / "t")
+    (first, slow, fast), complete = with_a_hole(path)
+    sleep(0.01)
+    complete()
+    with local_client(path, OCC) as client:
+        last = client.upsert(rows(("d", "x", 4))).instant_time
+    whole = [("a", "x", 1), ("b", "y", 2), ("c", "z", 3), ("d", "x", 4)]
+    asked: list[dict[str, Any]] = [{"as_of": slow}, {"query_type": "incremental", "begin": first, "end": slow}]
+    for arguments in asked:
+        caplog.clear()
+        read_rows(path, **arguments)
+        (message,) = overtaken(caplog)
+        assert f"as of {slow}: commit {slow} was completed after commit {fast}" in message
+    caplog.clear()
+    between = str(int(fast) - 1)
+    assert read_rows(path, as_of=between) == whole[:2]
+    assert len(overtaken(caplog)) == 1
+    caplog.clear()
+    # These were there, or nobody can tell.
+    assert read_rows(path, as_of=first) == whole[:1]
+    assert read_rows(path, as_of=fast) == whole[:3]
+    assert read_rows(path, as_of=last) == whole
+    assert read_rows(path) == whole
+    assert read_rows(path, query_type="incremental", begin=first) == whole[1:]
+    by_completion = {"hoodie.datasource.read.handle.hollow.commit": "USE_TRANSITION_TIME"}
+    read_rows(path, query_type="incremental", begin="earliest", end=slow, options=by_completion)
+    for place, file in enumerate(sorted(Path(path, ".hoodie").glob("*.commit*"), reverse=True)):
+        os.utime(file, (2_000_000_000 + place, 2_000_000_000 + place))
+    assert read_rows(path, as_of=slow) == whole[:2]
+    assert overtaken(caplog) == []
+
+
+def test_a_clustering_that_is_overtaken_changes_no_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = init_table(tmp_path / "t")
+    (_, slow, fast), complete = with_a_hole(path)
+    sleep(0.01)
+    complete()
+    for instant in (slow, fast):
+        file = Path(path, ".hoodie", f"{instant}.commit")
+        times, content = file.stat().st_mtime_ns, file.read_text()
+        file.write_text(content.replace('"UPSERT"', '"CLUSTER"'))
+        os.utime(file, ns=(times, times))
+        read_rows(path, as_of=slow)
+        assert overtaken(caplog) == []
+        file.write_text(content)
+        os.utime(file, ns=(times, times))
+    read_rows(path, as_of=slow)
+    assert len(overtaken(caplog)) == 1
 
 
 def test_ranges_of_completion_times_leave_nothing_out(tmp_path: Path) -> None:

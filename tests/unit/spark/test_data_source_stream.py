@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.exception import HoodieException
-from tests.support.table_builder import SCHEMA, init_table, local_client, rows
+from hoodie.exception import HoodieException, HoodieIOException
+from tests.support.table_builder import SCHEMA, init_table, local_client, read_rows, rows
 
 pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no data sources in Python")
 
@@ -195,3 +197,56 @@ def test_what_is_available_ends_where_the_trigger_says(path: str) -> None:
     commit(path, ("b", "x", 2))
     assert stream.latestOffset(EARLIEST, None) == after(first)
     assert stream.latestOffset(after(first), None) == after(first)
+
+
+def test_a_batch_has_whole_commits_of_some_files_at_most(path: str) -> None:
+    limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 and newer have limits")
+    with local_client(path, {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}) as client:
+        times = [
+            client.upsert(rows(*entries)).instant_time
+            for entries in (
+                [("a", "x", 1)],
+                [("b", "y", 2)],
+                [("a", "x", 3), ("b", "y", 3), ("c", "z", 3)],
+                [("a", "x", 4)],
+                [("a", "x", 5)],
+            )
+        ]
+    stream = reader(path, **{"hoodie.datasource.streaming.maxFilesPerTrigger": "2"})
+    limit = stream.getDefaultReadLimit()
+    assert limit == limits.ReadMaxFiles(2)
+    offsets = [stream.initialOffset()]
+    while (end := stream.latestOffset(offsets[-1], limit)) != offsets[-1]:
+        offsets.append(end)
+    # The third commit alone wrote three files; the fourth and the fifth wrote the same one.
+    assert offsets[1:] == [after(times[1]), after(times[2]), after(times[4])]
+    batches = [read(stream, start, end) for start, end in itertools.pairwise(offsets)]
+    assert batches == [[("a", 1), ("b", 2)], [("a", 3), ("b", 3), ("c", 3)], [("a", 5)]]
+    # A trigger that wants all gets all.
+    assert stream.latestOffset(EARLIEST, limits.ReadAllAvailable()) == after(times[4])
+    assert reader(path).getDefaultReadLimit() == limits.ReadAllAvailable()
+
+
+def test_a_batch_ends_at_a_time_whose_files_are_there(path: str) -> None:
+    limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark 4.2 and newer have limits")
+    options = {"hoodie.cleaner.commits.retained": 2, "hoodie.clean.automatic": "false"}
+    entries = [("a", "x", ts) if ts % 2 else ("b", "y", ts) for ts in range(1, 9)]
+    with local_client(path, options) as client:
+        times = [client.upsert(rows(entry)).instant_time for entry in entries]
+        client.clean()
+    for earliest in times:
+        with contextlib.suppress(HoodieIOException):
+            read_rows(path, as_of=earliest)
+            break
+    assert times[1] < earliest < times[-1]
+    held = sorted({entry[0]: entry[2] for entry in entries[: times.index(earliest) + 1]}.items())
+    stream = reader(path)
+    first = stream.latestOffset(EARLIEST, limits.ReadMaxFiles(1))
+    assert first == after(earliest)
+    assert read(stream, EARLIEST, first) == held
+    # A stream that lags behind what is retained catches up with the first time that can be read.
+    lagging = reader(path).latestOffset(after(times[0]), limits.ReadMaxFiles(1))
+    assert lagging == after(earliest)
+    assert read(stream, after(times[0]), lagging) == held
+    with pytest.raises(HoodieException, match="cleaned"):
+        read(stream, EARLIEST, after(times[1]))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
-from hoodie.common.table.timeline.instant_time import format_instant_time
+from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 _MAX_LISTINGS = 10
 _LISTED_AT_ONCE = 300
+_WRITTEN_WITHIN = timedelta(minutes=1)
+"""How long after its requested time the first file of an instant is written, at most."""
 
 
 def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> Iterator[HoodieInstant]:
@@ -35,7 +37,9 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
             yield instant
 
 
-def completion_times(storage: HoodieStorage, meta_path: str, layout: TimelineLayout, timezone: str) -> dict[str, str]:
+def completion_times(
+    storage: HoodieStorage, meta_path: str, layout: TimelineLayout, timezone: str, *, only_sure: bool = False
+) -> dict[str, str]:
     """Requested time to the time at which an instant was completed, for the completed instants of a timeline.
 
     Timelines of layout 1 hold no such times: it is when the completed file was last modified, which tools that copy
@@ -46,19 +50,31 @@ def completion_times(storage: HoodieStorage, meta_path: str, layout: TimelineLay
         meta_path: The table's ``.hoodie`` folder.
         layout: The table's timeline layout.
         timezone: The table's ``hoodie.table.timeline.timezone``.
+        only_sure: Only of instants whose time is in the file's name, or whose first file was written at the requested
+            time: the files of a copied table have the time of the copy.
 
     Raises:
         HoodieIOException: Storage failed.
 
     Hudi: HoodieInstant.getStateTransitionTime.
     """
-    found = {}
+    found: dict[str, str] = {}
+    sure: set[str] = set()
     for status in storage.list_directory(layout.active_path(meta_path)):
         instant = None if status.is_directory else layout.parse_file_name(status.name)
-        if instant is not None and instant.is_completed and instant.action in COMMIT_ACTIONS:
-            moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
+        if instant is None or instant.action not in COMMIT_ACTIONS:
+            continue
+        moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
+        if instant.is_completed:
             found[instant.requested_time] = instant.completion_time or format_instant_time(moment, timezone)
-    return found
+        requested = instant.requested_time
+        if instant.completion_time is not None or (
+            instant.is_requested
+            and is_instant_time(requested)
+            and abs(moment - parse_instant_time(requested, timezone)) < _WRITTEN_WITHIN
+        ):
+            sure.add(requested)
+    return {time: ended for time, ended in found.items() if time in sure} if only_sure else found
 
 
 def list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> list[HoodieInstant]:

@@ -81,3 +81,38 @@ def test_times_of_one_step_are_written_alike() -> None:
     assert DatePattern.of("yyyy HH").step_ms == 3_600_000
     assert DatePattern.of("a").step_ms == 43_200_000
     assert DatePattern.of("HH.S").step_ms == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "first", "after"),
+    [
+        ("yyyy", "2024", (2024, 1, 1), (2025, 1, 1)),
+        ("MM/yyyy", "12/2024", (2024, 12, 1), (2025, 1, 1)),
+        ("dd-MMMM-yyyy", "29-February-2024", (2024, 2, 29), (2024, 3, 1)),
+        ("yyyyMMddHH", "2024123123", (2024, 12, 31, 23), (2025, 1, 1)),
+    ],
+)
+def test_a_whole_text_tells_its_times(pattern: str, text: str, first: tuple[int, ...], after: tuple[int, ...]) -> None:
+    found = DatePattern.of(pattern).times_of(text)
+    assert found == tuple(
+        int(datetime.datetime(*moment, tzinfo=datetime.UTC).timestamp()) * 1000  # type: ignore[arg-type, misc]
+        for moment in (first, after)
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("yyyy-MM-dd", "2023-02-29"),
+        ("yyyy-MM-dd", "2023-13-01"),
+        ("yyyy-MM-dd", "12023-01-01"),
+        ("yyyy-MM-dd", "2023-1-1"),
+        ("yyyyMMddHH", "2024123124"),
+        ("yyyy-dd", "2023-01"),
+        ("yy-MM", "23-01"),
+        ("MM", "01"),
+        ("'all'", "all"),
+    ],
+)
+def test_other_texts_tell_no_times(pattern: str, text: str) -> None:
+    assert DatePattern.of(pattern).times_of(text) is None

@@ -1,0 +1,92 @@
+"""Commits that others of a later instant have overtaken: times at which a table never was as it is read.
+
+A read as of a time takes the commits whose instants are not after it. With several writers, one of them may have been
+completed after a commit of a later instant. The table never held the rows of the one without those of the other, so
+what is read is a state that nobody has seen: a key that the one moved to another partition may be there twice. The
+newest state has all commits, and is right.
+
+Hudi: reads by instants too, and does not tell.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.common.table.timeline.instant_time import in_order, is_after
+from hoodie.common.table.timeline.timeline_listing import completion_times
+from hoodie.exception import HoodieException
+
+logger = logging.getLogger(__name__)
+
+
+def warn_of_overtaken_commits(timeline: HoodieActiveTimeline, base_path: str, time: str) -> None:
+    """Log a warning if the table never was as a read at a time shows it.
+
+    Args:
+        timeline: The table's.
+        base_path: The table's folder.
+        time: What is read has the commits whose instants are not after it.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    found = overtaken_commit(timeline, time)
+    if found is not None:
+        slow, fast = found
+        logger.warning(
+            "reading %s as of %s: %s %s was completed after %s %s, whose instant is later, so the table never was as "
+            "it is read: a key that a commit moved between partitions may be there twice, or be missing. The newest "
+            "state is right, and as of %s both are there",
+            base_path, time, slow.action, slow.requested_time, fast.action, fast.requested_time, fast.requested_time,
+        )  # fmt: skip
+
+
+def overtaken_commit(timeline: HoodieActiveTimeline, time: str) -> tuple[HoodieInstant, HoodieInstant] | None:
+    """A commit up to a time, and one of a later instant that was completed before it; None if none shows.
+
+    Clusterings change no rows, and do not count. Times of completion that the timeline does not tell do not either.
+
+    Args:
+        timeline: The table's.
+        time: The time.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    completed = timeline.completed_writes()
+    later = completed.after(time)
+    if not len(later) or not len(completed.before_or_on(time)):
+        return None
+    ends = completion_times(timeline.storage, timeline.meta_path, timeline.layout, timeline.timezone, only_sure=True)
+    places = {end: place for place, end in enumerate(in_order(set(ends.values())))}
+
+    def by_completion(instants: tuple[HoodieInstant, ...]) -> list[HoodieInstant]:
+        known = [instant for instant in instants if instant.requested_time in ends]
+        return sorted(known, key=lambda instant: places[ends[instant.requested_time]])
+
+    slowest_first = by_completion(completed.before_or_on(time).instants)[::-1]
+    fastest_first = by_completion(later.instants)
+
+    def overtakes(fast: HoodieInstant, slow: HoodieInstant) -> bool:
+        return is_after(ends[slow.requested_time], ends[fast.requested_time])
+
+    for fast in fastest_first:
+        if not slowest_first or not overtakes(fast, slowest_first[0]):
+            return None
+        if _changes_rows(timeline, fast):
+            slow = next(
+                (slow for slow in slowest_first if overtakes(fast, slow) and _changes_rows(timeline, slow)), None
+            )
+            return None if slow is None else (slow, fast)
+    return None
+
+
+def _changes_rows(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
+    try:
+        return timeline.read_commit_metadata(instant).operation_type != WriteOperationType.CLUSTER
+    except HoodieException:
+        # Who needs the metadata for the rows is told what is wrong with it.
+        return True
