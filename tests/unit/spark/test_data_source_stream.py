@@ -123,6 +123,18 @@ def test_a_commit_that_comes_too_late_is_named(path: str) -> None:
         stream.latestOffset(after(later), None)
 
 
+@pytest.mark.parametrize("start", ["first", "earliest"])
+def test_a_batch_never_ends_before_its_offset(path: str, start: str) -> None:
+    first = commit(path, ("a", "x", 1))
+    later = commit(path, ("b", "y", 2))
+    stream = reader(path, **{"hoodie.read.timeline.holes.resolution.policy": "BLOCK"})
+    assert stream.latestOffset(EARLIEST, None) == after(later)
+    late = between(first, later)
+    make_pending(path, late)
+    with pytest.raises(HoodieException, match=f"commit {late} is pending, and later commits up to {later} are"):
+        read(stream, EARLIEST if start == "earliest" else after(first), after(later))
+
+
 def test_a_table_that_was_made_anew_is_named_where_the_start_is_not_said(path: str) -> None:
     last = commit(path, ("a", "x", 1))
     shutil.rmtree(path)
