@@ -27,7 +27,12 @@ from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
-from hoodie.exception import HoodieSchemaException, InvalidTableException, TableNotFoundException
+from hoodie.exception import (
+    HoodieNotSupportedException,
+    HoodieSchemaException,
+    InvalidTableException,
+    TableNotFoundException,
+)
 from hoodie.storage import storage_path
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage import FileStatus, HoodieStorage
@@ -36,6 +41,8 @@ from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
 _HEARTBEAT_FOLDER_NAME = ".heartbeat"
+_ALL_FILES = re.compile(r"(/\*+)*(/\*\.parquet)?")
+"""Globs behind a table's folder that choose all of its files."""
 _GLOB_CHARACTER = re.compile(r"[*?\[{]")
 _NEWEST_FILES = 2
 
@@ -83,6 +90,7 @@ class TableSnapshot:
                     f"There is no Hudi table at {given_path} (no {METAFOLDER_NAME}/{PROPERTIES_FILE_NAME}): check the "
                     "path, or create the table with HoodieTableMetaClient.init_table"
                 ) from None
+            _refuse_choosing_globs(given_path, path)
             table_config = HoodieTableConfig.load(storage, path)
         _check_version(table_config)
         timeline = _load_active_timeline(storage, path, table_config)
@@ -224,6 +232,24 @@ def _without_globs(path: str) -> str:
     """The path up to its first name with a glob character; the path itself without one."""
     match = _GLOB_CHARACTER.search(path)
     return storage_path.parent(path[: match.start()] + "x") if match is not None else path
+
+
+def _refuse_choosing_globs(given_path: str, path: str) -> None:
+    """Refuse globs that name some partitions or files: the whole table is read, which is more rows.
+
+    Args:
+        given_path: The user's path.
+        path: The table in it.
+
+    Raises:
+        HoodieNotSupportedException: There is one.
+    """
+    globs = given_path[len(path) :]
+    if not _ALL_FILES.fullmatch(globs):
+        raise HoodieNotSupportedException(
+            f"{given_path} names some of the partitions or files of the table at {path}, and hoodie takes only globs "
+            f"for all of them, such as {path}/*/*: give {path}, and a filter on the partition fields"
+        )
 
 
 def _check_version(table_config: HoodieTableConfig) -> None:
