@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,6 +122,21 @@ def test_a_commit_that_comes_too_late_is_named(path: str) -> None:
     shutil.copy(meta_path / f"{first}.commit", meta_path / f"{late}.commit")
     with pytest.raises(HoodieException, match=f"{late}.* was not there when the stream passed"):
         stream.latestOffset(after(later), None)
+
+
+def test_a_clustering_that_is_completed_late_is_no_late_commit(path: str) -> None:
+    first = commit(path, ("a", "x", 1))
+    later = commit(path, ("b", "y", 2))
+    stream = reader(path)
+    clustering = between(first, later)
+    meta_path = Path(path, ".hoodie")
+    assert stream.latestOffset(EARLIEST, None) == after(later)
+    for state in (".requested", ".inflight"):
+        (meta_path / f"{clustering}.replacecommit{state}").touch()
+    metadata = json.loads((meta_path / f"{first}.commit").read_text())
+    metadata |= {"operationType": "CLUSTER", "partitionToReplaceFileIds": {}}
+    (meta_path / f"{clustering}.replacecommit").write_text(json.dumps(metadata))
+    assert stream.latestOffset(after(later), None) == after(later)
 
 
 @pytest.mark.parametrize("start", ["first", "earliest"])
