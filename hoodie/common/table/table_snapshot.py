@@ -228,12 +228,6 @@ def refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:
         )
 
 
-def _without_globs(path: str) -> str:
-    """The path up to its first name with a glob character; the path itself without one."""
-    match = _GLOB_CHARACTER.search(path)
-    return storage_path.parent(path[: match.start()] + "x") if match is not None else path
-
-
 def _refuse_choosing_globs(given_path: str, path: str) -> None:
     """Refuse globs that name some partitions or files: the whole table is read, which is more rows.
 
@@ -250,6 +244,12 @@ def _refuse_choosing_globs(given_path: str, path: str) -> None:
             f"{given_path} names some of the partitions or files of the table at {path}, and hoodie takes only globs "
             f"for all of them, such as {path}/*/*: give {path}, and a filter on the partition fields"
         )
+
+
+def _without_globs(path: str) -> str:
+    """The path up to its first name with a glob character; the path itself without one."""
+    match = _GLOB_CHARACTER.search(path)
+    return storage_path.parent(path[: match.start()] + "x") if match is not None else path
 
 
 def _check_version(table_config: HoodieTableConfig) -> None:
