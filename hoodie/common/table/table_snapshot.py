@@ -28,6 +28,7 @@ from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import (
+    HoodieConfigException,
     HoodieNotSupportedException,
     HoodieSchemaException,
     InvalidTableException,
@@ -95,6 +96,21 @@ class TableSnapshot:
         _check_version(table_config)
         timeline = _load_active_timeline(storage, path, table_config)
         return cls(path, storage, storage_options, table_config, timeline)
+
+    def check_named_by(self, given_path: str) -> None:
+        """Refuse to write by a path with globs: locks and heartbeats of writers are found by the table's folder.
+
+        Args:
+            given_path: The writer's path of the table.
+
+        Raises:
+            HoodieConfigException: It is not the table's folder.
+        """
+        if storage_path.normalise_path(given_path) != self.base_path:
+            raise HoodieConfigException(
+                f"{given_path} names the table at {self.base_path} by globs, which only readers take: write to "
+                f"{self.base_path}; nothing was written"
+            )
 
     def refreshed(self) -> TableSnapshot:
         """The table as it is now, with the same properties.
