@@ -82,7 +82,9 @@ def file_sizes(base_path: str, *, storage_options: StorageOptions | None = None,
     heights = [row_of[partition] for partition in kept["partition_path"].to_pylist()]
     axes.margins(0.08)
     axes.scatter(_numbers(kept, "size_bytes") / _MIB, heights, color=_KINDS[0][2], alpha=0.7)
-    axes.set_yticks([row_of[partition] for partition in shown], [partition or "(no partitions)" for partition in shown])
+    labels = [partition or "(no partitions)" for partition in shown]
+    # A $ in a partition path begins no formula.
+    axes.set_yticks([row_of[partition] for partition in shown], labels, parse_math=False)
     axes.set_xlim(0, axes.get_xlim()[1] * 1.02)
     axes.set_xlabel("MiB")
     of = f" of {len(totals)}" if len(totals) > len(shown) else ""

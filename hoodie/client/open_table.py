@@ -19,9 +19,10 @@ def load_table(config: HoodieWriteConfig) -> TableSnapshot:
     Raises:
         TableNotFoundException: There is no table.
         HoodieNotSupportedException: The table needs a feature that hoodie does not have.
-        HoodieConfigException: The configuration contradicts the table.
+        HoodieConfigException: The configuration contradicts the table, or names it by globs.
     """
     snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+    snapshot.check_named_by(config.base_path)
     snapshot.table_config.check_writable()
     config.check_against_table(snapshot.table_config)
     return snapshot

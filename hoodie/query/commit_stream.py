@@ -10,8 +10,10 @@ Hudi: org.apache.spark.sql.hudi.streaming.HoodieStreamSourceV1, with HollowCommi
 
 from __future__ import annotations
 
+from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.exception import HoodieException
 from hoodie.query.commit_range import check_not_undone, pending_writes
@@ -103,6 +105,8 @@ def check_commit_is_there(snapshot: TableSnapshot, instant_time: str) -> None:
 def check_no_late_commits(timeline: HoodieActiveTimeline, instant_time: str, known: frozenset[str]) -> None:
     """Refuse commits that were completed with an instant that the stream has passed.
 
+    Clusterings may come late: they write no new rows, so nobody waits for them.
+
     Args:
         timeline: The table's.
         instant_time: The commit that was read last.
@@ -112,9 +116,16 @@ def check_no_late_commits(timeline: HoodieActiveTimeline, instant_time: str, kno
         HoodieException: There is one.
     """
     for instant in timeline.completed_writes().before(instant_time):
-        if instant.requested_time not in known:
+        if instant.requested_time not in known and not _is_clustering(timeline, instant):
             raise HoodieException(
                 f"{instant} of {timeline.meta_path} was not there when the stream passed its instant, up to "
                 f"{instant_time}: its rows are missing in the stream, because its writer took an instant before one "
                 f"that was completed. Read them with an incremental query. {_START_ANEW}"
             )
+
+
+def _is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
+    """Whether a completed replace commit is a clustering."""
+    if instant.action is not Action.REPLACE_COMMIT:
+        return False
+    return timeline.read_commit_metadata(instant).operation_type is WriteOperationType.CLUSTER

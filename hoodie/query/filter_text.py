@@ -21,9 +21,11 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
+from functools import reduce
 from typing import Any, NoReturn
 
 import attrs
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.exception import HoodieConfigException
@@ -34,6 +36,15 @@ _TOKEN = re.compile(
     r"|(?P<name>(?:`(?:[^`]|``)+`|[^\W\d]\w*)(?:\.(?:`(?:[^`]|``)+`|[^\W\d]\w*))*)"
     r"|(?P<sign><>|<=|>=|==|!=|[=<>(),]))"
 )
+_INTEGER = re.compile(r"[+-]?\d+")
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+_MAX_COMPARISONS = 1000
+"""The maximum number of comparisons: pyarrow is recursive, and some thousands would end the process."""
+_LONG_LIST = 100
+"""Lists of more values are searched as sets."""
+_SHOWN = 300
+_MAX_DEPTH = 100
+"""The maximum depth of parentheses and of ``not``, because the parser is recursive."""
 _PART = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 _COMPARISONS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {
     "=": operator.eq,
@@ -52,12 +63,38 @@ def _to_timestamp(text: str) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
+def _to_local_timestamp(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is not None:
+        raise ValueError
+    return moment
+
+
+def _to_decimal(text: str) -> Decimal:
+    number = Decimal(text)
+    if not number.is_finite():
+        raise ValueError
+    pa.scalar(number)
+    return number
+
+
+def _to_number(text: str) -> int | float | Decimal:
+    if not _INTEGER.fullmatch(text):
+        return float(text)
+    number = int(text)
+    if _SMALLEST <= number <= _LARGEST:
+        return number
+    return _to_decimal(text)
+
+
 _TYPED: Mapping[str, Callable[[str], Any]] = {
     "date": date.fromisoformat,
     "timestamp": _to_timestamp,
-    "timestamp_ntz": datetime.fromisoformat,
-    "decimal": Decimal,
+    "timestamp_ntz": _to_local_timestamp,
+    "decimal": _to_decimal,
+    "number": _to_number,
 }
+"""Kind of a literal -> its value; ValueError, InvalidOperation or ArrowInvalid: the text is no such value."""
 
 
 def parse_filter(text: str) -> pc.Expression:
@@ -88,6 +125,8 @@ class _Parser:
     text: str
     tokens: list[_Token]
     position: int = 0
+    depth: int = 0
+    comparisons: int = 0
 
     @classmethod
     def of(cls, text: str) -> _Parser:
@@ -122,6 +161,14 @@ class _Parser:
         return found
 
     def _negated(self) -> pc.Expression:
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            self._fail(f"more than {_MAX_DEPTH} parentheses and nots in each other")
+        found = self._of_one_row()
+        self.depth -= 1
+        return found
+
+    def _of_one_row(self) -> pc.Expression:
         if self._take("not"):
             return ~self._negated()
         if self._take("("):
@@ -132,6 +179,7 @@ class _Parser:
 
     def _comparison(self) -> pc.Expression:
         column = self._column()
+        self._count()
         if self._take("is"):
             negated = self._take("not")
             self._expect("null")
@@ -144,7 +192,7 @@ class _Parser:
                 values.append(self._literal())
             self._expect(")")
             # Null where the column is null, so that a further "not" gives null too.
-            found = _any_equal(column, values)
+            found = self._equal_to_any(column, values)
             return ~found if negated else found
         if negated:
             self._fail("expected in")
@@ -152,6 +200,23 @@ class _Parser:
         if token.kind != "sign" or token.text not in _COMPARISONS:
             self._fail("expected a comparison such as = or >, in, or is null", back=1)
         return _COMPARISONS[token.text](column, self._literal())
+
+    def _equal_to_any(self, column: pc.Expression, values: list[Any]) -> pc.Expression:
+        found = []
+        for kind in dict.fromkeys(map(type, values)):
+            compared = [value for value in values if type(value) is kind]
+            if len(compared) > _LONG_LIST:
+                found.append(column.isin(pa.array(compared)))
+                # A set is never null, and does not find -0.0 by 0.
+                compared = [compared[0], *(value for value in compared if value == 0)][:2]
+            found += [column == value for value in compared]
+        self._count(len(found))
+        return reduce(operator.or_, found)
+
+    def _count(self, comparisons: int = 1) -> None:
+        self.comparisons += comparisons
+        if self.comparisons > _MAX_COMPARISONS:
+            self._fail(f"more than {_MAX_COMPARISONS} comparisons; write those of one column as one in (...)", back=1)
 
     def _column(self) -> pc.Expression:
         token = self._next("expected a column")
@@ -166,20 +231,23 @@ class _Parser:
         if token.kind == "text":
             return token.text.replace("''", "'")
         if token.kind == "number":
-            return int(token.text) if re.fullmatch(r"[+-]?\d+", token.text) else float(token.text)
+            return self._value("number", token.text)
         if token.kind == "name" and word in ("true", "false"):
             return word == "true"
-        if token.kind == "name" and word in _TYPED:
+        if token.kind == "name" and word in _TYPED and word != "number":
             value = self._next(f"expected a text in quotes after {word}")
             if value.kind != "text":
                 self._fail(f"expected a text in quotes after {word}", back=1)
-            try:
-                return _TYPED[word](value.text)
-            except (ValueError, InvalidOperation):
-                self._fail(f"this is no {word}", back=1)
+            return self._value(word, value.text)
         if word == "null":
             self._fail("a comparison with null is never true: write is null, or is not null", back=1)
         self._fail("expected a literal: a number, a text in single quotes, true, false, or date '2026-01-02'", back=1)
+
+    def _value(self, kind: str, text: str) -> Any:
+        try:
+            return _TYPED[kind](text)
+        except (ValueError, InvalidOperation, pa.ArrowInvalid):
+            self._fail(f"this is no {kind}", back=1)
 
     def _next(self, expected: str) -> _Token:
         if self.position == len(self.tokens):
@@ -207,17 +275,10 @@ class _Parser:
         raise _error(self.text, start, problem)
 
 
-def _any_equal(column: pc.Expression, values: list[Any]) -> pc.Expression:
-    """Whether a column equals one of some values, in a tree that long lists do not make deep."""
-    if len(values) == 1:
-        return column == values[0]
-    middle = len(values) // 2
-    return _any_equal(column, values[:middle]) | _any_equal(column, values[middle:])
-
-
 def _error(text: str, start: int, problem: str) -> HoodieConfigException:
     place = f"at {text[start : start + 20]!r}" if start < len(text.rstrip()) else "at the end"
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return HoodieConfigException(
-        f"the filter {text!r} is not understood {place}: {problem}. Write comparisons as in SQL, such as "
+        f"the filter {shown!r} is not understood {place}: {problem}. Write comparisons as in SQL, such as "
         "fare > 50 and rider = 'ann' and day >= date '2026-01-02'"
     )

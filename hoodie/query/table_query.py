@@ -217,7 +217,7 @@ def to_expression(filters: Filters) -> pc.Expression | None:
         return None
     try:
         return parquet_reader.to_expression(filters)
-    except (LookupError, ValueError, TypeError, pa.ArrowException) as error:
+    except (LookupError, ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         raise HoodieConfigException(
             f"filters {filters!r} are not understood ({error}): give an expression, or tuples such as ('fare', '>', 50)"
         ) from error

@@ -193,7 +193,9 @@ def stream_reader_of(options: Mapping[str, str], schema: st.StructType) -> Hoodi
             raise HoodieConfigException(
                 f"{name} = {given[name]!r}: a stream waits for pending commits (BLOCK); leave it out"
             )
-    parsed = DataSourceOptions.of({**given, _QUERY_TYPES[0]: QueryType.INCREMENTAL.value})
+    # Offsets wait. A batch that ended before a commit that came later would leave rows out: it fails instead.
+    of_batches = {name: value for name, value in given.items() if name not in _HOLES}
+    parsed = DataSourceOptions.of({**of_batches, _QUERY_TYPES[0]: QueryType.INCREMENTAL.value})
     reader = HoodieDataSourceStreamReader(parsed, schema)
     StreamOffset.start(HoodieReadConfig.from_options(given).start_offset, "UTC")
     return reader

@@ -199,7 +199,13 @@ def merged_rows(target: DataFrame, source: DataFrame, rules: MergeRules) -> Merg
         HoodieConfigException: A clause assigns to a column that the target does not have, or lacks a column.
         HoodieSchemaException: An expression cannot be resolved, or its type does not fit the target's column.
     """
-    return _Planner(target, source, rules).rows()
+    try:
+        merged = _Planner(target, source, rules).rows()
+        # Spark Connect resolves a frame when its schema is asked for.
+        merged.frame.schema  # noqa: B018
+    except PySparkException as error:
+        raise HoodieSchemaException(f"the clauses of the merge cannot be resolved: {_first_line(error)}") from error
+    return merged
 
 
 class _Planner:
@@ -321,7 +327,12 @@ class _Planner:
         if clause.assignments is None:
             given = self._all_columns(where, clause.kind, keys)
         else:
-            given = {self._field_named(name, where).name: _expression(v) for name, v in clause.assignments.items()}
+            given = {}
+            for name, value in clause.assignments.items():
+                column = self._field_named(name, where).name
+                if column in given:
+                    raise HoodieConfigException(f"{where} assigns to {column} more than once: assign it once")
+                given[column] = _expression(value)
         frame = self._source if clause.kind is ClauseKind.INSERT else self._matched
         types = self._resolved(frame, given, where)
         values = {}
@@ -362,9 +373,10 @@ class _Planner:
         """Each of the target's columns from the source's column of that name; those of the key from the condition."""
         found: dict[str, Column] = {}
         missing = []
-        by_lower = {name.lower(): name for name in self._source_columns}
+        # The same spelling counts more, where Spark tells upper from lower case.
+        by_name = {name.lower(): name for name in self._source_columns} | {name: name for name in self._source_columns}
         for field in self._fields:
-            name = by_lower.get(field.name.lower())
+            name = by_name.get(field.name, by_name.get(field.name.lower()))
             if field.name in keys:
                 if kind is ClauseKind.INSERT:
                     found[field.name] = sf.col(f"{_KEY}{keys[field.name]}")
@@ -423,8 +435,7 @@ class _Planner:
         try:
             fields = frame.select(*expressions.values()).schema.fields
         except PySparkException as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise HoodieSchemaException(f"{where} of the merge cannot be resolved: {reason}") from error
+            raise HoodieSchemaException(f"{where} of the merge cannot be resolved: {_first_line(error)}") from error
         return {name: field.dataType for name, field in zip(expressions, fields, strict=True)}
 
 
@@ -436,6 +447,10 @@ def _expression(value: Any) -> Column:
         column: Column = value
         return column
     return sf.lit(value)
+
+
+def _first_line(error: PySparkException) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 def _path(field: str) -> Column:

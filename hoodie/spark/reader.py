@@ -12,14 +12,16 @@ from typing import Any
 import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.read_config import HoodieReadConfig, QueryType
-from hoodie.exception import HoodieNotSupportedException
+from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.repeated_planning import plan_until_complete
@@ -101,8 +103,7 @@ def read(
     frame = frame_of(spark, base_path, plan)
     incremental_filters = HoodieReadConfig.from_options(options).incremental_filters
     if incremental_filters and query.query_type is QueryType.INCREMENTAL:
-        for condition in filter(None, incremental_filters.split(",")):
-            frame = frame.where(condition)
+        frame = _with_conditions(frame, incremental_filters)
     return frame
 
 
@@ -137,16 +138,36 @@ def register(
         What the view shows.
 
     Raises:
+        HoodieConfigException: Spark takes no such name of a view; or see `read`.
         HoodieException: See `read`.
 
         >>> hoodie.spark.register(spark, "trips", "/data/trips")  # doctest: +SKIP
         >>> spark.sql("select rider, sum(fare) from trips group by rider").show()  # doctest: +SKIP
     """
+    if not isinstance(name, str) or not name.strip():
+        raise HoodieConfigException(f"the name of the view is {shown_value(name)}: give a name such as 'trips'")
     frame = read(
         spark, base_path, options, query_type=query_type, as_of=as_of, begin=begin, end=end,
         storage_options=storage_options,
     )  # fmt: skip
-    frame.createOrReplaceTempView(name)
+    try:
+        frame.createOrReplaceTempView(name)
+    except PySparkException as error:
+        raise HoodieConfigException(f"the view cannot be named {name!r}: {str(error).strip()}") from error
+    return frame
+
+
+def _with_conditions(frame: DataFrame, conditions: str) -> DataFrame:
+    """The rows that fulfil conditions of SQL, which commas separate as in Hudi."""
+    for condition in filter(None, map(str.strip, conditions.split(","))):
+        try:
+            frame = frame.where(condition)
+        except PySparkException as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise HoodieConfigException(
+                f"hoodie.datasource.read.incr.filters = {conditions!r}: Spark does not understand {condition!r} "
+                f"({reason}). Commas separate conditions, so give those that have commas to where() of the result"
+            ) from error
     return frame
 
 

@@ -30,7 +30,7 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties
 from hoodie.common.data.stored_types import normalise_schema
 from hoodie.common.table.table_config import PROPERTIES_FILE_NAME
-from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.table_snapshot import TableSnapshot, is_table
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
@@ -250,8 +250,12 @@ def _delete_table(df: DataFrame, config: HoodieWriteConfig) -> None:
             f"the DataFrame reads the table at {base_path} ({read}), which mode 'overwrite' would delete before it is "
             "read: write it elsewhere first, call checkpoint() on it, or upsert it in mode 'append'"
         )
-    logger.warning("mode overwrite: deleting the table at %s with its history", base_path)
     storage = open_storage(base_path, config.storage_options, config.retry.policy)
+    if not is_table(storage, base_path):
+        raise HoodieConfigException(
+            f"{base_path} names a table by globs: give its folder to replace it; nothing was deleted or written"
+        )
+    logger.warning("mode overwrite: deleting the table at %s with its history", base_path)
     for child in sorted(storage.list_directory(base_path), key=lambda child: child.name == METAFOLDER_NAME):
         path = join(base_path, child.name)
         if child.name == METAFOLDER_NAME:

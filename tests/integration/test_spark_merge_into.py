@@ -467,6 +467,18 @@ def test_nested_key_fields(spark: SparkSession, tmp_path: Path) -> None:
             HoodieConfigException,
             r"assigns to 'fair', which is not a column of the target; its columns are: id, region, ts, fare",
         ),
+        (
+            ON,
+            lambda w: w.whenMatched().update({"fare": 1.0, "t.FARE": 2.0}),
+            HoodieConfigException,
+            r"clause 1 \(whenMatched, update\) assigns to fare more than once",
+        ),
+        (
+            ON,
+            lambda w: w.whenMatched().update({"fare": "sum(s.fare)"}),
+            HoodieSchemaException,
+            "the clauses of the merge cannot be resolved: .*GROUP BY",
+        ),
         (ON, lambda w: w.whenMatched("s.ts").delete(), HoodieSchemaException, "has the type bigint: give one that"),
         (ON, lambda w: w.whenMatched("s.tz > 1").delete(), HoodieSchemaException, "clause 1 .* cannot be resolved"),
         (
@@ -514,6 +526,16 @@ def test_all_columns_need_all_columns(spark: SparkSession, base_path: str) -> No
     ):
         with pytest.raises(HoodieConfigException, match="takes all columns from the source, which lacks ts, fare; its"):
             writer.merge()
+
+
+def test_a_column_of_the_same_spelling_counts_where_case_does(spark: SparkSession, base_path: str) -> None:
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        source = spark_rows(spark, ("a", "x", 6, 7.0)).withColumn("FARE", sf.lit(8.0))
+        merge(base_path, source).whenMatched().updateAll().merge()
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert read_trips(base_path)[0] == ("a", "x", 6, 7.0)
 
 
 def test_bad_arguments_are_refused(spark: SparkSession, base_path: str, tmp_path: Path) -> None:

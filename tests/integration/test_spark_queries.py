@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import hoodie
 import hoodie.spark
 from hoodie import HoodieKey
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieConfigException, HoodieIOException
 from hoodie.spark.spark_conditions import spark_condition
 from tests.support.table_builder import init_table, local_client, read_rows, rows
 
@@ -70,6 +70,27 @@ def test_filters_of_sql_apply_to_incremental_queries(spark: SparkSession, histor
         "hoodie.datasource.read.incr.filters": "ts > 1,region != 'z'",
     }
     assert found(spark, path, options) == [("a", "x", 2), ("e", "y", 4)]
+
+
+@pytest.mark.parametrize("filters", ["nope > 1", "region in ('x', 'z')"])
+def test_filters_that_spark_does_not_understand_are_named(
+    spark: SparkSession, history: tuple[str, list[str]], filters: str
+) -> None:
+    options = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.read.begin.instanttime": "earliest",
+        "hoodie.datasource.read.incr.filters": filters,
+    }
+    with pytest.raises(HoodieConfigException, match=r"incr\.filters = .* Spark does not understand .*Commas separate"):
+        hoodie.spark.read(spark, history[0], options)
+
+
+@pytest.mark.parametrize("name", ["a.b", "x y", "", None])
+def test_a_name_that_no_view_can_have_is_refused(
+    spark: SparkSession, history: tuple[str, list[str]], name: Any
+) -> None:
+    with pytest.raises(HoodieConfigException, match="name"):
+        hoodie.spark.register(spark, name, history[0])
 
 
 def test_what_was_cleaned_is_an_error_on_spark_too(spark: SparkSession, tmp_path: Path) -> None:

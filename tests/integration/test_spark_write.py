@@ -129,6 +129,16 @@ def test_an_overwrite_that_died_while_it_deleted_the_table_is_done_again(
     assert (read_trips(path), commits(path)) == ([("b", "y", 1, 2.0)], 1)
 
 
+def test_a_path_with_globs_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    frame = spark_rows(spark, ("a", "x", 1, 1.0))
+    hoodie.spark.write(frame, str(path), OPTIONS)
+    with pytest.raises(HoodieConfigException, match=f"{path}/\\*/\\* names a table by globs: give its folder"):
+        hoodie.spark.write(frame, f"{path}/*/*", OPTIONS, "overwrite")
+    assert sorted(file.name for file in path.iterdir()) == [".hoodie", "region=x"]
+    assert read_trips(path) == [("a", "x", 1, 1.0)]
+
+
 def test_a_table_that_the_rows_come_from_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "a b%20"
     hoodie.spark.write(spark_rows(spark, ("a", "x", 1, 1.0)), str(path), OPTIONS)

@@ -61,6 +61,17 @@ def test_files_are_drawn_by_partition(path: str) -> None:
     assert hoodie.plot.file_sizes(path, ax=axes) is axes
 
 
+def test_partitions_with_dollars_are_shown_as_they_are(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t")
+    with local_client(path) as client:
+        client.insert(rows(("a", r"$\frac{$", 1), ("b", "$b$", 1)))
+    axes = hoodie.plot.file_sizes(path)
+    axes.figure.draw_without_rendering()
+    labels = axes.get_yticklabels()
+    assert sorted(label.get_text() for label in labels) == [r"$\frac{$", "$b$"]
+    assert not any(label.get_parse_math() for label in labels)
+
+
 def test_a_table_without_rows_has_an_empty_picture(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     assert hoodie.stats.commits(path).num_rows == hoodie.stats.file_sizes(path).num_rows == 0

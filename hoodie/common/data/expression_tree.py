@@ -14,7 +14,9 @@ pyarrow returns such metadata as a dict, which drops repeated keys; Arrow's C da
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any, TypeAlias
 
 import attrs
@@ -23,6 +25,16 @@ import pyarrow.compute as pc
 
 _CAPSULE_NAME = b"arrow_schema"
 _CHAINED = frozenset({"and_kleene", "or_kleene"})
+_OPERATORS: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
+    "and_kleene": operator.and_,
+    "or_kleene": operator.or_,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
 _MAX_DEPTH = 100
 """The maximum depth of a tree, because the functions here are recursive."""
 
@@ -80,6 +92,30 @@ def columns_of(node: Node) -> set[str]:
     if isinstance(node, Call):
         return {name for argument in node.arguments for name in columns_of(argument)}
     return set()
+
+
+def build_expression(node: Node) -> pc.Expression | None:
+    """The expression of a tree, where it consists of comparisons, sets, null checks, and, or and not; else None."""
+    if isinstance(node, Field):
+        return pc.field(*node.path)
+    if isinstance(node, Literal):
+        return pc.scalar(node.value)
+    built = [build_expression(argument) for argument in node.arguments]
+    parts = [part for part in built if part is not None]
+    if len(parts) < len(built):
+        return None
+    match node.function:
+        case function if function in _OPERATORS:
+            return reduce(_OPERATORS[function], parts)
+        case "invert":
+            return ~parts[0]
+        case "is_valid":
+            return parts[0].is_valid()
+        case "is_null" if node.options is not None:
+            return parts[0].is_null(nan_is_null=node.options["nan_is_null"].as_py())
+        case "is_in" if node.options is not None and node.options["null_matching_behavior"].as_py() == 0:
+            return parts[0].isin(node.options["value_set"].values)
+    return None
 
 
 def _parse(entries: Iterable[tuple[str, str]], row: pa.RecordBatch) -> Node:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from decimal import Decimal
 from functools import reduce
 from typing import Self
 
@@ -25,7 +26,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.expression_tree import Call, Field, Literal, Node, columns_of, parse_expression
+from hoodie.common.data.expression_tree import (
+    Call,
+    Field,
+    Literal,
+    Node,
+    build_expression,
+    columns_of,
+    parse_expression,
+)
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.exception import HoodieSchemaException
 
@@ -107,6 +116,9 @@ class RowFilter:
                 f"; it has {', '.join(schema.names)}"
             )
         if tree is not None:
+            with_decimals = _with_decimals(tree, schema)
+            if with_decimals is not None:
+                return cls.of(with_decimals, schema, base_path)
             _check_sets(tree, schema, f"{described} does not fit the table {base_path}")
         # One row, because some functions check their values only if there is a row.
         row = pa.table([pa.nulls(1, field.type) for field in schema], names=schema.names)
@@ -381,6 +393,40 @@ def _check_sets(node: Node, schema: pa.Schema, problem: str) -> None:
             f"{problem}: {_compared(path[0], data_type, values.type, misfits)}, which the column's type cannot hold. "
             f"{_ADVICE}"
         )
+
+
+def _with_decimals(tree: Node, schema: pa.Schema) -> pc.Expression | None:
+    """A filter with decimals for the integers that it compares with decimal columns, which Arrow mostly refuses to do.
+
+    Returns:
+        The filter; None if there is no such integer, or it has other functions.
+    """
+    found = False
+
+    def changed(node: Node) -> Node:
+        nonlocal found
+        if not isinstance(node, Call):
+            return node
+        fields = [argument for argument in node.arguments if isinstance(argument, Field) and len(argument.path) == 1]
+        of_decimal = any(pa.types.is_decimal(schema.field(field.path[0]).type) for field in fields)
+        arguments = []
+        for argument in node.arguments:
+            if of_decimal and isinstance(argument, Literal) and pa.types.is_integer(argument.value.type):
+                found = True
+                number = argument.value.as_py()
+                argument = Literal(pa.scalar(None if number is None else Decimal(number)))
+            arguments.append(changed(argument))
+        options = node.options
+        if of_decimal and node.function == "is_in" and options is not None:
+            values = options["value_set"].values
+            if pa.types.is_integer(values.type):
+                found = True
+                numbers = [None if number is None else Decimal(number) for number in values.to_pylist()]
+                options = pa.scalar({**options.as_py(), "value_set": numbers})
+        return attrs.evolve(node, arguments=tuple(arguments), options=options)
+
+    expression = build_expression(changed(tree))
+    return expression if found else None
 
 
 def _is_number(data_type: pa.DataType) -> bool:

@@ -163,7 +163,8 @@ class HoodieTableMetaClient:
         """Open a table.
 
         Args:
-            base_path: The table's folder, also with trailing globs as in old guides (``/data/trips/*/*``).
+            base_path: The table's folder, also with globs for all files behind it, as in old guides
+                (``/data/trips/*/*``). Globs that name some partitions are refused.
             storage_options: Options and credentials for its storage, or a function that returns them.
             retry: How failed calls of an object store are repeated.
 

@@ -27,7 +27,13 @@ from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
-from hoodie.exception import HoodieSchemaException, InvalidTableException, TableNotFoundException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieNotSupportedException,
+    HoodieSchemaException,
+    InvalidTableException,
+    TableNotFoundException,
+)
 from hoodie.storage import storage_path
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage import FileStatus, HoodieStorage
@@ -36,6 +42,8 @@ from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
 _HEARTBEAT_FOLDER_NAME = ".heartbeat"
+_ALL_FILES = re.compile(r"(/\*+)*(/\*\.parquet)?")
+"""Globs behind a table's folder that choose all of its files."""
 _GLOB_CHARACTER = re.compile(r"[*?\[{]")
 _NEWEST_FILES = 2
 
@@ -83,10 +91,26 @@ class TableSnapshot:
                     f"There is no Hudi table at {given_path} (no {METAFOLDER_NAME}/{PROPERTIES_FILE_NAME}): check the "
                     "path, or create the table with HoodieTableMetaClient.init_table"
                 ) from None
+            _refuse_choosing_globs(given_path, path)
             table_config = HoodieTableConfig.load(storage, path)
         _check_version(table_config)
         timeline = _load_active_timeline(storage, path, table_config)
         return cls(path, storage, storage_options, table_config, timeline)
+
+    def check_named_by(self, given_path: str) -> None:
+        """Refuse to write by a path with globs: locks and heartbeats of writers are found by the table's folder.
+
+        Args:
+            given_path: The writer's path of the table.
+
+        Raises:
+            HoodieConfigException: It is not the table's folder.
+        """
+        if storage_path.normalise_path(given_path) != self.base_path:
+            raise HoodieConfigException(
+                f"{given_path} names the table at {self.base_path} by globs, which only readers take: write to "
+                f"{self.base_path}; nothing was written"
+            )
 
     def refreshed(self) -> TableSnapshot:
         """The table as it is now, with the same properties.
@@ -217,6 +241,24 @@ def refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:
             f"{meta_path} has a timeline with completed instants, but {PROPERTIES_FILE_NAME} is missing: it was "
             "lost. Put it back, or rebuild it with hoodie.table.repair.rebuild_table_properties; to create a new "
             "table choose another path, or delete the whole folder first"
+        )
+
+
+def _refuse_choosing_globs(given_path: str, path: str) -> None:
+    """Refuse globs that name some partitions or files: the whole table is read, which is more rows.
+
+    Args:
+        given_path: The user's path.
+        path: The table in it.
+
+    Raises:
+        HoodieNotSupportedException: There is one.
+    """
+    globs = given_path[len(path) :]
+    if not _ALL_FILES.fullmatch(globs):
+        raise HoodieNotSupportedException(
+            f"{given_path} names some of the partitions or files of the table at {path}, and hoodie takes only globs "
+            f"for all of them, such as {path}/*/*: give {path}, and a filter on the partition fields"
         )
 
 

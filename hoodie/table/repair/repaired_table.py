@@ -56,6 +56,7 @@ class RepairedTable:
         )
         snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
         if changes_rows:
+            snapshot.check_named_by(config.base_path)
             snapshot.table_config.check_writable()
         else:
             snapshot.table_config.check_readable()

@@ -378,3 +378,23 @@ def test_a_message_does_not_show_what_a_wrong_argument_holds(base_path: str) -> 
     with pytest.raises(HoodieConfigException) as raised:
         HoodieWriteConfig.from_properties(base_path, secret)  # type: ignore[arg-type]
     assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize("suffix", ["/*", "/*/*"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda path: hoodie.write_table(DATA, path),
+        lambda path: client(path).upsert(DATA),
+        lambda path: client(path).delete([HoodieKey("a", "x")]),
+        lambda path: client(path).clean(),
+        lambda path: client(path).rollback_failed_writes(),
+        lambda path: repair.drop_duplicates(client(path)),
+    ],
+)
+def test_globs_are_for_readers_only(base_path: str, unchanged: None, call: Call, suffix: str) -> None:
+    before = sorted(str(file) for file in Path(base_path).rglob("*"))
+    with pytest.raises(HoodieConfigException, match=f"names the table at {base_path} by globs.*nothing was written"):
+        call(base_path + suffix)
+    assert sorted(str(file) for file in Path(base_path).rglob("*")) == before
+    assert hoodie.read_table(base_path + suffix).num_rows == 1

@@ -46,6 +46,10 @@ TABLE = pa.table(
         ("not n in (1, 3)", [1]),
         ("not n not in (1, 3)", [0, 2]),
         ("n in (0,1,2,3,4,5,6,7,8,9)", [0, 1, 2]),
+        ("n in (1, 99999999999999999999)", [0]),
+        ("n < 99999999999999999999", [0, 1, 2]),
+        ("n > -9223372036854775809", [0, 1, 2]),
+        ("f < 1e999 and f > -99999999999999999999", [0, 1]),
         ("n is null", [3]),
         ("n is not null and not s is null", [0, 1]),
         ("f > -2.5e0", [0, 1]),
@@ -85,6 +89,13 @@ def test_the_rows_are_those_of_sql(text: str, rows: Sequence[int]) -> None:
         ("day > date 'soon'", r"this is no date"),
         ("day > date 5", "expected a text in quotes after date"),
         ("price = decimal 'x'", "this is no decimal"),
+        ("price = decimal 'NaN'", "this is no decimal"),
+        ("price = decimal '-Infinity'", "this is no decimal"),
+        ("n = 1" + "0" * 80, "this is no number"),
+        ("local < timestamp_ntz '2026-01-02T10:00:00Z'", "this is no timestamp_ntz"),
+        ("(" * 5000 + "n = 1" + ")" * 5000, r"at '\(.*more than 100 parentheses and nots in each other"),
+        ("not " * 5000 + "n = 1", "at 'not .*more than 100 parentheses and nots in each other"),
+        (" or ".join(["n = 1"] * 20_000), "more than 1000 comparisons; write those of one column as one in"),
         ("n = s", "at 's': expected a literal"),
         ("n = 1x", "this is no name, literal or comparison"),
     ],
@@ -92,3 +103,38 @@ def test_the_rows_are_those_of_sql(text: str, rows: Sequence[int]) -> None:
 def test_other_texts_are_refused_with_the_place(text: str, problem: str) -> None:
     with pytest.raises(HoodieConfigException, match=problem):
         parse_filter(text)
+
+
+@pytest.mark.parametrize(
+    ("column", "listed", "rows"),
+    [
+        ("n", "1, 3", [0, 2]),
+        ("f", "0, 7.5", [1, 2]),
+        ("f", "7.5", [2]),
+        ("s", "'a', 'c'", [0, 3]),
+        ("price", "decimal '0.00', decimal '4.00'", [0, 3]),
+    ],
+)
+@pytest.mark.parametrize("negation", ["", "not"])
+@pytest.mark.parametrize("length", [5, 20_000])
+def test_lists_of_any_length_choose_the_same_rows(
+    column: str, listed: str, rows: list[int], negation: str, length: int
+) -> None:
+    values = {
+        "n": pa.array([1, 2, 3, None], pa.int64()),
+        "f": [None, -0.0, 7.5, float("nan")],
+        "s": ["a", "b", None, "c"],
+        "price": pa.array([Decimal("0.00"), None, Decimal("1.00"), Decimal("4.00")], pa.decimal128(5, 2)),
+    }[column]
+    others = {"n": "{}", "f": "{}.25", "s": "'x{}'", "price": "decimal '{}'"}[column]
+    more = ", ".join(others.format(number) for number in range(200, 200 + length))
+    table = pa.table({column: values, "row": range(4)})
+    found = table.filter(parse_filter(f"{column} {negation} in ({more}, {listed})"))["row"].to_pylist()
+    without_null = [row for row in range(4) if table[column][row].is_valid]
+    assert found == ([row for row in without_null if row not in rows] if negation else rows)
+
+
+def test_a_message_shows_the_beginning_of_a_long_filter() -> None:
+    with pytest.raises(HoodieConfigException) as caught:
+        parse_filter(" or ".join(["n = 1"] * 20_000))
+    assert len(str(caught.value)) < 800

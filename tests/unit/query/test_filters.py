@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import functools
 import math
 import operator
@@ -161,6 +162,44 @@ def test_filters_may_be_long_and_deep(tmp_path: Path, wanted: Any, found: list[s
     path = str(tmp_path / "t")
     write(path, [0.0, 1.0, 2.0])
     assert keys(path, wanted) == found
+
+
+PRICE = pc.field("price")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ([("price", ">", 2)], ["k2", "k3"]),
+        ([("price", "<=", 2), ("k", "!=", "k0")], ["k1"]),
+        ([("price", "in", [2, 7])], ["k1"]),
+        ([("price", "not in", [2, 7])], ["k0", "k2", "k3", "k4"]),
+        ([[("price", "==", 2)], [("price", ">", 2.5), ("price", "<", 5000)]], ["k1", "k3"]),
+        (~(PRICE > 2), ["k0", "k1"]),
+        (pc.scalar(2) < PRICE, ["k2", "k3"]),
+        (PRICE.is_null() | (PRICE == 2), ["k1", "k4"]),
+        (PRICE.is_null(nan_is_null=True) | (PRICE != 2), ["k0", "k2", "k3", "k4"]),
+        (PRICE.is_valid() & (PRICE < 3), ["k0", "k1", "k2"]),
+        (PRICE > 10**18, []),
+    ],
+)
+@pytest.mark.parametrize("data_type", [pa.decimal128(5, 2), pa.decimal128(38, 4)])
+def test_decimals_are_compared_with_integers(
+    tmp_path: Path, data_type: pa.DataType, wanted: Any, found: list[str]
+) -> None:
+    path = str(tmp_path / "t")
+    prices = pa.array([decimal.Decimal(text) for text in ("-1.25", "2.00", "2.50", "3.75")] + [None], data_type)
+    table = pa.table({"k": [f"k{number}" for number in range(5)], "price": prices})
+    hoodie.write_table(table, path, record_key_fields="k")
+    assert keys(path, wanted) == found
+
+
+def test_an_integer_in_a_filter_of_decimals_excludes_files(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    prices = pa.array([decimal.Decimal(1), decimal.Decimal(9)], pa.decimal128(10, 2))
+    table = pa.table({"k": ["a", "b"], "p": ["x", "y"], "price": prices})
+    hoodie.write_table(table, path, record_key_fields="k", partition_fields="p")
+    assert len(hoodie.plan_read(path, filters=[("price", ">", 5)]).slices) == 1
 
 
 def test_a_long_or_of_partitions_reads_these_only(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_tasks_do_not_get_the_plan(path: str) -> None:
     assert list(reader.read(InputPartition(None))) == []
 
 
-def test_a_reader_takes_no_filters_outside_of_the_process_that_pushes_them(path: str) -> None:
+def test_a_reader_takes_no_filters(path: str) -> None:
     source = DefaultSource(CaseInsensitiveDict({"path": path}))
     reader = source.reader(source.schema())
     push = getattr(DataSourceReader, "pushFilters", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,6 +124,33 @@ def test_a_commit_that_comes_too_late_is_named(path: str) -> None:
     shutil.copy(meta_path / f"{first}.commit", meta_path / f"{late}.commit")
     with pytest.raises(HoodieException, match=f"{late}.* was not there when the stream passed"):
         stream.latestOffset(after(later), None)
+
+
+def test_a_clustering_that_is_completed_late_is_no_late_commit(path: str) -> None:
+    first = commit(path, ("a", "x", 1))
+    later = commit(path, ("b", "y", 2))
+    stream = reader(path)
+    clustering = between(first, later)
+    meta_path = Path(path, ".hoodie")
+    assert stream.latestOffset(EARLIEST, None) == after(later)
+    for state in (".requested", ".inflight"):
+        (meta_path / f"{clustering}.replacecommit{state}").touch()
+    metadata = json.loads((meta_path / f"{first}.commit").read_text())
+    metadata |= {"operationType": "CLUSTER", "partitionToReplaceFileIds": {}}
+    (meta_path / f"{clustering}.replacecommit").write_text(json.dumps(metadata))
+    assert stream.latestOffset(after(later), None) == after(later)
+
+
+@pytest.mark.parametrize("start", ["first", "earliest"])
+def test_a_batch_never_ends_before_its_offset(path: str, start: str) -> None:
+    first = commit(path, ("a", "x", 1))
+    later = commit(path, ("b", "y", 2))
+    stream = reader(path, **{"hoodie.read.timeline.holes.resolution.policy": "BLOCK"})
+    assert stream.latestOffset(EARLIEST, None) == after(later)
+    late = between(first, later)
+    make_pending(path, late)
+    with pytest.raises(HoodieException, match=f"commit {late} is pending, and later commits up to {later} are"):
+        read(stream, EARLIEST if start == "earliest" else after(first), after(later))
 
 
 def test_a_table_that_was_made_anew_is_named_where_the_start_is_not_said(path: str) -> None:

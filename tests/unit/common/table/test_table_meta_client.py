@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -200,11 +201,18 @@ def test_a_path_without_a_table_is_named_with_what_to_do(tmp_path: Path, name: s
     assert isinstance(raised.value, FileNotFoundError)
 
 
-@pytest.mark.parametrize("suffix", ["/*", "/*/*/*/*", "/{a,b}/*", "/[0-9]*", "/", "/2*/x"])
+@pytest.mark.parametrize("suffix", ["/*", "/*/*/*/*", "/**", "/*/*.parquet", "/"])
 def test_a_base_path_with_globs_finds_the_table(tmp_path: Path, suffix: str) -> None:
     init(tmp_path / "trips")
     assert HoodieTableMetaClient.load(f"{tmp_path}/trips{suffix}").base_path == str(tmp_path / "trips")
     assert HoodieTableMetaClient.load(f"file://{tmp_path}/trips{suffix}").base_path == str(tmp_path / "trips")
+
+
+@pytest.mark.parametrize("suffix", ["/{a,b}/*", "/[0-9]*", "/2*/x", "/*/x", "/*/2026*/*", "/?", "/a*.parquet"])
+def test_globs_that_name_some_partitions_are_refused(tmp_path: Path, suffix: str) -> None:
+    init(tmp_path / "trips")
+    with pytest.raises(HoodieNotSupportedException, match=f"^{re.escape(f'{tmp_path}/trips{suffix}')} names some of"):
+        HoodieTableMetaClient.load(f"{tmp_path}/trips{suffix}")
 
 
 def test_a_base_path_that_holds_glob_characters_itself_is_taken_literally(tmp_path: Path) -> None:
