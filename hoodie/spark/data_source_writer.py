@@ -48,9 +48,16 @@ from hoodie.client.stream_writer import StreamWriter, check_stream_config
 from hoodie.client.streaming_checkpoint import StreamBatch
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import display_value
+from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import STAGED_MAX_BYTES_KEY, InsertDupPolicy
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, TableExistsException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieException,
+    HoodieNotSupportedException,
+    HoodieWriteConflictException,
+    TableExistsException,
+)
 from hoodie.spark.data_source_options import DataSourceWriteOptions
 from hoodie.spark.spark_compatibility import rows_to_batches, streaming_query_id_of_task, was_interrupted
 from hoodie.spark.spark_steps import gathered
@@ -69,6 +76,8 @@ _OPERATION_KEY = "hoodie.datasource.write.operation"
 _REPLACE = "insert_overwrite_table"
 _REPLACED = ("upsert", "insert", "bulk_insert", _REPLACE)
 """Operations whose rows may replace those of the table."""
+_REPLACING = (_REPLACE, "insert_overwrite", "delete_partition")
+"""Operations that remove rows whatever their keys are."""
 
 
 class StagedRows(WriterCommitMessage):  # type: ignore[misc]
@@ -97,6 +106,7 @@ class StagedWrite:
         schema: The columns.
         staging: Where tasks put their rows.
         folder_is_new: Whether the table's folder did not exist.
+        completed: The writes of the table, if this one replaces rows of theirs and is the only writer.
     """
 
     options: DataSourceWriteOptions
@@ -107,6 +117,7 @@ class StagedWrite:
     schema: pa.Schema
     staging: StagingFolder
     folder_is_new: bool
+    completed: frozenset[str] | None = None
 
     @classmethod
     def of(
@@ -140,9 +151,11 @@ class StagedWrite:
         columns = arrow_schema(schema)
         storage = open_storage(given.path, given.storage_options, config.retry.policy)
         base_path = normalise_path(given.path)
-        exists = table_exists(config)
+        exists, completed = table_exists(config), None
         if exists:
-            load_table(config)
+            timeline = load_table(config).active_timeline
+            if (replaces or operation in _REPLACING) and not (is_stream or config.write.has_several_writers):
+                completed = timeline.completed_writes().times
         elif operation in DELETES:
             raise no_table_to_delete_from(config)
         else:
@@ -158,6 +171,7 @@ class StagedWrite:
             columns,
             StagingFolder.new(storage, base_path, is_table=exists),
             not exists and not storage.exists(base_path),
+            completed,
         )
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> StagedFile | None:
@@ -205,6 +219,8 @@ class StagedWrite:
                 combines = combines or (operation == "upsert" and write.combine_before_upsert)
                 config = attrs.evolve(config, write=attrs.evolve(write, combine_before_insert=combines))
                 operation = _REPLACE
+            if not is_new:
+                self._check_nobody_committed(config)
             with HoodieLocalWriteClient(config) as client:
                 return run_operation(client, operation, read_staged(self.staging.storage, files, self.schema), config)
 
@@ -232,6 +248,20 @@ class StagedWrite:
     def delete_abandoned(self) -> None:
         """Delete the staged rows that killed writes left."""
         delete_abandoned(self.staging.storage, normalise_path(self.options.path))
+
+    def _check_nobody_committed(self, config: HoodieWriteConfig) -> None:
+        """Refuse to replace rows that came while tasks ran: the DataFrame may have been computed without them."""
+        if self.completed is None:
+            return
+        others = in_order(load_table(config).active_timeline.completed_writes().times - self.completed)
+        if others:
+            raise HoodieWriteConflictException(
+                f"another writer changed {config.base_path} by {', '.join(others[:3])} while the rows that replace "
+                "others were computed; nothing was committed. Make sure that only one writer is active at a time, and "
+                "write again: that is safe",
+                other_instants=others,
+                is_retry_safe=True,
+            )
 
     def _within_limit(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         num_bytes = 0
@@ -279,6 +309,7 @@ class HoodieDataSourceWriter(DataSourceArrowWriter):  # type: ignore[misc]
         return StagedRows(self._write.stage(iterator))
 
     def commit(self, messages: list[StagedRows | None]) -> None:
+        _check_complete(messages)
         files = _files(messages)
         try:
             self._write.check_size(files)
@@ -304,6 +335,7 @@ class _StreamWriter:
 
     def commit(self, messages: list[StagedRows | None], batch_id: int) -> None:
         """Write a batch, unless the table holds it."""
+        _check_complete(messages)
         files, config = _files(messages), self._write.config
         query_id = next((message.query_id for message in messages if message is not None), None)
         batch = StreamBatch(config.streaming.identifier, batch_id, query_id)
@@ -377,6 +409,12 @@ def stream_writer_of(options: Mapping[str, str], schema: st.StructType, overwrit
     if DataSourceStreamArrowWriter is None:
         return HoodieDataSourceRowStreamWriter(write, schema)
     return HoodieDataSourceStreamWriter(write)
+
+
+def _check_complete(messages: Iterable[StagedRows | None]) -> None:
+    """Refuse to commit without the rows of a task. Spark has none without a message when it commits."""
+    if any(message is None for message in messages):
+        raise HoodieException("a task did not say where its rows are; nothing was committed. Write again")
 
 
 def _files(messages: Iterable[StagedRows | None]) -> list[StagedFile]:

@@ -244,6 +244,38 @@ def test_an_abort_after_a_commit_takes_nothing_back(path: str) -> None:
     assert keys(path) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize(
+    ("operation", "overwrite"), [("upsert", True), ("insert_overwrite", False), ("delete_partition", False)]
+)
+def test_rows_that_others_committed_while_tasks_ran_are_not_replaced(
+    path: str, operation: str, overwrite: bool
+) -> None:
+    running = Write(path, overwrite, **{OPERATION: operation})
+    running.task(("c", "x", 1))
+    write(path, [("d", "x", 1)])
+    with pytest.raises(HoodieWriteConflictException, match="nothing was committed.*write again: that is safe"):
+        running.commit()
+    assert keys(path) == ["a", "b", "d"] and staged(path) == []
+
+
+def test_rows_that_others_committed_while_tasks_ran_stay_beside_an_upsert(path: str) -> None:
+    running = Write(path)
+    running.task(("a", "x", 3))
+    write(path, [("a", "x", 2), ("d", "x", 1)])
+    running.commit()
+    assert read_rows(path) == [("a", "x", 3), ("b", "y", 1), ("d", "x", 1)]
+
+
+def test_a_commit_without_the_message_of_a_task_is_refused(path: str) -> None:
+    running = Write(path)
+    running.task(("c", "x", 1))
+    running.messages.append(None)
+    with pytest.raises(HoodieException, match="a task did not say where its rows are"):
+        running.commit()
+    running.abort()
+    assert keys(path) == ["a", "b"] and staged(path) == []
+
+
 # --- the limit --------------------------------------------------------------------------------------------------------
 
 
