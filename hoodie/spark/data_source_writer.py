@@ -49,8 +49,9 @@ from hoodie.client.streaming_checkpoint import StreamBatch
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import display_value
 from hoodie.common.table.timeline.instant_time import in_order
+from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.config.write_options import STAGED_MAX_BYTES_KEY, InsertDupPolicy
+from hoodie.config.write_options import STAGED_MAX_BYTES_KEY, BulkInsertSortMode, InsertDupPolicy
 from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
@@ -76,6 +77,7 @@ _OPERATION_KEY = "hoodie.datasource.write.operation"
 _REPLACE = "insert_overwrite_table"
 _REPLACED = ("upsert", "insert", "bulk_insert", _REPLACE)
 """Operations whose rows may replace those of the table."""
+_LOCK_OF_A_PROCESS = "InProcessLockProvider"
 _REPLACING = (_REPLACE, "insert_overwrite", "delete_partition")
 """Operations that remove rows whatever their keys are."""
 
@@ -148,6 +150,12 @@ class StagedWrite:
                     f"{mode} replaces all rows of the table, and {_OPERATION_KEY} = {operation!r} those of some "
                     f"partitions: give mode 'append' with it, or leave the option out; nothing was written"
                 )
+        if config.write.has_several_writers and str(config.lock.provider).rpartition(".")[2] == _LOCK_OF_A_PROCESS:
+            raise HoodieConfigException(
+                f"hoodie.write.lock.provider = {config.lock.provider}: it keeps the writers of one process apart, and "
+                'each write of format("hoodie") has a process of its own; give a provider that works between '
+                "processes, see docs/concurrency.md"
+            )
         columns = arrow_schema(schema)
         storage = open_storage(given.path, given.storage_options, config.retry.policy)
         base_path = normalise_path(given.path)
@@ -270,9 +278,26 @@ class StagedWrite:
             self._check_bytes(num_bytes)
             yield batch
 
+    @property
+    def limit(self) -> int | None:
+        """The most bytes of rows; None if the committing process reads them as a stream, whatever their number."""
+        config, write = self.config, self.config.write
+        is_streamed = (
+            self.operation == "bulk_insert"
+            and not self.replaces
+            and write.bulk_insert_sort_mode is BulkInsertSortMode.NONE
+            and write.bulk_insert_partitioner_class is None
+            and not write.combine_before_insert
+            and write.duplicates_of_inserts is InsertDupPolicy.NONE
+            and config.index.index_type is not IndexType.BUCKET
+            and config.index.index_class is None
+            and config.lock.write_attempts == 1
+        )
+        return None if is_streamed and STAGED_MAX_BYTES_KEY not in config.properties else write.staged_max_bytes
+
     def _check_bytes(self, num_bytes: int) -> None:
-        limit = self.config.write.staged_max_bytes
-        if num_bytes > limit:
+        limit = self.limit
+        if limit is not None and num_bytes > limit:
             raise HoodieNotSupportedException(
                 f'{"a batch of the stream" if self.is_stream else "the DataFrame"} has more rows than format("hoodie") '
                 f"writes to {self.options.path}: {num_bytes} bytes in memory and more, and {STAGED_MAX_BYTES_KEY} = "

@@ -178,6 +178,14 @@ def test_overwrite_replaces_all_rows_and_keeps_the_history(path: str, operation:
         ({"columns": "id"}, False, "the option columns is for reads"),
         ({"hoodie.auto.commit": "false"}, False, "hoodie.auto.commit"),
         ({"path": ""}, False, "the table's folder is missing: give it to save"),
+        (
+            {
+                "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+                "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+            },
+            False,
+            "has a process of its own; give a provider that works between processes",
+        ),
     ],
 )
 def test_wrong_options_are_refused_before_a_task_runs(
@@ -302,6 +310,29 @@ def test_too_many_rows_of_all_tasks_are_refused(path: str) -> None:
     with pytest.raises(HoodieNotSupportedException) as error:
         write_batch(path, 0, *((f"k{number}", "x", 1) for number in range(9)), **{LIMIT: 100})
     assert str(error.value).endswith(f"df.writeStream.foreachBatch(hoodie.spark.foreach_batch_writer('{path}', {{}}))")
+
+
+@pytest.mark.parametrize(
+    ("options", "overwrite", "limit"),
+    [
+        ({OPERATION: "upsert"}, False, 256 << 20),
+        ({OPERATION: "bulk_insert"}, False, None),
+        ({OPERATION: "bulk_insert", LIMIT: 5}, False, 5),
+        ({OPERATION: "bulk_insert"}, True, 256 << 20),
+        ({OPERATION: "bulk_insert", "hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}, False, 256 << 20),
+        ({OPERATION: "bulk_insert", "hoodie.combine.before.insert": "true"}, False, 256 << 20),
+        ({OPERATION: "bulk_insert", "hoodie.datasource.insert.dup.policy": "drop"}, False, 256 << 20),
+        ({OPERATION: "bulk_insert", "hoodie.write.lock.wait.retry": "true"}, False, 256 << 20),
+        ({OPERATION: "bulk_insert", "hoodie.index.type": "BUCKET"}, False, 256 << 20),
+    ],
+)
+def test_only_rows_that_are_read_as_a_stream_have_no_limit(
+    tmp_path: Path, options: dict[str, Any], overwrite: bool, limit: int | None
+) -> None:
+    write = data_source_writer.StagedWrite.of(
+        {"path": str(tmp_path / "new"), **NEW_TABLE, **options}, SCHEMA, replaces=overwrite
+    )
+    assert write.limit == limit
 
 
 def test_secrets_are_not_shown_in_the_call(path: str) -> None:
