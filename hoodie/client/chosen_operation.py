@@ -88,6 +88,20 @@ def operation_to_do(operation: WriteOperationType | str | None, config: HoodieWr
     return name
 
 
+def check_mode(operation: str, mode: str) -> None:
+    """Refuse a delete with a mode of Spark that is not ``append``.
+
+    Args:
+        operation: One of `OPERATIONS`.
+        mode: The mode, in lower case.
+
+    Raises:
+        HoodieConfigException: Operation and mode contradict each other.
+    """
+    if operation in DELETES and mode != "append":
+        raise HoodieConfigException(f"mode {mode!r} with a {operation}: use mode 'append' for a {operation}")
+
+
 def _duplicates_key(config: HoodieWriteConfig) -> str | None:
     """The option that says what inserts do with keys that are in the table, if they do not add them."""
     if config.write.duplicates_of_inserts is InsertDupPolicy.NONE:

@@ -11,25 +11,81 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from hoodie.avro.schema_converters import record_name, record_namespace, to_avro
+from hoodie.avro.schema_converters import record_name, record_namespace, to_arrow, to_avro
 from hoodie.common.config.property import to_property_value
 from hoodie.common.data.schema_compatibility import merge_schemas
-from hoodie.common.data.stored_types import spelled_otherwise
+from hoodie.common.data.stored_types import normalise_schema, spelled_otherwise
 from hoodie.common.model.field_path import name_in_any_case
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
+    HoodieConfigException,
     HoodieException,
     HoodieKeyException,
     MissingSchemaFieldException,
+    TableNotFoundException,
 )
 from hoodie.merge.merge_properties import DELETE_FIELD_KEYS
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import file_name, normalise_path
 
 logger = logging.getLogger(__name__)
+
+
+def table_exists(config: HoodieWriteConfig) -> bool:
+    """Whether there is a table at the path of a write.
+
+    Args:
+        config: The write's configuration.
+    """
+    try:
+        TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+    except TableNotFoundException:
+        return False
+    return True
+
+
+def check_new_table(columns: pa.Schema, config: HoodieWriteConfig) -> None:
+    """Refuse options and columns that make no valid table, before a table is created or replaced.
+
+    Args:
+        columns: The data's columns.
+        config: The write's configuration.
+
+    Raises:
+        HoodieConfigException: The options do not name the table and its record key.
+        HoodieKeyException, MissingSchemaFieldException: See `check_fields_of_new_table`.
+        HoodieSchemaException: See `check_types_of_new_table`.
+    """
+    missing = [
+        key
+        for key, value in (
+            ("hoodie.table.name", config.table.table_name),
+            ("hoodie.datasource.write.recordkey.field", config.table.record_key_fields),
+        )
+        if not value
+    ]
+    if missing:
+        raise HoodieConfigException(
+            f"a new table at {config.base_path} needs {' and '.join(missing)}: give "
+            f"{'it' if len(missing) == 1 else 'them'} in the options"
+        )
+    declared = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
+    columns = normalise_schema(columns, declared)
+    check_fields_of_new_table(columns.names, config)
+    check_types_of_new_table(columns, config, name_of_table(config), declared)
+
+
+def no_table_to_delete_from(config: HoodieWriteConfig) -> TableNotFoundException:
+    """The error of a delete where there is no table.
+
+    Args:
+        config: The write's configuration.
+    """
+    return TableNotFoundException(f"there is no table at {config.base_path} to delete from: check the path")
 
 
 def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTable:

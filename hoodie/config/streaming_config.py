@@ -15,7 +15,8 @@ IDENTIFIER_KEY: Final = "hoodie.datasource.write.streaming.checkpoint.identifier
 class HoodieStreamingConfig(PropertyGroup):
     """The stream that writes a table.
 
-    These properties concern `hoodie.spark.foreach_batch_writer`; other writes ignore them.
+    These properties concern `hoodie.spark.foreach_batch_writer` and ``writeStream.format("hoodie")``; other writes
+    ignore them.
 
     Hudi: org.apache.hudi.DataSourceWriteOptions (``STREAMING_*``).
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from typing import Final
 
 import attrs
 
@@ -122,6 +123,7 @@ def _check_json_object(value: str) -> None:
         raise ValueError
 
 
+STAGED_MAX_BYTES_KEY: Final = "hoodie.datasource.write.staged.max.bytes"
 _AVRO_SCHEMA = text("the JSON of an Avro record", _check_json_object)
 _PARALLELISM: Parser[int] = integer(minimum=0, maximum=2**31 - 1)
 
@@ -203,6 +205,12 @@ class HoodieWriteOptions(PropertyGroup):
         "hoodie.write.buffer.limit.bytes", integer(minimum=1), 4 * 1024 * 1024
     )
     """How many bytes of records reading may be ahead of writing, for each file that is being written."""
+    staged_max_bytes: int = property_field(STAGED_MAX_BYTES_KEY, integer(minimum=1), 256 * 1024 * 1024, is_ours=True)
+    """The most bytes of rows, by their size in memory, that a write or a batch of a stream may have with
+    `format("hoodie")` of PySpark. Its tasks stage their rows in files, and one process on the driver's host writes them
+    to the table; with small rows it needs up to 15 times this memory. Above, nothing is written, and the error names
+    the call of hoodie.spark that lets tasks do all the work. A bulk_insert that neither sorts, combines nor looks up,
+    of a table without buckets, holds only a few batches at a time, and has no limit unless this is given."""
     avro_schema: str | None = property_field("hoodie.avro.schema", _AVRO_SCHEMA, None)
     """The schema of input without a schema (dicts and `HoodieRecord`s), as Avro JSON."""
     set_null_for_missing_columns: bool = property_field(

@@ -1,4 +1,4 @@
-"""``spark.read.format("hoodie")`` and ``spark.readStream.format("hoodie")`` of PySpark 4, with nothing registered.
+"""``format("hoodie")`` of PySpark 4 for reads, writes and streams, with nothing registered.
 
 PySpark runs the methods in several processes. Each gets what the one before pickled::
 
@@ -8,16 +8,15 @@ PySpark runs the methods in several processes. Each gets what the one before pic
     source of a stream            streamReader(), its offsets and partitions()     as long as the query runs
     tasks                         read()                                           each task
 
-So the plan of a batch read is made once, by ``load()``: each action of the frame reads the same files.
+So the plan of a batch read is made once, by ``load()``: each action of the frame reads the same files. The processes of
+writes are in `hoodie.spark.data_source_writer`.
 
 Hudi: org.apache.hudi.DefaultSource.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
-
-from hoodie.exception import HoodieNotSupportedException
+from typing import TYPE_CHECKING, Any
 
 try:
     from pyspark.sql.datasource import DataSource
@@ -29,10 +28,12 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from pyspark.sql import types as st
+    from pyspark.sql.datasource import DataSourceStreamWriter
 
     from hoodie.query.read_plan import ReadPlan
     from hoodie.spark.data_source_reader import HoodieDataSourceReader
     from hoodie.spark.data_source_stream import HoodieDataSourceStreamReader
+    from hoodie.spark.data_source_writer import HoodieDataSourceWriter
 
 # Each session of PySpark imports this module when it first looks for any data source, also for those of others. What
 # reads and plans takes half a second to import, so methods import it.
@@ -68,21 +69,15 @@ class HoodieDataSource(DataSource):  # type: ignore[misc]
         self._is_planned = True
         return data_source_stream.stream_reader_of(self.options, schema)
 
-    def writer(self, schema: st.StructType, overwrite: bool) -> NoReturn:
-        path = self.options.get("path", "...")
-        raise HoodieNotSupportedException(
-            f'df.write.format("hoodie"): hoodie does not write through a data source of Python. Use '
-            f"hoodie.spark.write(df, {path!r}, options, mode={'overwrite' if overwrite else 'append'!r}), which takes "
-            "the same options and all operations; nothing was written"
-        )
+    def writer(self, schema: st.StructType, overwrite: bool) -> HoodieDataSourceWriter:
+        from hoodie.spark import data_source_writer
 
-    def streamWriter(self, schema: st.StructType, overwrite: bool) -> NoReturn:
-        path = self.options.get("path", "...")
-        raise HoodieNotSupportedException(
-            f'df.writeStream.format("hoodie"): hoodie does not write through a data source of Python. Use '
-            f"df.writeStream.foreachBatch(hoodie.spark.foreach_batch_writer({path!r}, options)), which writes each "
-            "batch exactly once; nothing was written"
-        )
+        return data_source_writer.writer_of(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: st.StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from hoodie.spark import data_source_writer
+
+        return data_source_writer.stream_writer_of(self.options, schema, overwrite)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_plan": None if self._is_planned else self._plan}

@@ -7,6 +7,8 @@
     filter                        which rows: hoodie.query.filter_text tells the form
     storage.<name>                options of the storage; objects in JSON, true and false are not texts
     hoodie.*, as.of.instant       Hudi's read options: hoodie.config.read_config
+
+A write takes ``path``, ``storage.<name>`` and the options of `hoodie.spark.write`.
 """
 
 from __future__ import annotations
@@ -22,12 +24,16 @@ import pyarrow.compute as pc
 from hoodie.common.config.property import all_keys
 from hoodie.config.hudi_keys import load_hudi_keys
 from hoodie.config.read_config import HoodieReadConfig, QueryType
+from hoodie.config.write_config import GROUPS
 from hoodie.exception import HoodieConfigException
 from hoodie.query.filter_text import parse_filter
 from hoodie.query.table_query import TableQuery
 
 _STORAGE = "storage."
-_OWN = ("path", "columns", "filter")
+_OF_READS = ("columns", "filter")
+_OWN = ("path", *_OF_READS)
+_OF_SPARK = ("path", "checkpointlocation")
+"""Options of a write that Spark or this module reads."""
 
 
 @attrs.frozen
@@ -61,9 +67,7 @@ class DataSourceOptions:
         given = {str(name).lower(): str(value) for name, value in options.items()}
         if "paths" in given and "path" not in given:
             raise HoodieConfigException("load was called with several paths: hoodie reads one table, give its folder")
-        if not given.get("path", "").strip():
-            raise HoodieConfigException("the table's folder is missing: give it to load(path), or as the option path")
-        storage_options = {name[len(_STORAGE) :]: value for name, value in given.items() if name.startswith(_STORAGE)}
+        _check_path(given, "load(path)")
         rest = {name: value for name, value in given.items() if name not in _OWN and not name.startswith(_STORAGE)}
         _check_known(rest)
         filters = [given["filter"]] if "filter" in given else []
@@ -79,7 +83,7 @@ class DataSourceOptions:
             columns=_names(given["columns"]) if "columns" in given else None,
             filters=condition,
             read_options=rest,
-            storage_options={name: _storage_value(name, value) for name, value in storage_options.items()} or None,
+            storage_options=_storage_options(given),
         )
 
     def query(self) -> TableQuery:
@@ -89,6 +93,56 @@ class DataSourceOptions:
             HoodieException: Options contradict each other.
         """
         return TableQuery.of(columns=self.columns, filters=self.filters, options=self.read_options)
+
+
+@attrs.frozen
+class DataSourceWriteOptions:
+    """The options of a write.
+
+    Attributes:
+        path: The table's folder.
+        properties: Hudi's options, in Hudi's spelling; those that neither hoodie nor Hudi knows are in lower case.
+        storage_options: Options of the storage; None for none.
+    """
+
+    path: str
+    properties: Mapping[str, str]
+    storage_options: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Self:
+        """Take the options that a user gave apart. `HoodieWriteConfig` checks those of Hudi.
+
+        Args:
+            options: Names to texts; case of names does not count.
+
+        Raises:
+            HoodieConfigException: The path is missing, or options are those of reads.
+        """
+        given = {str(name).lower(): str(value) for name, value in options.items()}
+        _check_path(given, "save(path) or start(path)")
+        if wrong := [name for name in _OF_READS if name in given]:
+            raise HoodieConfigException(
+                f"the option {' and '.join(wrong)} is for reads: leave it out, and choose the rows and columns of the "
+                "DataFrame with its own where and select; nothing was written"
+            )
+        known = {key.lower(): key for key in (*all_keys(GROUPS.values()), *load_hudi_keys())}
+        properties = {
+            known.get(name, name): value
+            for name, value in given.items()
+            if name not in _OF_SPARK and not name.startswith(_STORAGE)
+        }
+        return cls(given["path"], properties, _storage_options(given))
+
+
+def _check_path(given: Mapping[str, str], call: str) -> None:
+    if not given.get("path", "").strip():
+        raise HoodieConfigException(f"the table's folder is missing: give it to {call}, or as the option path")
+
+
+def _storage_options(given: Mapping[str, str]) -> dict[str, Any] | None:
+    found = {name[len(_STORAGE) :]: value for name, value in given.items() if name.startswith(_STORAGE)}
+    return {name: _storage_value(name, value) for name, value in found.items()} or None
 
 
 def _check_known(names: Mapping[str, str]) -> None:

@@ -11,15 +11,17 @@ import os
 import re
 import sys
 import zipimport
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkContext, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql import types as st
 
 from hoodie.common.util.shown_value import shown_value
 from hoodie.exception import HoodieConfigException, HoodieException
@@ -28,6 +30,7 @@ from hoodie.spark.spark_hash import numbers_to_hash_inputs
 logger = logging.getLogger(__name__)
 
 _QUERY_ID = "sql.streaming.queryId"
+_ROWS_OF_BATCH = 10_000
 _INTERRUPTED = re.compile(r"InterruptedException|JOB_CANCELLED|Job \d+ cancelled|SparkContext was shut down")
 _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")
 
@@ -48,6 +51,12 @@ def streaming_query_id(spark: SparkSession) -> str | None:
     """
     context = spark_context(spark)
     return None if context is None else context.getLocalProperty(_QUERY_ID)
+
+
+def streaming_query_id_of_task() -> str | None:
+    """The id of the streaming query that a task works for; None outside of one. Called in tasks."""
+    task = TaskContext.get()
+    return None if task is None else task.getLocalProperty(_QUERY_ID)
 
 
 def tells_streaming_query(spark: SparkSession) -> bool:
@@ -120,6 +129,20 @@ def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
         batches: list[pa.RecordBatch] = frame.toArrow().to_batches()
         return batches
     return list(frame._collect_as_arrow())
+
+
+def rows_to_batches(rows: Iterable[Any], schema: st.StructType) -> Iterator[pa.RecordBatch]:
+    """Turn rows, which PySpark 4.0 gives to the writers of streams, back into the batches that it made them of.
+
+    Args:
+        rows: The rows.
+        schema: Their columns.
+    """
+    from pyspark.sql.conversion import LocalDataToArrowConversion  # PySpark 3.5 has no such module.
+
+    remaining = iter(rows)
+    while some := list(islice(remaining, _ROWS_OF_BATCH)):
+        yield from LocalDataToArrowConversion.convert(some, schema, use_large_var_types=False).to_batches()
 
 
 def repartition_by_number(frame: DataFrame, number: Column, num_partitions: int) -> DataFrame:

@@ -5,50 +5,25 @@ Hudi: org.apache.hudi.HoodieStreamingSink.
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame
 
-from hoodie.client.chosen_operation import operation_to_do
-from hoodie.client.streaming_checkpoint import SINK_CHECKPOINT_KEY, StreamBatch, StreamingCheckpoint
+from hoodie.client.stream_writer import StreamWriter, check_stream_config
+from hoodie.client.streaming_checkpoint import StreamBatch
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
+from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties
-from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
-from hoodie.config.streaming_config import IDENTIFIER_KEY
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import (
-    HoodieCommitException,
-    HoodieConfigException,
-    HoodieKeyException,
-    HoodieNotSupportedException,
-    HoodieSchemaException,
-    HoodieValidationException,
-    HoodieWriteConflictException,
-    InvalidTableException,
-    TableNotFoundException,
-)
+from hoodie.exception import HoodieConfigException
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.spark.spark_compatibility import is_frame, streaming_query_id, tells_streaming_query, was_interrupted
 from hoodie.spark.writer import write
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.storage.storage_path import normalise_path
-
-logger = logging.getLogger(__name__)
-
-_MISTAKES = (HoodieConfigException, HoodieNotSupportedException, InvalidTableException, TableNotFoundException)
-"""Errors of the call, not of the batch: they are never repeated, and no batch is given up because of them."""
-_OF_THE_ROWS = (HoodieKeyException, HoodieSchemaException, HoodieValidationException)
-"""Errors that the same rows would meet again."""
-
-_writing: dict[str, threading.Lock] = {}
-"""Table -> the lock of the queries of this process that write it, each as the only writer."""
 
 
 def foreach_batch_writer(
@@ -104,43 +79,39 @@ def foreach_batch_writer(
     check_callback(on_progress)
     check_validators(validators)
     config = HoodieWriteConfig.from_properties(base_path, options or {}, storage_options)
-    operation_to_do(None, config)
-    if SINK_CHECKPOINT_KEY in config.properties:
-        raise HoodieConfigException(f"{SINK_CHECKPOINT_KEY} is set for each batch: leave it out of the options")
-    if not config.write.auto_commit:
-        raise HoodieConfigException("hoodie.auto.commit = false: a stream commits each batch, so leave it out")
-    if config.write.has_several_writers and IDENTIFIER_KEY not in config.properties:
-        raise HoodieConfigException(
-            f"hoodie.write.concurrency.mode = {config.write.concurrency_mode} announces several writers, so this query "
-            f"needs a name that no other query of the table has: give {IDENTIFIER_KEY}"
-        )
+    check_stream_config(config)
     return _ForeachBatchWriter(
-        base_path, dict(options or {}), config, storage_options, on_progress, tuple(validators)
+        base_path,
+        dict(options or {}),
+        config.streaming.identifier,
+        storage_options,
+        on_progress,
+        tuple(validators),
+        StreamWriter(config, was_interrupted),
     ).write_batch
 
 
-@attrs.define(eq=False, repr=False, slots=False)
+@attrs.frozen(eq=False, repr=False)
 class _ForeachBatchWriter:
     """What `foreach_batch_writer` returns a method of. Picklable: Spark Connect runs it on the server's side.
 
     Args:
         base_path: See `foreach_batch_writer`; likewise the others.
         options: As given.
-        config: The same, parsed.
+        identifier: The stream's name in the table.
         storage_options: As given.
         on_progress: As given.
         validators: As given.
+        writer: Writes each batch once.
     """
 
     _base_path: str
     _options: Mapping[str, Any]
-    _config: HoodieWriteConfig
+    _identifier: str
     _storage_options: StorageOptions | None
     _on_progress: ProgressCallback | None
     _validators: Sequence[Validator | HoodiePreCommitValidator]
-    _has_begun: bool = attrs.field(init=False, default=False)
-    _written: StreamBatch | None = attrs.field(init=False, default=None)
-    """The newest batch that this object has committed."""
+    _writer: StreamWriter
 
     def write_batch(self, batch_df: DataFrame, batch_id: int) -> None:
         """Write a batch, unless the table holds it.
@@ -160,44 +131,13 @@ class _ForeachBatchWriter:
                 "writeStream.foreachBatch, or call it with a DataFrame and the number of the batch"
             )
         spark = batch_df.sparkSession
-        batch = StreamBatch(self._config.streaming.identifier, batch_id, streaming_query_id(spark))
+        batch = StreamBatch(self._identifier, batch_id, streaming_query_id(spark))
         # Outside of a query the caller numbers the batches.
         repeats_older = batch.query_id is None and tells_streaming_query(spark)
-        with self._alone():
-            self._write_until_done(batch_df, batch, repeats_older)
+        self._writer.write(batch, partial(self._write, batch_df, batch), repeats_older=repeats_older)
 
-    def _write_until_done(self, batch_df: DataFrame, batch: StreamBatch, repeats_older: bool) -> None:
-        """Write a batch, several times if it fails; the table is looked at before each time."""
-        streaming = self._config.streaming
-        attempts = max(1, streaming.retry_count)
-        for attempt in range(1, attempts + 1):
-            if self._is_committed(batch, repeats_older):
-                return
-            try:
-                self._write(batch_df, batch)
-                return
-            except Exception as error:
-                if _ends_the_query(error):
-                    raise
-                if attempt == attempts or isinstance(error, _OF_THE_ROWS):
-                    if not streaming.ignore_failed_batch:
-                        raise
-                    failure = error
-                    break
-                pause_s = streaming.retry_interval_ms * 2 ** (attempt - 1) / 1000
-                logger.warning(
-                    "batch %d of the stream '%s' to %s failed, attempt %d of %d; it is tried again in %s s: %s",
-                    batch.batch_id, batch.identifier, self._base_path, attempt, attempts, pause_s, error,
-                )  # fmt: skip
-            time.sleep(pause_s)
-        logger.error(
-            "batch %d of the stream '%s' to %s failed and is given up "
-            "(hoodie.datasource.write.streaming.ignore.failed.batch): its rows are lost",
-            batch.batch_id, batch.identifier, self._base_path, exc_info=failure,
-        )  # fmt: skip
-
-    def _write(self, batch_df: DataFrame, batch: StreamBatch) -> None:
-        result = write(
+    def _write(self, batch_df: DataFrame, batch: StreamBatch) -> HoodieWriteResult | None:
+        return write(
             batch_df,
             self._base_path,
             self._options,
@@ -206,64 +146,3 @@ class _ForeachBatchWriter:
             validators=self._validators,
             extra_metadata=batch.extra_metadata,
         )
-        if result is not None and result.is_committed:
-            self._written = batch
-        logger.info("batch %d of the stream '%s': %r", batch.batch_id, batch.identifier, result)
-
-    def _is_committed(self, batch: StreamBatch, repeats_older: bool) -> bool:
-        """Whether the table holds the batch; looks at the table as it is now."""
-        checkpoint = self._load_checkpoint(batch.identifier)
-        if IDENTIFIER_KEY not in self._config.properties:
-            checkpoint.check_named()
-        held = -1 if checkpoint.batch is None else checkpoint.batch.batch_id
-        shown = f"batch {held} of it" if checkpoint.batch is not None else "no batch of it"
-        if self._written is not None and held < self._written.batch_id:
-            raise HoodieCommitException(
-                f"batch {batch.batch_id} of the stream '{batch.identifier}' was not written: {self._base_path} holds "
-                f"{shown}, and this query has written batch {self._written.batch_id}. The table was restored, or "
-                "deleted and made anew, so rows of this stream are gone. To continue without them, start the query "
-                "again"
-            )
-        is_committed = checkpoint.is_committed(batch, repeats_older=repeats_older)
-        if is_committed:
-            logger.log(
-                logging.INFO if held == batch.batch_id else logging.WARNING,
-                "batch %d of the stream '%s' is not written again: %s holds %s (commit %s)",
-                batch.batch_id, batch.identifier, self._base_path, shown, checkpoint.instant_time,
-            )  # fmt: skip
-        elif not self._has_begun and batch.batch_id > held + 1:
-            logger.warning(
-                "the stream '%s' begins to write %s with batch %d, and the table holds %s: the batches between were "
-                "empty or given up, or written without this function or under another name, or the table was restored",
-                batch.identifier, self._base_path, batch.batch_id, shown,
-            )  # fmt: skip
-        self._has_begun = True
-        return is_committed
-
-    def _load_checkpoint(self, identifier: str) -> StreamingCheckpoint:
-        config = self._config
-        try:
-            snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
-        except TableNotFoundException:
-            return StreamingCheckpoint(self._base_path, identifier)
-        return StreamingCheckpoint.load(snapshot, identifier)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Let queries of this process that are each configured as the only writer write one after the other."""
-        if self._config.write.has_several_writers:
-            yield
-            return
-        with _writing.setdefault(normalise_path(self._config.base_path), threading.Lock()):
-            yield
-
-
-def _ends_the_query(error: Exception) -> bool:
-    """Whether a batch must neither be tried again nor be given up because of an error.
-
-    A conflict that is not safe to retry may have been found after the commit, and its message must be seen. A query
-    that is being stopped interrupts its batch, which its next run repeats.
-    """
-    if isinstance(error, HoodieWriteConflictException):
-        return not error.is_retry_safe
-    return isinstance(error, _MISTAKES) or was_interrupted(error)

@@ -15,22 +15,20 @@ from urllib.parse import unquote
 import attrs
 from pyspark.sql import DataFrame
 
-from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.call_arguments import check_extra_metadata
-from hoodie.client.chosen_operation import DELETES, operation_to_do, run_operation
+from hoodie.client.chosen_operation import DELETES, check_mode, operation_to_do, run_operation
 from hoodie.client.new_table import (
-    check_fields_of_new_table,
-    check_types_of_new_table,
+    check_new_table,
     create_table,
-    name_of_table,
+    no_table_to_delete_from,
+    table_exists,
     taken_back_on_failure,
 )
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties
-from hoodie.common.data.stored_types import normalise_schema
 from hoodie.common.table.table_config import PROPERTIES_FILE_NAME
-from hoodie.common.table.table_snapshot import TableSnapshot, is_table
+from hoodie.common.table.table_snapshot import is_table
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
@@ -38,7 +36,6 @@ from hoodie.exception import (
     HoodieException,
     HoodieSchemaException,
     TableExistsException,
-    TableNotFoundException,
 )
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.spark.spark_compatibility import check_running, is_frame
@@ -157,13 +154,12 @@ def write(
     config = HoodieWriteConfig.from_properties(base_path, options or {}, storage_options)
     config = attrs.evolve(config, commit_metadata=dict(extra_metadata or {}))
     operation = operation_to_do(None, config)
-    if operation in DELETES and save_mode is not SaveMode.APPEND:
-        raise HoodieConfigException(f"mode {save_mode.value!r} with a {operation}: use mode 'append' for a {operation}")
+    check_mode(operation, save_mode.value)
     with (
         taken_back_on_failure() as made,
         SparkRDDWriteClient(df.sparkSession, config, on_progress=on_progress, validators=validators) as client,
     ):
-        exists = _table_exists(config)
+        exists = table_exists(config)
         if exists and save_mode is SaveMode.ERROR_IF_EXISTS:
             raise TableExistsException(
                 f"there is a table at {base_path}: give mode 'append' to write to it, 'overwrite' to replace it"
@@ -175,8 +171,8 @@ def write(
         replaces = exists and save_mode is SaveMode.OVERWRITE and operation != "insert_overwrite_table"
         if replaces or not exists:
             if operation in DELETES:
-                raise TableNotFoundException(f"there is no table at {base_path} to delete from: check the path")
-            _check_new_table(df, config)
+                raise no_table_to_delete_from(config)
+            check_new_table(arrow_schema(df.schema), config)
             if replaces:
                 # Otherwise a writer in another process could leave files in the new table that count as committed.
                 with TransactionManager(config).alone():
@@ -196,35 +192,6 @@ def _check_path(base_path: str, options: Mapping[str, Any]) -> None:
         raise HoodieConfigException(
             f"option path = {str(other)!r}, and base_path is {base_path!r}: leave the option out; nothing was written"
         )
-
-
-def _table_exists(config: HoodieWriteConfig) -> bool:
-    try:
-        TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
-    except TableNotFoundException:
-        return False
-    return True
-
-
-def _check_new_table(df: DataFrame, config: HoodieWriteConfig) -> None:
-    """Refuse options and columns that make no valid table, before a table is created or replaced."""
-    missing = [
-        key
-        for key, value in (
-            ("hoodie.table.name", config.table.table_name),
-            ("hoodie.datasource.write.recordkey.field", config.table.record_key_fields),
-        )
-        if not value
-    ]
-    if missing:
-        raise HoodieConfigException(
-            f"a new table at {config.base_path} needs {' and '.join(missing)}: give "
-            f"{'it' if len(missing) == 1 else 'them'} in the options"
-        )
-    declared = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
-    columns = normalise_schema(arrow_schema(df.schema), declared)
-    check_fields_of_new_table(columns.names, config)
-    check_types_of_new_table(columns, config, name_of_table(config), declared)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -30,14 +31,15 @@ QUERY = """
         .config("spark.sql.shuffle.partitions", "1").config("spark.driver.host", "127.0.0.1").getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
-    write = hoodie.spark.foreach_batch_writer(folder + "/t", {
+    options = {
         "hoodie.table.name": "t",
         "hoodie.datasource.write.recordkey.field": "id",
         "hoodie.datasource.write.partitionpath.field": "region",
         "hoodie.datasource.write.operation": operation,
         "hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 5, "hoodie.cleaner.commits.retained": 3,
         "hoodie.datasource.write.streaming.checkpoint.identifier": "killed",
-    })
+    }
+    write = hoodie.spark.foreach_batch_writer(folder + "/t", options)
 
     def write_batch(batch, batch_id):
         print("batch", batch_id, flush=True)
@@ -49,17 +51,23 @@ QUERY = """
         spark.readStream.schema("id string, region string, ts bigint")
         .option("maxFilesPerTrigger", 1).parquet(folder + "/one_source")
     )
-    query = (
-        frame.writeStream.foreachBatch(write_batch).option("checkpointLocation", folder + "/one_checkpoint")
-        .trigger(availableNow=True).start()
-    )
+    writer = frame.writeStream.option("checkpointLocation", folder + "/one_checkpoint").trigger(availableNow=True)
+    if sys.argv[4] == "format":
+        print("batch unknown", flush=True)
+        query = writer.format("hoodie").options(**options).start(folder + "/t")
+    else:
+        query = writer.foreachBatch(write_batch).start()
     query.awaitTermination()
     print("end", flush=True)
 """
 
 
 def run_query(
-    folder: Path, operation: str, dies_after_batch: bool = False, death: tuple[int, float] | None = None
+    folder: Path,
+    operation: str,
+    dies_after_batch: bool = False,
+    death: tuple[int, float] | None = None,
+    how: str = "foreachBatch",
 ) -> list[str]:
     """Run the query in a process of its own, which may be killed with its JVM; what it said.
 
@@ -68,13 +76,14 @@ def run_query(
         operation: Of the write.
         dies_after_batch: It kills itself right after its first batch was written, before Spark knows.
         death: It is killed so many batches, and then so many seconds, after it has begun to write.
+        how: ``foreachBatch``, or ``format``: of ``format("hoodie")``, whose batches are not told.
     """
     program = folder / "query.py"
     program.write_text(textwrap.dedent(QUERY))
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2])}
     with (folder / "log").open("a") as log:
         process = subprocess.Popen(
-            [sys.executable, str(program), str(folder), operation, "after" if dies_after_batch else "any"],
+            [sys.executable, str(program), str(folder), operation, "after" if dies_after_batch else "any", how],
             stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True, env=environment,
         )  # fmt: skip
     assert process.stdout is not None
@@ -89,7 +98,9 @@ def run_query(
     return [line.strip() for line in said]
 
 
-def kill_often(spark: SparkSession, folder: Path, operation: str, times: int, seed: int) -> None:
+def kill_often(
+    spark: SparkSession, folder: Path, operation: str, times: int, seed: int, how: str = "foreachBatch"
+) -> None:
     """Kill a query again and again while files come in, then let it end: each row is in the table once."""
     rng = random.Random(seed)
     stream = Stream(spark, folder)
@@ -98,12 +109,15 @@ def kill_often(spark: SparkSession, folder: Path, operation: str, times: int, se
         for _ in range(3):
             expected += [f"{len(expected) + n:04d}" for n in range(2)]
             stream.add(*expected[-2:])
-        if number % 4 == 0:
+        if how == "format":
+            # The process that commits a batch outlives its JVM for a moment.
+            said = run_query(folder, operation, death=(0, rng.uniform(1, 8)), how=how)
+        elif number % 4 == 0:
             said = run_query(folder, operation, dies_after_batch=True)
         else:
             said = run_query(folder, operation, death=(rng.randrange(3), rng.uniform(0, 2)))
         print(f"run {number}: {said}")
-    said = run_query(folder, operation)
+    said = run_query(folder, operation, how=how)
     print(f"last run: {said}")
     assert said[-1] == "end"
     assert keys(stream.path) == expected
@@ -123,3 +137,9 @@ def test_a_query_that_is_killed_twenty_times_loses_and_doubles_no_row(
     spark: SparkSession, tmp_path: Path, operation: str
 ) -> None:
     kill_often(spark, tmp_path, operation, times=20, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(int(pyspark.__version__.split(".")[0]) < 4, reason="PySpark 3.5 has no data sources in Python")
+def test_a_query_of_the_format_that_is_killed_loses_and_doubles_no_row(spark: SparkSession, tmp_path: Path) -> None:
+    kill_often(spark, tmp_path, "insert", times=4, seed=3, how="format")

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -150,6 +151,24 @@ def test_a_task_that_dies_after_writing_its_file_is_tried_again(table: Table, op
         write(table.client(parquet_small_file_limit=0), "bulk_insert", table.rows(0, ROWS, 1))
     table.go_wrong(Fault.TASK_DIES, Moment.FILE_WRITTEN)
     write(table.client(parquet_small_file_limit=0), operation, table.rows(ROWS // 2, 2 * ROWS, 2))
+    assert table.has_struck
+    table.check()
+
+
+@pytest.mark.skipif(int(pyspark.__version__.split(".")[0]) < 4, reason="PySpark 3.5 has no data sources in Python")
+def test_rows_of_a_task_of_the_format_that_is_tried_again_are_written_once(table: Table) -> None:
+    struck = table.signals / "struck"
+
+    def dies_once(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        with suppress(FileExistsError):
+            struck.touch(exist_ok=False)
+            raise RuntimeError("the task dies after its last row")
+
+    frame = table.rows(0, ROWS, 1)
+    frame = frame.mapInArrow(dies_once, frame.schema)
+    options = {"hoodie.datasource.write.operation": "insert"}
+    frame.write.format("hoodie").options(**options).mode("append").save(str(table.path))
     assert table.has_struck
     table.check()
 

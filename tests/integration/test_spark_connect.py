@@ -234,6 +234,20 @@ DATA_SOURCE = """
     stream = spark.readStream.format("hoodie").load(path).writeStream.format("memory").queryName("seen")
     stream.option("checkpointLocation", sys.argv[1] + "/c").trigger(availableNow=True).start().awaitTermination()
     facts["stream"] = spark.table("seen").count()
+    rows(40, 2).write.format("hoodie").mode("append").save(path)
+    facts["written"] = hoodie.spark.read(spark, path).count()
+    copy = {
+        "hoodie.table.name": "copy", "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.operation": "insert",
+    }
+    frame = spark.readStream.format("hoodie").load(path).select("id", "region", "ts", "fare")
+    for checkpoint in ("d", "d", "e"):
+        query = frame.writeStream.format("hoodie").options(**copy).trigger(availableNow=True)
+        try:
+            query.option("checkpointLocation", sys.argv[1] + "/" + checkpoint).start(path + "_copy").awaitTermination()
+        except Exception as error:
+            facts["new folder"] = str(error)
+    facts["copied"] = hoodie.spark.read(spark, path + "_copy").count()
     print(json.dumps(facts))
 """
 
@@ -356,5 +370,8 @@ def test_ten_times_the_input_needs_no_more_memory_of_the_client(tmp_path: Path) 
     assert ten_times <= 1.1 * once, (once, ten_times)
 
 
-def test_tables_are_read_by_format(tmp_path: Path) -> None:
-    assert run(DATA_SOURCE, tmp_path) == {"same types": True, "read": 20, "stream": 30}
+def test_tables_are_read_and_written_by_format(tmp_path: Path) -> None:
+    facts = run(DATA_SOURCE, tmp_path)
+    # The tasks know the id of the query, so a new checkpoint folder is found.
+    assert "another checkpoint folder" in facts.pop("new folder")
+    assert facts == {"same types": True, "read": 20, "stream": 30, "written": 40, "copied": 40}

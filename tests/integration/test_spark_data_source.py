@@ -215,14 +215,6 @@ def test_a_table_on_s3_is_read_with_the_options_of_the_storage(spark: SparkSessi
     assert "wrong-secret" not in str(error.value)
 
 
-def test_writing_names_the_call_that_writes(spark: SparkSession, values_path: str) -> None:
-    before = TableSnapshot.load(values_path).active_timeline.times
-    with pytest.raises(Exception) as error:
-        spark.range(1).write.format("hoodie").mode("append").save(values_path)
-    assert f"hoodie.spark.write(df, '{values_path}', options, mode='append')" in str(error.value)
-    assert TableSnapshot.load(values_path).active_timeline.times == before
-
-
 def test_the_programs_of_the_page_run(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "trips")
     names = ("uuid", "rider", "fare", "city", "day")

@@ -401,11 +401,3 @@ def test_a_stream_of_another_source_is_refused(spark: SparkSession, table: str, 
     file.write_text(file.read_text().replace('"requested"', '"completed"'))
     file.with_name(".0.crc").unlink(missing_ok=True)
     assert "which this version of hoodie does not know" in stream.failure()
-
-
-def test_stream_writing_names_the_call_that_writes(spark: SparkSession, table: str, tmp_path: Path) -> None:
-    frame = spark.readStream.format("rate").load()
-    writer = frame.writeStream.format("hoodie").option("checkpointLocation", str(tmp_path / "c"))
-    with pytest.raises(Exception) as error:
-        writer.start(table).awaitTermination()
-    assert "df.writeStream.foreachBatch" in str(error.value)

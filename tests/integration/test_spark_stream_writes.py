@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 import hoodie.spark
 from hoodie import HoodieTableMetaClient
+from hoodie.client import stream_writer
 from hoodie.client.streaming_checkpoint import QUERY_ID_KEY, SINK_CHECKPOINT_KEY
 from hoodie.config.streaming_config import IDENTIFIER_KEY
 from hoodie.exception import (
@@ -337,7 +338,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """The pauses between attempts, which are left out."""
     found: list[float] = []
     # Others in this process sleep too.
-    monkeypatch.setattr(streaming, "time", SimpleNamespace(sleep=found.append))
+    monkeypatch.setattr(stream_writer, "time", SimpleNamespace(sleep=found.append))
     yield found
 
 

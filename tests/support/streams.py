@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +45,23 @@ class Stream:
         # Spark takes the oldest files first.
         os.utime(self.source / name, (1_000_000_000 + self._files,) * 2)
 
-    def start(self, write: Write) -> Any:
-        """Start a query that ends when it has written what came in."""
-        frame = (
-            self.spark.readStream.schema("id string, region string, ts bigint")
-            .option("maxFilesPerTrigger", 1)
-            .parquet(str(self.source))
-        )
-        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(self.checkpoint))
-        return writer.trigger(availableNow=True).start()
+    def rows(self) -> Any:
+        """The frame of what comes in."""
+        reader = self.spark.readStream.schema("id string, region string, ts bigint")
+        return reader.option("maxFilesPerTrigger", 1).parquet(str(self.source))
 
-    def run(self, write: Write) -> None:
+    def start(self, write: Write | Mapping[str, Any]) -> Any:
+        """Start a query that ends when it has written what came in.
+
+        Args:
+            write: The function of `foreachBatch`, or the options of ``format("hoodie")``.
+        """
+        writer = self.rows().writeStream.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True)
+        if callable(write):
+            return writer.foreachBatch(write).start()
+        return writer.format("hoodie").options(**write).start(self.path)
+
+    def run(self, write: Write | Mapping[str, Any]) -> None:
         """Write what came in, with a new query."""
         assert self.start(write).awaitTermination(120)
 

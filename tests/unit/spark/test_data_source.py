@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hoodie.exception import HoodieNotSupportedException
 from tests.support.table_builder import init_table, local_client, rows
 
 pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no data sources in Python")
@@ -67,13 +66,3 @@ def test_a_reader_takes_no_filters(path: str) -> None:
     reader = source.reader(source.schema())
     push = getattr(DataSourceReader, "pushFilters", None)
     assert getattr(type(reader), "pushFilters", None) is push
-
-
-@pytest.mark.parametrize("overwrite", [True, False])
-def test_writing_is_refused(path: str, overwrite: bool) -> None:
-    source = DefaultSource(CaseInsensitiveDict({"path": path}))
-    mode = "overwrite" if overwrite else "append"
-    with pytest.raises(HoodieNotSupportedException, match=f"hoodie.spark.write.*{path}.*mode='{mode}'"):
-        source.writer(source.schema(), overwrite)
-    with pytest.raises(HoodieNotSupportedException, match=f"foreach_batch_writer.*{path}"):
-        source.streamWriter(source.schema(), overwrite)
