@@ -4,7 +4,7 @@ PySpark runs the methods in several processes. Each gets what the one before pic
 
     process                       runs                                             when
     creation                      schema(), which makes the plan of a batch read   load()
-    planning                      reader(), partitions()                           each action
+    planning                      reader(), pushFilters(), partitions()            each action
     source of a stream            streamReader(), its offsets and partitions()     as long as the query runs
     tasks                         read()                                           each task
 

@@ -5,6 +5,7 @@
     path, or load(path)           the table's folder
     columns                       names with commas between them, or a list in JSON
     filter                        which rows: hoodie.query.filter_text tells the form
+    pushdown                      single-use: take the filters of where; the frame is used once
     storage.<name>                options of the storage; objects in JSON, true and false are not texts
     hoodie.*, as.of.instant       Hudi's read options: hoodie.config.read_config
 
@@ -30,7 +31,8 @@ from hoodie.query.filter_text import parse_filter
 from hoodie.query.table_query import TableQuery
 
 _STORAGE = "storage."
-_OF_READS = ("columns", "filter")
+_OF_READS = ("columns", "filter", "pushdown")
+_SINGLE_USE = "single-use"
 _OWN = ("path", *_OF_READS)
 _OF_SPARK = ("path", "checkpointlocation")
 """Options of a write that Spark or this module reads."""
@@ -46,6 +48,7 @@ class DataSourceOptions:
         filters: Which rows; None for all.
         read_options: Those of Hudi.
         storage_options: Options of the storage; None for none.
+        is_used_once: Whether the frame is used once, so that filters of ``where`` can be taken.
     """
 
     path: str
@@ -53,6 +56,7 @@ class DataSourceOptions:
     filters: pc.Expression | None = attrs.field(default=None, eq=False)
     read_options: Mapping[str, str] = attrs.field(factory=dict)
     storage_options: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    is_used_once: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
@@ -65,6 +69,10 @@ class DataSourceOptions:
             HoodieConfigException: Options are missing, unknown or malformed.
         """
         given = {str(name).lower(): str(value) for name, value in options.items()}
+        if given.get("pushdown", _SINGLE_USE) != _SINGLE_USE:
+            raise HoodieConfigException(
+                f"pushdown = {given['pushdown']!r}: give {_SINGLE_USE!r} for a frame that is used once, or leave it out"
+            )
         if "paths" in given and "path" not in given:
             raise HoodieConfigException("load was called with several paths: hoodie reads one table, give its folder")
         _check_path(given, "load(path)")
@@ -84,6 +92,7 @@ class DataSourceOptions:
             filters=condition,
             read_options=rest,
             storage_options=_storage_options(given),
+            is_used_once="pushdown" in given,
         )
 
     def query(self) -> TableQuery:

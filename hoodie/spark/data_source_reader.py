@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +12,12 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.read_config import HoodieReadConfig, QueryType
 from hoodie.exception import HoodieConfigException
-from hoodie.query.planner import plan_query
+from hoodie.query.planner import narrowed, plan_query
 from hoodie.query.read_plan import ReadPlan, all_columns, check_columns
 from hoodie.query.read_task import ReadTask, tasks_of
 from hoodie.spark.data_source_options import DataSourceOptions
+from hoodie.spark.pushed_filters import split_filters
+from hoodie.spark.spark_compatibility import pushes_filters
 from hoodie.spark.spark_types import arrow_schema, conform, nullable_type, schema_in_jvm, spark_schema
 
 
@@ -44,9 +46,7 @@ class HoodiePartition(InputPartition):  # type: ignore[misc]
 class HoodieDataSourceReader(DataSourceReader):  # type: ignore[misc]
     """Reads a plan.
 
-    It takes no filters of Spark (``pushFilters``). Spark 4.1 to 4.3 keeps what a reader has taken for the frame of
-    ``load()``, and reads later queries of that frame, and other branches of the same query, with the filters of that
-    one: rows would be missing.
+    It takes no filters of Spark; `HoodiePushdownReader` does.
 
     Args:
         plan: What to read; tasks do not get it.
@@ -67,6 +67,22 @@ class HoodieDataSourceReader(DataSourceReader):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_plan": None}
+
+
+class HoodiePushdownReader(HoodieDataSourceReader):
+    """A reader that takes filters of Spark, for a frame of ``load()`` that is used once.
+
+    Spark 4.1 to 4.3 keeps what a reader has taken for the frame of ``load()``, and reads later queries of that frame,
+    and other branches of the same query, with the filters of that one: rows would be missing. PySpark refuses this
+    class where it does not push filters.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        assert self._plan is not None
+        condition, left = split_filters(filters, self._plan.schema)
+        if condition is not None:
+            self._plan = narrowed(self._plan, None, condition)
+        return left
 
 
 def load(options: Mapping[str, str]) -> tuple[ReadPlan | None, st.StructType]:
@@ -103,7 +119,8 @@ def reader_of(options: Mapping[str, str], plan: ReadPlan | None, schema: st.Stru
     if plan is None:
         plan = plan_query(given.path, given.query(), given.storage_options)
     check_schema(schema, schema_of(plan.result_schema))
-    return HoodieDataSourceReader(plan, schema)
+    takes_filters = given.is_used_once and pushes_filters()
+    return (HoodiePushdownReader if takes_filters else HoodieDataSourceReader)(plan, schema)
 
 
 def columns_of(options: DataSourceOptions) -> st.StructType:

@@ -26,6 +26,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieSchemaException,
 )
+from hoodie.query.commit_range import first_pending
 from hoodie.query.commit_stream import (
     check_commit_is_there,
     check_no_late_commits,
@@ -57,6 +58,7 @@ _OF_BATCH_READS = (
     "as.of.instant",
     "hoodie.datasource.read.begin.instanttime",
     "hoodie.datasource.read.end.instanttime",
+    "pushdown",
 )
 _MAX_FILES = "hoodie.datasource.streaming.maxFilesPerTrigger"
 _HOLES = ("hoodie.read.timeline.holes.resolution.policy", "hoodie.datasource.read.handle.hollow.commit")
@@ -154,6 +156,13 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
         """The plan of a batch, in the columns that the query began with."""
         if first.commit is not None:
             check_commit_is_there(snapshot, first.commit)
+        hole = first_pending(snapshot.active_timeline, first.time, end)
+        if hole is not None:
+            raise HoodieException(
+                f"{hole} of {snapshot.base_path} is pending, and the batch of the stream ends at {end}: what it writes "
+                "would be missing in the stream, because its writer took an instant before one that was completed. "
+                "Start the query again when it is completed or rolled back"
+            )
         query = TableQuery.of(
             columns=self._schema.names,
             filters=self._options.filters,

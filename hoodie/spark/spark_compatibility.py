@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 _QUERY_ID = "sql.streaming.queryId"
 _ROWS_OF_BATCH = 10_000
 _INTERRUPTED = re.compile(r"InterruptedException|JOB_CANCELLED|Job \d+ cancelled|SparkContext was shut down")
+_PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")
 
 
@@ -204,6 +205,16 @@ def _java_hash_code(spark: SparkSession, string: Column) -> Column:
 def partition_count(frame: DataFrame) -> int | None:
     """The number of partitions of a frame; None on Spark Connect. Adaptive execution may run shuffles for it."""
     return None if spark_context(frame.sparkSession) is None else int(frame.rdd.getNumPartitions())
+
+
+def pushes_filters() -> bool:
+    """Whether this process is the one in which PySpark (4.1 on) pushes filters into data sources of Python.
+
+    It has a process of its own for that, which it starts only if ``spark.sql.python.filterPushdown.enabled`` is on. No
+    method of a data source gets to see the session's configuration.
+    """
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHDOWN_WORKER in sys.modules or getattr(main, "name", None) == _PUSHDOWN_WORKER
 
 
 def prepare_worker() -> None:
