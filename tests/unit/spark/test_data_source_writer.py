@@ -345,11 +345,19 @@ def test_secrets_are_not_shown_in_the_call(path: str) -> None:
 # --- crashes and damage -----------------------------------------------------------------------------------------------
 
 
+def without_rows(file: Path) -> None:
+    with pa.ipc.open_stream(file.read_bytes()) as reader:
+        schema = reader.schema
+    with pa.ipc.new_stream(file, schema):
+        pass
+
+
 def test_staged_files_that_are_gone_or_cut_short_commit_nothing(path: str) -> None:
     for damage, error in (
         (lambda file: file.unlink(), HoodieIOException),
         (lambda file: file.write_bytes(file.read_bytes()[:-40]), HoodieCorruptedDataException),
         (lambda file: file.write_bytes(b""), HoodieCorruptedDataException),
+        (without_rows, HoodieCorruptedDataException),
     ):
         running = Write(path)
         running.task(("c", "x", 1))
