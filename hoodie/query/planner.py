@@ -141,14 +141,22 @@ def plan_of_slices(
     keys = None
     if row_filter is not None:
         of_keys = key_columns(snapshot.table_config, schema)
-        keys, key_fields = keys_of(row_filter, of_keys[:1]), of_keys[1:]
-        if keys is not None:
+        key_fields = of_keys[1:]
+        searched = None
+        for name in of_keys:
+            if (keys := keys_of(row_filter, [name])) is not None:
+                searched = name
+                break
+        else:
+            # A filter may name keys in either of two columns.
+            keys = keys_of(row_filter, of_keys)
+        if searched in of_keys[:1]:
             # The column of the keys itself is named.
             key_fields = []
-        else:
-            keys = keys_of(row_filter, of_keys)
         if keys is not None or (reads_footers and row_filter.pushed is not None):
-            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, keys, key_fields)
+            planned, by_footers = prune_by_footers(
+                snapshot.storage, slices, schema, row_filter, keys, key_fields, searched
+            )
             pruned += by_footers
     return ReadPlan(
         snapshot=snapshot,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.common.data.expression_tree import Call, Field, Literal, Node, parse_expression
@@ -71,6 +72,7 @@ def prune_by_footers(
     row_filter: RowFilter,
     keys: pa.Array | None,
     key_fields: Sequence[str] = (),
+    searched: str | None = None,
 ) -> tuple[list[PlannedSlice], list[Pruned]]:
     """The slices, and their row groups, that can hold rows of a filter, as the footers of their base files tell.
 
@@ -82,12 +84,13 @@ def prune_by_footers(
         keys: The record keys that rows of the result have (string); None for any.
         key_fields: Columns whose text the keys are taken to be. Callers of Hudi can give records other keys: files in
             which the range of such a column is not that of the keys are not pruned by keys.
+        searched: The column in which rows of the result have one of the keys; None if it may be one of several.
 
     Raises:
         HoodieIOException: A file is missing, or storage failed.
         HoodieCorruptedDataException: A file is damaged.
     """
-    look = _FooterLook(storage, schema, row_filter, keys, tuple(key_fields))
+    look = _FooterLook(storage, schema, row_filter, keys, tuple(key_fields), searched)
     planned: list[PlannedSlice] = []
     excluded: dict[str, list[HoodieBaseFile]] = {BY_STATISTICS: [], BY_BLOOM_FILTER: [], BY_KEYS: []}
     for file_slice, found in zip(slices, map_concurrently(look, slices), strict=True):
@@ -107,6 +110,7 @@ class _FooterLook:
     row_filter: RowFilter
     keys: pa.Array | None
     key_fields: tuple[str, ...]
+    searched: str | None
 
     def __call__(self, file_slice: FileSlice) -> PlannedSlice | str:
         base_file = file_slice.base_file
@@ -122,21 +126,21 @@ class _FooterLook:
         if self.keys is not None and all(fragment.have_same_range(name, RECORD_KEY_META) for name in self.key_fields):
             if not self._may_hold_keys(fragment):
                 return BY_BLOOM_FILTER
-            row_groups = self._row_groups_of_keys(fragment, row_groups)
-            if not row_groups:
-                return BY_KEYS
+            if self.searched is not None and fragment.stores(self.schema, [self.searched]):
+                rows = self._rows_of_keys(fragment, row_groups)
+                numbers = np.searchsorted(np.cumsum(fragment.row_counts), rows, side="right")
+                if not len(rows):
+                    return BY_KEYS
+                return PlannedSlice(file_slice, tuple(np.unique(numbers).tolist()), fragment.num_row_groups, rows)
         return PlannedSlice(file_slice, row_groups, fragment.num_row_groups)
 
-    def _row_groups_of_keys(self, fragment: ParquetFragment, row_groups: tuple[int, ...] | None) -> tuple[int, ...]:
-        """The row groups that hold one of the keys; only the column of keys is read."""
-        row_counts = fragment.row_counts
-        asked = tuple(range(len(row_counts))) if row_groups is None else row_groups
-        if len(asked) < 2 or RECORD_KEY_META not in fragment.schema.names:
-            return asked
+    def _rows_of_keys(self, fragment: ParquetFragment, row_groups: tuple[int, ...] | None) -> npt.NDArray[np.int64]:
+        """The rows that hold one of the keys, of which only the column is read; none if the file lacks it."""
+        assert self.searched is not None
         with HoodieParquetReader(self.storage, fragment.path) as reader:
-            _, rows = reader.find_record_keys(self.keys, asked)
-        numbers = np.searchsorted(np.cumsum(row_counts), rows, side="right")
-        return tuple(np.unique(numbers).tolist())
+            if self.searched not in reader.file_schema.names:
+                return np.zeros(0, dtype=np.int64)
+            return reader.find_record_keys(self.keys, row_groups, self.searched)[1]
 
     def _may_hold_keys(self, fragment: ParquetFragment) -> bool:
         """Whether the bloom filter knows one of the keys; a filter that cannot be read excludes nothing."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.common.config.property import display_value
@@ -14,6 +16,7 @@ from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_table import ShownTable, format_bytes, plural
+from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieSchemaException
 from hoodie.query.table_query import TableQuery
 
@@ -52,11 +55,13 @@ class PlannedSlice:
         file_slice: The slice.
         row_groups: The numbers of the row groups of its base file that are read; None for all.
         row_group_count: How many row groups its base file has, if `row_groups` is given.
+        rows: The rows of the base file that hold a record key of the filter, from 0, ascending; None for any.
     """
 
     file_slice: FileSlice
     row_groups: tuple[int, ...] | None = None
     row_group_count: int = 0
+    rows: npt.NDArray[np.int64] | None = None
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -108,6 +113,11 @@ class ReadPlan:
     def base_files(self) -> tuple[HoodieBaseFile, ...]:
         """The base files that are read."""
         return tuple(slice.base_file for slice in self.file_slices if slice.base_file is not None)
+
+    @property
+    def seeks_few(self) -> bool:
+        """Whether few rows are expected in the result: the filter names record keys, or rows of some commits."""
+        return self.looked_up_keys is not None or self.query.query_type is QueryType.INCREMENTAL
 
     @property
     def size_bytes(self) -> int:
