@@ -46,8 +46,12 @@ class RowTaker:
         self._file = file
         self._types = {field.name: field.type for field in file.schema_arrow}
         columns = [file.metadata.schema.column(number) for number in range(file.metadata.num_columns)]
-        # A column without levels of its own has its name as its path.
-        self._numbers = {column.path: number for number, column in enumerate(columns) if column.path in self._types}
+        # A column that is not nested has its name as its path; a name with a dot may be the path of another column.
+        self._numbers = {
+            column.path: number
+            for number, column in enumerate(columns)
+            if column.path in self._types and "." not in column.path
+        }
         as_dictionaries = [name for name in self._numbers if self._types[name] == pa.string()]
         self._dictionaries = pq.ParquetFile(
             stream, metadata=file.metadata, buffer_size=buffer_bytes, pre_buffer=False, read_dictionary=as_dictionaries
