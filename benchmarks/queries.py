@@ -8,7 +8,9 @@ engines in turn:
 scan         all columns of all rows
 aggregate    the sum of a column, for rows of a range of another one
 lookup       the row of one key
-incremental  the rows of the newest commit
+incremental  the rows of the newest commit, collected
+  columns    two columns of these rows, collected
+  count      their number, of a frame of all columns; on Spark only
 
 ``spark`` needs real Hudi: HOODIE_HUDI_BUNDLE names its bundle. ``process`` compares with pyarrow, DuckDB and polars on
 the newest base files, which these are handed as a list: they need not know the table.
@@ -39,6 +41,7 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 Query = Callable[[], object]
 UPDATES = 1000
 FARE = 0.9
+PULLED = ["uuid", "fare"]
 
 
 def build(path: str, rows: int, commits: int) -> tuple[str, str, str]:
@@ -96,9 +99,6 @@ def spark_queries(path: str, key: str, begin: str) -> Mapping[str, Mapping[str, 
         total = frame.where(sf.col("fare") > FARE).agg(sf.sum("begin_lat"), sf.count("*")).first()
         return None if total is None else (round(total[0], 3), total[1])
 
-    def count(frame: DataFrame) -> object:
-        return frame.select("uuid", "fare").count()
-
     def lookup_by_hoodie() -> object:
         return len(hoodie.spark.read(spark, path, filters=[("uuid", "=", key)]).collect())
 
@@ -110,8 +110,16 @@ def spark_queries(path: str, key: str, begin: str) -> Mapping[str, Mapping[str, 
         "aggregate": {"hoodie": lambda: aggregate(by_hoodie()), "hudi": lambda: aggregate(by_hudi())},
         "lookup": {"hoodie": lookup_by_hoodie, "hudi": lookup_by_hudi},
         "incremental": {
-            "hoodie": lambda: count(by_hoodie(**incremental)),
-            "hudi": lambda: count(by_hudi(**incremental)),
+            "hoodie": lambda: len(by_hoodie(**incremental).collect()),
+            "hudi": lambda: len(by_hudi(**incremental).collect()),
+        },
+        "  columns": {
+            "hoodie": lambda: len(hoodie.spark.read(spark, path, incremental, columns=PULLED).collect()),
+            "hudi": lambda: len(by_hudi(**incremental).select(*PULLED).collect()),
+        },
+        "  count": {
+            "hoodie": lambda: by_hoodie(**incremental).count(),
+            "hudi": lambda: by_hudi(**incremental).count(),
         },
     }
 

@@ -500,7 +500,7 @@ class _KeysWhere:
     def __call__(self, task: TaskIdentity, planned: PlannedSlice) -> Iterator[pa.RecordBatch]:
         reader = HoodieFileGroupReader(
             self.storage, planned.file_slice, self.schema, columns=[RECORD_KEY_META, PARTITION_PATH_META],
-            row_filter=self.row_filter, row_groups=planned.row_groups,
+            row_filter=self.row_filter, row_groups=planned.row_groups, rows=planned.rows,
         )  # fmt: skip
         for batch in reader.scan():
             yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])

@@ -41,6 +41,14 @@ MERGE_BATCH_ROWS = 1 << 16
 """Rows that are merged at a time."""
 _FILES_AT_ONCE = 64
 """Files whose footers are in memory at a time during a scan."""
+_TAKEN_AT_ONCE = 16
+"""Files whose few rows are in memory at a time during a scan."""
+MOST_FEW_ROWS = 1 << 12
+"""The most rows of a file that are few."""
+ALWAYS_FEW_ROWS = 1000
+"""So many rows of a file are few, however small it is."""
+FEW_ROWS_IN = 16
+"""Rows are few if they are one in so many: then they are taken one by one, and the other rows are not decoded."""
 SMALL_ROW_GROUP = 0.25
 """Row groups below this share of the wanted size are joined instead of copied, except for the last one."""
 LARGE_ROW_GROUP = 1.25
@@ -59,6 +67,9 @@ class HoodieFileGroupReader:
         columns: Names, in the order of the result; None for all of the schema.
         row_filter: Which rows; None for all.
         row_groups: The row groups of the base file that are read, as its statistics were found to tell; None for all.
+        rows: The rows of the base file that can pass the filter, from 0, ascending and distinct; None for all.
+        seeks_few: Whether few rows are expected to pass the filter: then the columns of the filter are read first, and
+            the others only where these rows are.
 
     Raises:
         HoodieNotSupportedException: Log files of the slice hold records.
@@ -77,10 +88,14 @@ class HoodieFileGroupReader:
         columns: Sequence[str] | None = None,
         row_filter: RowFilter | None = None,
         row_groups: Sequence[int] | None = None,
+        rows: npt.NDArray[np.int64] | None = None,
+        seeks_few: bool = False,
     ) -> None:
         self._storage = storage
         self._file_slice = file_slice
         self._row_groups = row_groups
+        self._rows = rows
+        self._seeks_few = seeks_few
         self._path = file_slice.sole_base_file.path
         self._schema = schema
         self._merge_spec = merge_spec
@@ -103,6 +118,11 @@ class HoodieFileGroupReader:
         Raises:
             HoodieException: See `scan`; or a column cannot be converted to the type of the schema.
         """
+        few = self.few_rows()
+        yield from self._decoded(batch_rows) if few is None else few
+
+    def _decoded(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows, scanned on this thread; see `iter_batches`."""
         with HoodieParquetReader(self._storage, self._path) as reader:
             batches = reader.iter_batches(
                 self._read_columns, self._schema, row_groups=self._row_groups, batch_rows=batch_rows
@@ -112,7 +132,7 @@ class HoodieFileGroupReader:
     def take(self, positions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         """The rows at some positions of the base file, in its order, on this thread; only their row groups are read.
 
-        Memory: one batch.
+        Memory: one batch; of row groups with few of the rows, these rows (see `HoodieParquetReader.take_rows`).
 
         Args:
             positions: Rows of the file from 0, ascending and distinct.
@@ -141,8 +161,70 @@ class HoodieFileGroupReader:
         return HoodieFileGroupReader(
             self._storage, self._file_slice, self._schema, merge_spec=self._merge_spec,
             instant_range=self._instant_range, columns=columns, row_filter=self._row_filter,
-            row_groups=self._row_groups,
+            row_groups=self._row_groups, rows=self._rows, seeks_few=self._seeks_few,
         )  # fmt: skip
+
+    @property
+    def _may_take(self) -> bool:
+        """Whether the rows may be taken one by one instead of being scanned."""
+        return self._rows is not None or (
+            self._seeks_few and self._row_filter is not None and self._row_filter.columns is not None
+        )
+
+    def few_rows(self) -> list[pa.RecordBatch] | None:
+        """The rows, taken by their positions; None if they are many, or were not sought.
+
+        Memory: the rows, `MOST_FEW_ROWS` of them; see `HoodieParquetReader.take_rows`.
+
+        Raises:
+            HoodieException: See `iter_batches`.
+        """
+        if not self._may_take:
+            return None
+        rows = self._rows if self._rows is not None else self.find_few()
+        return None if rows is None or len(rows) > MOST_FEW_ROWS else list(self.take(rows))
+
+    def find_few(self) -> npt.NDArray[np.int64] | None:
+        """The positions of the rows that pass the filter, of which only the columns are read; None if they are many.
+
+        Memory: a batch of these columns.
+
+        Raises:
+            HoodieException: See `iter_batches`.
+        """
+        if self._rows is not None:
+            return self._rows
+        assert self._row_filter is not None
+        columns = self._row_filter.read_columns([], self._schema)
+        found = []
+        # A file holds few commit times; they are not made to strings.
+        dictionaries = [COMMIT_TIME_META] if COMMIT_TIME_META in columns else []
+        with HoodieParquetReader(self._storage, self._path, dictionaries) as reader:
+            counts = reader.row_group_rows
+            groups = range(len(counts)) if self._row_groups is None else self._row_groups
+            most = min(MOST_FEW_ROWS, max(int(counts.sum()) // FEW_ROWS_IN, ALWAYS_FEW_ROWS))
+            for group in groups:
+                first = int(counts[:group].sum())
+                for batch in reader.iter_batches(columns, self._schema, [group], READ_BATCH_ROWS):
+                    places = self._row_filter.places(batch)
+                    most -= len(places)
+                    if most < 0:
+                        return None
+                    found.append(places + first)
+                    first += batch.num_rows
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+    def stored_bytes(self) -> int:
+        """The stored bytes of the columns that are needed, in the row groups that can hold rows.
+
+        Raises:
+            HoodieException: See `iter_batches`.
+        """
+        fragment = ParquetFragment.open(self._storage, self._path)
+        row_groups = self._row_groups
+        if row_groups is None and self._pushed is not None and fragment.stores(self._schema):
+            row_groups = fragment.row_groups_of(self._pushed, self._schema)
+        return fragment.stored_bytes(self._read_columns, row_groups)
 
     @property
     def _is_exact(self) -> bool:
@@ -189,11 +271,16 @@ class HoodieFileGroupReader:
 
     def _at(self, reader: HoodieParquetReader, positions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         """The rows at some positions; see `take`."""
-        ends = np.cumsum(reader.row_group_rows)
-        starts = ends - reader.row_group_rows
+        counts = reader.row_group_rows
+        ends = np.cumsum(counts)
+        starts = ends - counts
         owners = np.searchsorted(ends, positions, side="right")
         for number in np.unique(owners).tolist():
-            places = positions[owners == number] - starts[number]
+            rows = positions[owners == number]
+            if len(rows) * FEW_ROWS_IN <= counts[number]:
+                yield from reader.take_rows(self._read_columns, self._schema, rows)
+                continue
+            places = rows - starts[number]
             first = 0
             for batch in reader.iter_batches(
                 self._read_columns, self._schema, row_groups=[number], batch_rows=READ_BATCH_ROWS
@@ -219,6 +306,22 @@ def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Re
         HoodieCorruptedDataException: A file is damaged.
         HoodieSchemaException: The filter cannot be computed of the rows.
     """
+    if not readers or not readers[0]._may_take:
+        yield from _scan_together(readers)
+        return
+    for start in range(0, len(readers), _TAKEN_AT_ONCE):
+        some = readers[start : start + _TAKEN_AT_ONCE]
+        taken = list(map_concurrently(HoodieFileGroupReader.few_rows, some))
+        for are_few, group in groupby(zip(some, taken, strict=True), key=lambda pair: pair[1] is not None):
+            if are_few:
+                for _, batches in group:
+                    yield from batches or ()
+            else:
+                yield from _scan_together([reader for reader, _ in group])
+
+
+def _scan_together(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
+    """All rows that pass the filter, whether they are few or not; see `scan_file_groups`."""
     for start in range(0, len(readers), _FILES_AT_ONCE):
         some = readers[start : start + _FILES_AT_ONCE]
         opened = list(zip(some, map_concurrently(HoodieFileGroupReader._open_fragment, some), strict=True))
@@ -228,7 +331,7 @@ def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Re
                 yield from some[0]._scan([fragment for _, fragment in group if fragment is not None])
             else:
                 for reader, _ in group:
-                    yield from reader.iter_batches()
+                    yield from reader._decoded(READ_BATCH_ROWS)
 
 
 def count_rows(readers: Sequence[HoodieFileGroupReader]) -> int:

@@ -190,7 +190,7 @@ def scan(plan: ReadPlan) -> pa.RecordBatchReader:
     schema = plan.result_schema
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in scan_file_groups(_readers(plan)):
+        for batch in scan_file_groups(readers_of(plan)):
             yield batch.cast(schema) if batch.schema != schema else batch
 
     return pa.RecordBatchReader.from_batches(schema, batches())
@@ -202,10 +202,15 @@ def count(plan: ReadPlan) -> int:
     Args:
         plan: What to read.
     """
-    return count_rows(_readers(plan))
+    return count_rows(readers_of(plan))
 
 
-def _readers(plan: ReadPlan) -> list[HoodieFileGroupReader]:
+def readers_of(plan: ReadPlan) -> list[HoodieFileGroupReader]:
+    """A reader of each slice of a plan.
+
+    Args:
+        plan: What to read.
+    """
     return [
         HoodieFileGroupReader(
             plan.snapshot.storage,
@@ -214,6 +219,8 @@ def _readers(plan: ReadPlan) -> list[HoodieFileGroupReader]:
             columns=plan.columns,
             row_filter=plan.row_filter,
             row_groups=planned.row_groups,
+            rows=planned.rows,
+            seeks_few=plan.seeks_few,
         )
         for planned in plan.slices
     ]

@@ -38,7 +38,7 @@ from hoodie.query.commit_range import (
     slices_of_commits,
 )
 from hoodie.query.overtaken_commits import warn_of_overtaken_commits
-from hoodie.query.pruning import key_field, prune_by_footers, prune_partitions, values_of
+from hoodie.query.pruning import prune_by_footers, prune_partitions, searched_values
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import TableQuery, checked_columns
@@ -144,17 +144,12 @@ def plan_of_slices(
     slices = list(slices_of(prune))
     pruned: list[Pruned] = []
     planned = [PlannedSlice(file_slice) for file_slice in slices]
-    keys = None
+    searched = None
     if row_filter is not None:
-        values = None
-        if snapshot.table_config.populate_meta_fields:
-            found = values_of(row_filter, RECORD_KEY_META)
-            keys = None if found is None else found.values
-        if keys is None and reads_footers:
-            field = key_field(snapshot.table_config, schema)
-            values = None if field is None else values_of(row_filter, field)
-        if keys is not None or (reads_footers and row_filter.pushed is not None):
-            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, keys, values)
+        searched = searched_values(row_filter, snapshot.table_config, schema)
+        is_key = searched is not None and searched.column == RECORD_KEY_META
+        if is_key or (reads_footers and row_filter.pushed is not None):
+            planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, searched)
             pruned += by_footers
     return ReadPlan(
         snapshot=snapshot,
@@ -165,7 +160,7 @@ def plan_of_slices(
         slices=tuple(planned),
         pruned=tuple(pruned),
         pruned_partitions=tuple(sorted(excluded)),
-        looked_up_keys=keys,
+        searched=searched,
     )
 
 
@@ -197,6 +192,24 @@ def narrowed(plan: ReadPlan, columns: Sequence[str] | None, condition: pc.Expres
         return [file_slice for file_slice in plan.file_slices if file_slice.partition_path in left]
 
     return attrs.evolve(plan_of_slices(plan.snapshot, query, plan.schema, slices_of), read_at=plan.read_at)
+
+
+def pruned_by_footers(plan: ReadPlan) -> ReadPlan:
+    """A plan that was made without the footers, pruned by them.
+
+    Args:
+        plan: The plan; its files are fixed.
+
+    Raises:
+        HoodieIOException: A file is missing, or storage failed.
+        HoodieCorruptedDataException: A file is damaged.
+    """
+    if plan.row_filter is None or any(planned.row_groups is not None for planned in plan.slices):
+        return plan
+    slices, pruned = prune_by_footers(
+        plan.snapshot.storage, plan.file_slices, plan.schema, plan.row_filter, plan.searched
+    )
+    return attrs.evolve(plan, slices=tuple(slices), pruned=(*plan.pruned, *pruned))
 
 
 def _plan_of_nothing(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:

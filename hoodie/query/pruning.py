@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.common.data.expression_tree import Call, Field, Literal, Node, parse_expression
 from hoodie.common.data.row_filter import RowFilter
@@ -24,7 +24,7 @@ from hoodie.io.parquet.parquet_footer import parse_footer
 from hoodie.io.parquet.parquet_fragments import ParquetFragment
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.partition_values import PartitionValues
-from hoodie.query.read_plan import PlannedSlice, Pruned
+from hoodie.query.read_plan import ColumnValues, PlannedSlice, Pruned
 from hoodie.storage.storage import HoodieStorage
 
 MAX_VALUES = 1000
@@ -69,8 +69,7 @@ def prune_by_footers(
     slices: Sequence[FileSlice],
     schema: pa.Schema,
     row_filter: RowFilter,
-    keys: pa.Array | None,
-    values: ColumnValues | None = None,
+    searched: ColumnValues | None = None,
 ) -> tuple[list[PlannedSlice], list[Pruned]]:
     """The slices, and their row groups, that can hold rows of a filter, as the footers of their base files tell.
 
@@ -78,16 +77,14 @@ def prune_by_footers(
         storage: Where the files are.
         slices: The slices.
         schema: The table's columns.
-        row_filter: The filter, with a pushed condition or keys.
-        keys: The record keys that rows of the result have (string); None for any.
-        values: Values of a column that rows of the result have; None for any. The column is read where statistics
-            exclude nothing.
+        row_filter: The filter, with a pushed condition or values of a column.
+        searched: The values that the filter names, if it names some of a column; None otherwise.
 
     Raises:
         HoodieIOException: A file is missing, or storage failed.
         HoodieCorruptedDataException: A file is damaged.
     """
-    look = _FooterLook(storage, schema, row_filter, keys, values)
+    look = _FooterLook(storage, schema, row_filter, searched)
     planned: list[PlannedSlice] = []
     excluded: dict[str, list[HoodieBaseFile]] = {BY_STATISTICS: [], BY_BLOOM_FILTER: [], BY_KEYS: [], BY_VALUES: []}
     for file_slice, found in zip(slices, map_concurrently(look, slices), strict=True):
@@ -98,19 +95,6 @@ def prune_by_footers(
     return planned, [Pruned.of(by, files) for by, files in excluded.items()]
 
 
-@attrs.frozen(eq=False)
-class ColumnValues:
-    """Values of a column of strings.
-
-    Attributes:
-        column: Its name.
-        values: The values (string).
-    """
-
-    column: str
-    values: pa.Array
-
-
 @attrs.frozen
 class _FooterLook:
     """Reads a footer; says what is to be read of the slice, or by what it is excluded."""
@@ -118,8 +102,7 @@ class _FooterLook:
     storage: HoodieStorage
     schema: pa.Schema
     row_filter: RowFilter
-    keys: pa.Array | None
-    values: ColumnValues | None
+    searched: ColumnValues | None
 
     def __call__(self, file_slice: FileSlice) -> PlannedSlice | str:
         base_file = file_slice.base_file
@@ -132,52 +115,50 @@ class _FooterLook:
             row_groups = tuple(fragment.row_groups_of(self.row_filter.pushed, self.schema))
             if not row_groups:
                 return BY_STATISTICS
-        if self.keys is not None:
-            if not self._may_hold_keys(fragment):
+        if self.searched is not None:
+            is_key = self.searched.column == RECORD_KEY_META
+            if is_key and not self._may_hold_keys(fragment):
                 return BY_BLOOM_FILTER
-            row_groups = self._row_groups_of_keys(fragment, row_groups)
-            if not row_groups:
-                return BY_KEYS
-        if self.values is not None:
-            row_groups = self._row_groups_of_values(self.values, fragment, row_groups)
-            if not row_groups:
-                return BY_VALUES
+            if fragment.stores(self.schema, [self.searched.column]):
+                rows = self._searched_rows(fragment, row_groups)
+                if not len(rows):
+                    return BY_KEYS if is_key else BY_VALUES
+                numbers = np.searchsorted(np.cumsum(fragment.row_counts), rows, side="right")
+                return PlannedSlice(file_slice, tuple(np.unique(numbers).tolist()), fragment.num_row_groups, rows)
         return PlannedSlice(file_slice, row_groups, fragment.num_row_groups)
 
-    def _row_groups_of_keys(self, fragment: ParquetFragment, row_groups: tuple[int, ...] | None) -> tuple[int, ...]:
-        """The row groups that hold one of the keys; only the column of keys is read."""
-        row_counts = fragment.row_counts
-        asked = tuple(range(len(row_counts))) if row_groups is None else row_groups
-        if len(asked) < 2 or RECORD_KEY_META not in fragment.schema.names:
-            return asked
+    def _searched_rows(self, fragment: ParquetFragment, row_groups: tuple[int, ...] | None) -> npt.NDArray[np.int64]:
+        """The rows that hold one of the values, of which only the column is read; none if the file lacks it."""
+        assert self.searched is not None
         with HoodieParquetReader(self.storage, fragment.path) as reader:
-            _, rows = reader.find_record_keys(self.keys, asked)
-        numbers = np.searchsorted(np.cumsum(row_counts), rows, side="right")
-        return tuple(np.unique(numbers).tolist())
-
-    def _row_groups_of_values(
-        self, wanted: ColumnValues, fragment: ParquetFragment, row_groups: tuple[int, ...] | None
-    ) -> tuple[int, ...]:
-        """The row groups that hold one of the values; only their column is read."""
-        asked = range(len(fragment.row_counts)) if row_groups is None else row_groups
-        with HoodieParquetReader(self.storage, fragment.path) as reader:
-            return tuple(
-                number
-                for number in asked
-                if any(
-                    pc.any(pc.is_in(batch.column(0), wanted.values)).as_py()
-                    for batch in reader.iter_batches([wanted.column], self.schema, [number])
-                )
-            )
+            if self.searched.column not in reader.file_schema.names:
+                return np.zeros(0, dtype=np.int64)
+            return reader.find_record_keys(self.searched.values, row_groups, self.searched.column)[1]
 
     def _may_hold_keys(self, fragment: ParquetFragment) -> bool:
         """Whether the bloom filter knows one of the keys; a filter that cannot be read excludes nothing."""
-        assert self.keys is not None
+        assert self.searched is not None
         try:
             bloom_filter = parse_footer(fragment.path, fragment.entries).bloom_filter
         except (HoodieCorruptedDataException, HoodieNotSupportedException):
             return True
-        return bloom_filter is None or bool(bloom_filter.might_contain(self.keys).any())
+        return bloom_filter is None or bool(bloom_filter.might_contain(self.searched.values).any())
+
+
+def searched_values(row_filter: RowFilter, table_config: HoodieTableConfig, schema: pa.Schema) -> ColumnValues | None:
+    """The record keys that rows of a filter's result have one of, or the values of the key field.
+
+    Args:
+        row_filter: The filter.
+        table_config: The table's properties.
+        schema: The table's columns.
+    """
+    columns = [RECORD_KEY_META] if table_config.populate_meta_fields else []
+    field = key_field(table_config, schema)
+    for column in columns if field is None else [*columns, field]:
+        if (found := values_of(row_filter, column)) is not None:
+            return found
+    return None
 
 
 def values_of(row_filter: RowFilter, column: str) -> ColumnValues | None:

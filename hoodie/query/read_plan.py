@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.common.config.property import display_value
@@ -14,6 +16,7 @@ from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_table import ShownTable, format_bytes, plural
+from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieSchemaException
 from hoodie.query.table_query import TableQuery
 
@@ -45,6 +48,19 @@ class Pruned:
 
 
 @attrs.frozen(eq=False)
+class ColumnValues:
+    """Values of a column of strings.
+
+    Attributes:
+        column: Its name.
+        values: The values (string).
+    """
+
+    column: str
+    values: pa.Array
+
+
+@attrs.frozen(eq=False)
 class PlannedSlice:
     """A file slice that is read.
 
@@ -52,11 +68,13 @@ class PlannedSlice:
         file_slice: The slice.
         row_groups: The numbers of the row groups of its base file that are read; None for all.
         row_group_count: How many row groups its base file has, if `row_groups` is given.
+        rows: The rows of the base file that hold a value that the filter names, from 0, ascending; None for any.
     """
 
     file_slice: FileSlice
     row_groups: tuple[int, ...] | None = None
     row_group_count: int = 0
+    rows: npt.NDArray[np.int64] | None = None
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -75,7 +93,7 @@ class ReadPlan:
         pruned: Files that are not read, as their footers tell.
         pruned_partitions: Partitions that are not read, as their paths tell; they were not even listed.
         read_at: What the rows are, in words, such as ``as of 20260102101530123``.
-        looked_up_keys: The record keys that the filter demands (string); None if it does not name them.
+        searched: The record keys, or the values of the key field, that the filter demands; None if it names none.
     """
 
     snapshot: TableSnapshot
@@ -87,7 +105,7 @@ class ReadPlan:
     pruned: tuple[Pruned, ...] = ()
     pruned_partitions: tuple[str, ...] = ()
     read_at: str = "newest commit"
-    looked_up_keys: pa.Array | None = None
+    searched: ColumnValues | None = None
 
     @property
     def base_path(self) -> str:
@@ -108,6 +126,11 @@ class ReadPlan:
     def base_files(self) -> tuple[HoodieBaseFile, ...]:
         """The base files that are read."""
         return tuple(slice.base_file for slice in self.file_slices if slice.base_file is not None)
+
+    @property
+    def seeks_few(self) -> bool:
+        """Whether few rows are expected in the result: the filter names record keys, or rows of some commits."""
+        return self.searched is not None or self.query.query_type is QueryType.INCREMENTAL
 
     @property
     def size_bytes(self) -> int:

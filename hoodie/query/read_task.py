@@ -28,6 +28,7 @@ class ReadTask:
         columns: The columns of the result.
         row_filter: Which rows; None for all.
         slices: What is read.
+        seeks_few: See `ReadPlan.seeks_few`.
     """
 
     storage: HoodieStorage
@@ -35,6 +36,7 @@ class ReadTask:
     columns: tuple[str, ...]
     row_filter: RowFilter | None
     slices: tuple[PlannedSlice, ...]
+    seeks_few: bool = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, on this thread.
@@ -54,6 +56,8 @@ class ReadTask:
                 columns=self.columns,
                 row_filter=self.row_filter,
                 row_groups=planned.row_groups,
+                rows=planned.rows,
+                seeks_few=self.seeks_few,
             ).iter_batches()
 
 
@@ -64,7 +68,7 @@ def tasks_of(plan: ReadPlan) -> list[ReadTask]:
         plan: The plan.
     """
     return [
-        ReadTask(plan.snapshot.storage, plan.schema, plan.columns, plan.row_filter, slices)
+        ReadTask(plan.snapshot.storage, plan.schema, plan.columns, plan.row_filter, slices, plan.seeks_few)
         for slices in _packed(plan.slices)
     ]
 

@@ -18,7 +18,7 @@ from hoodie.query.read_task import ReadTask, tasks_of
 from hoodie.spark.data_source_options import DataSourceOptions
 from hoodie.spark.pushed_filters import split_filters
 from hoodie.spark.spark_compatibility import pushes_filters
-from hoodie.spark.spark_types import arrow_schema, conform, nullable_type, schema_in_jvm, spark_schema
+from hoodie.spark.spark_types import arrow_schema, conform, nullable_schema, schema_in_jvm, spark_schema
 
 
 class HoodiePartition(InputPartition):  # type: ignore[misc]
@@ -145,7 +145,7 @@ def schema_of(schema: pa.Schema) -> st.StructType:
     Args:
         schema: Columns of a table; those of a table that was never written have the type null.
     """
-    nullable = [pa.field(field.name, nullable_type(field.type)) for field in schema_in_jvm(schema)]
+    nullable = nullable_schema(schema_in_jvm(schema))
     untyped = {field.name for field in nullable if pa.types.is_null(field.type)}
     typed = spark_schema(pa.schema([field for field in nullable if field.name not in untyped]))
     by_name = {field.name: field for field in typed.fields}

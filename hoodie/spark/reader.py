@@ -26,6 +26,7 @@ from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import Filters, QueryTime, TableQuery
+from hoodie.spark.driver_rows import driver_rows
 from hoodie.spark.spark_compatibility import check_running
 from hoodie.spark.spark_conditions import spark_condition
 from hoodie.spark.spark_data import SparkData
@@ -50,7 +51,9 @@ def read(
     """Read the committed rows of a table, at the speed of Spark's own Parquet scan.
 
     Spark scans the files with its own connectors (Hadoop's) and credentials; hoodie reads the timeline and plans the
-    files, on the driver. The set of files is fixed when the call returns.
+    files, on the driver. The set of files is fixed when the call returns. If the filter names record keys, or if the
+    query is incremental, and few rows in small columns fulfil it, the driver reads them at the call, and Spark does not
+    scan; ``hoodie.spark.read.driver.max.bytes`` limits what it reads for that.
 
     The keyword arguments mean the same as in `hoodie.read_table`.
 
@@ -100,8 +103,9 @@ def read(
     plan = plan_until_complete(
         lambda: TableSnapshot.load(base_path, storage_options), lambda snapshot: _plan(snapshot, query)
     )
-    frame = frame_of(spark, base_path, plan)
-    incremental_filters = HoodieReadConfig.from_options(options).incremental_filters
+    config = HoodieReadConfig.from_options(options)
+    frame = frame_of(spark, base_path, plan, config.driver_bytes)
+    incremental_filters = config.incremental_filters
     if incremental_filters and query.query_type is QueryType.INCREMENTAL:
         frame = _with_conditions(frame, incremental_filters)
     return frame
@@ -171,19 +175,23 @@ def _with_conditions(frame: DataFrame, conditions: str) -> DataFrame:
     return frame
 
 
-def frame_of(spark: SparkSession, base_path: str, plan: ReadPlan) -> DataFrame:
+def frame_of(spark: SparkSession, base_path: str, plan: ReadPlan, driver_bytes: int = 0) -> DataFrame:
     """The rows of a plan as a DataFrame.
 
     Args:
         spark: The session.
         base_path: The table's folder as the user wrote it.
         plan: What to read.
+        driver_bytes: The most stored bytes that the driver reads if few rows are wanted; 0 leaves all to Spark.
     """
     wanted = plan.query.columns
     if wanted is not None and plan.snapshot.load_avro_schema() is None:
         # The table was never written: it has no rows, and its columns have no types yet.
         fields = [st.StructField(name, st.StringType() if name in META_COLUMNS else st.NullType()) for name in wanted]
         return spark.createDataFrame([], st.StructType(fields))
+    few = driver_rows(spark, plan, driver_bytes)
+    if few is not None:
+        return few
     frame = scan_files(spark, plan.snapshot, base_path, plan.base_files, plan.schema)
     if plan.row_filter is not None and plan.slices:
         condition, is_exact = spark_condition(plan.row_filter, plan.schema)

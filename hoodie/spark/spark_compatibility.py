@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
+from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
 from hoodie.common.util.shown_value import shown_value
 from hoodie.exception import HoodieConfigException, HoodieException
@@ -144,6 +145,39 @@ def rows_to_batches(rows: Iterable[Any], schema: st.StructType) -> Iterator[pa.R
     remaining = iter(rows)
     while some := list(islice(remaining, _ROWS_OF_BATCH)):
         yield from LocalDataToArrowConversion.convert(some, schema, use_large_var_types=False).to_batches()
+
+
+def local_frame(spark: SparkSession, rows: pa.Table, schema: st.StructType) -> DataFrame | None:
+    """A DataFrame whose rows are part of its plan, so that collecting them needs no job; None if Spark cannot make one.
+
+    PySpark 3.5 has no public method for Arrow tables; its own method for data frames of pandas ends in the same calls.
+
+    Args:
+        spark: The session.
+        rows: At least one column, in the types that Spark has in Arrow.
+        schema: The same columns for Spark.
+    """
+    if not rows.num_rows:
+        # PySpark fails on columns without chunks.
+        rows = rows.schema.empty_table()
+    if int(spark.version.partition(".")[0]) >= 4:
+        return spark.createDataFrame(rows, schema)
+    context = spark_context(spark)
+    if context is None:
+        return None
+    jvm: Any = spark._jvm
+    try:
+        stream = context._serialize_to_jvm(
+            rows.to_batches() or [pa.RecordBatch.from_pylist([], rows.schema)],
+            ArrowStreamSerializer(),
+            lambda path: jvm.PythonSQLUtils.readArrowStreamFromFile(path),
+            lambda: jvm.ArrowIteratorServer(),
+        )
+        frame = jvm.PythonSQLUtils.toDataFrame(stream, schema.json(), spark._jsparkSession)
+    except (Py4JError, AttributeError, TypeError) as error:
+        logger.debug("this Spark does not make a DataFrame of Arrow batches: %s", error)
+        return None
+    return DataFrame(frame, spark)
 
 
 def repartition_by_number(frame: DataFrame, number: Column, num_partitions: int) -> DataFrame:

@@ -146,6 +146,11 @@ def nullable_type(data_type: pa.DataType) -> pa.DataType:
     return data_type
 
 
+def nullable_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with nulls allowed in each column at every level; see `nullable_type`."""
+    return pa.schema([pa.field(field.name, nullable_type(field.type)) for field in schema])
+
+
 def quoted(name: str) -> str:
     """A column name quoted for Spark's expressions, whatever characters it contains."""
     return "`" + name.replace("`", "``") + "`"

@@ -348,6 +348,31 @@ def test_merges_are_as_a_model_says(tmp_path: Path) -> None:
     assert facts["left"] == []
 
 
+FEW_ROWS = """
+    with client() as c:
+        c.upsert(rows(5000, 1))
+        before = c.upsert(rows(6, 2)).instant_time
+        c.upsert(rows(3, 3))
+    queries = {
+        "key": {"filters": [("id", "in", ["some-key-7", "some-key-1", "nobody"])]},
+        "nobody": {"filters": [("id", "=", "nobody")]},
+        "commit": {"query_type": "incremental", "begin": before},
+    }
+    for name, query in queries.items():
+        frames = [
+            hoodie.spark.read(spark, path, {"hoodie.spark.read.driver.max.bytes": limit}, **query)
+            for limit in (0, 1 << 20)
+        ]
+        scanned, by_driver = (sorted(map(repr, frame.collect())) for frame in frames)
+        facts[name] = [len(by_driver), scanned == by_driver, frames[0].columns == frames[1].columns]
+    print(json.dumps(facts))
+"""
+
+
+def test_the_driver_gives_few_rows(tmp_path: Path) -> None:
+    assert run(FEW_ROWS, tmp_path) == {"key": [2, True, True], "nobody": [0, True, True], "commit": [3, True, True]}
+
+
 def test_an_rdd_is_refused_with_the_way_out(tmp_path: Path) -> None:
     name, text = run(RDD_INPUT, tmp_path)
     assert name == "HoodieSchemaException"

@@ -23,6 +23,7 @@ from typing import Self
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -56,6 +57,7 @@ _NEGATED = {
 _EXACT_INTEGERS = {pa.float32(): 1 << 24, pa.float64(): 1 << 53}
 _ADVICE = "Give values of the column's type, or cast the column"
 _SHOWN = 200
+_NUMBER = "__hoodie_number"
 
 
 @attrs.frozen(eq=False)
@@ -160,6 +162,20 @@ class RowFilter:
             raise HoodieSchemaException(
                 f"{self.described} cannot be computed on the rows: {_first_line(error)}. {_ADVICE}"
             ) from error
+
+    def places(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """The numbers of the rows of a batch that the filter selects.
+
+        Args:
+            batch: A batch with the columns of the filter; strings may be in dictionaries.
+
+        Raises:
+            HoodieSchemaException: See `take`.
+        """
+        numbers = pa.array(np.arange(batch.num_rows))
+        numbered = pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, _NUMBER])
+        places: npt.NDArray[np.int64] = self.take(numbered).column(_NUMBER).to_numpy()
+        return places
 
 
 def _implied(node: Node, schema: pa.Schema, truth: bool = True) -> _Pushed:

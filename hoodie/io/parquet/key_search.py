@@ -72,7 +72,7 @@ class KeySearch:
         Raises:
             OSError: Storage failed.
         """
-        length = _only_length(chunk)
+        length = only_length(chunk)
         if length not in _LENGTHS or chunk.num_values < _FEW_ROWS or self._keys.type != pa.string():
             return False
         wanted = self._by_length.get(length)
@@ -204,7 +204,7 @@ def known_range(chunk: pq.ColumnChunkMetaData, column_type: str) -> tuple[bytes,
     return statistics.min_raw, statistics.max_raw
 
 
-def _only_length(chunk: pq.ColumnChunkMetaData) -> int:
+def only_length(chunk: pq.ColumnChunkMetaData) -> int:
     """The length of all values in bytes, as far as the statistics tell; -1 if they are missing or show two lengths."""
     low, high = known_range(chunk, "BYTE_ARRAY")
     return len(low) if low is not None and high is not None and len(low) == len(high) else -1

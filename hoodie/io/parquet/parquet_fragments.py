@@ -159,6 +159,23 @@ class ParquetFragment:
         with translated_errors(self.path):
             return [group.id for group in self.fragment.subset(filter=condition, schema=schema).row_groups]
 
+    def stored_bytes(self, columns: Sequence[str], row_groups: Sequence[int] | None = None) -> int:
+        """The bytes of columns as they are stored.
+
+        Args:
+            columns: Names; those that the file lacks have none.
+            row_groups: Numbers of row groups; None for all.
+        """
+        metadata = self.fragment.metadata
+        wanted = set(columns)
+        numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
+        chunks = [
+            metadata.row_group(number).column(column) for number in numbers for column in range(metadata.num_columns)
+        ]
+        return sum(
+            int(chunk.total_compressed_size) for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted
+        )
+
     def subset(self, row_groups: Sequence[int]) -> ParquetFragment:
         """Only some row groups of the file.
 

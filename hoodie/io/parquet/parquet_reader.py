@@ -26,6 +26,7 @@ from hoodie.io.parquet.column_adaptation import adapt_column
 from hoodie.io.parquet.footer_tail import missing_base_file
 from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, known_range, merged_rows
 from hoodie.io.parquet.parquet_footer import Footer, parse_footer
+from hoodie.io.parquet.row_taking import RowTaker
 from hoodie.io.parquet.splicing import StoredColumns
 from hoodie.storage.storage import HoodieStorage
 
@@ -207,29 +208,35 @@ class HoodieParquetReader:
         with translated_errors(self._path):
             return row_group_keys(self._path, self._opened.metadata)
 
-    def read_record_keys(self, row_groups: Sequence[int] | None = None) -> pa.ChunkedArray:
+    def read_record_keys(
+        self, row_groups: Sequence[int] | None = None, column: str = RECORD_KEY_META
+    ) -> pa.ChunkedArray:
         """The record keys (string) in the order of the rows; nulls when the table has no meta fields.
 
         Args:
             row_groups: Numbers of the row groups to read, in ascending order; None for all.
+            column: The column of strings that holds them.
 
         Raises:
             MissingSchemaFieldException: There is no such column, so it is not a base file of a Hudi table.
             HoodieCorruptedDataException: The file is damaged.
         """
         if row_groups is None:
-            keys = self.read_columns([RECORD_KEY_META]).column(0)
+            keys = self.read_columns([column]).column(0)
         else:
             with translated_errors(self._path):
-                keys = self._opened.read_row_groups(list(row_groups), columns=[RECORD_KEY_META]).column(0)
+                keys = self._opened.read_row_groups(list(row_groups), columns=[column]).column(0)
         return keys if pa.types.is_string(keys.type) else keys.cast(pa.string())
 
-    def find_record_keys(self, keys: pa.Array, row_groups: Sequence[int] | None = None) -> FoundRows:
+    def find_record_keys(
+        self, keys: pa.Array, row_groups: Sequence[int] | None = None, column: str = RECORD_KEY_META
+    ) -> FoundRows:
         """The rows whose record key is among some keys; quicker than `read_record_keys`, because few keys are decoded.
 
         Args:
             keys: Distinct keys (string).
             row_groups: Numbers of the row groups to search, in ascending order; None for all.
+            column: The column of strings that is searched.
 
         Returns:
             Pairs of an index into ``keys`` (int32) and a row of the file (int64), in the order of the rows.
@@ -240,7 +247,7 @@ class HoodieParquetReader:
         """
         with translated_errors(self._path):
             metadata = self._opened.metadata
-            column = _record_key_column(self._path, metadata)
+            number_of_column = _column_number(self._path, metadata, column)
             rows = self.row_group_rows
             if rows.sum() != metadata.num_rows:
                 raise _corrupted(
@@ -248,16 +255,16 @@ class HoodieParquetReader:
                 )
             firsts = np.cumsum(rows) - rows
             search, others = KeySearch(keys), []
-            levels = metadata.schema.column(column).max_definition_level
-            has_known_form = self.file_schema.field(RECORD_KEY_META).type == pa.string() and levels <= 1
+            levels = metadata.schema.column(number_of_column).max_definition_level
+            has_known_form = self.file_schema.field(column).type == pa.string() and levels <= 1
             for number in range(len(rows)) if row_groups is None else row_groups:
-                chunk = metadata.row_group(number).column(column)
+                chunk = metadata.row_group(number).column(number_of_column)
                 is_whole = has_known_form and chunk.num_values == rows[number]
                 if not (is_whole and search.read(self._stream, chunk, levels == 1, int(firsts[number]))):
                     others.append(number)
         if not others:
             return search.found()
-        entries, places = find_keys(self.read_record_keys(others), keys)
+        entries, places = find_keys(self.read_record_keys(others, column), keys)
         ends = np.cumsum(rows[others])
         shifts = firsts[others] - (ends - rows[others])
         return merged_rows([search.found(), (entries, places + shifts[np.searchsorted(ends, places, side="right")])])
@@ -307,6 +314,40 @@ class HoodieParquetReader:
                 if batch is None:
                     break
                 yield self._adapted(batch, wanted)
+
+    def take_rows(
+        self, columns: Sequence[str] | None, schema: pa.Schema, rows: npt.NDArray[np.int64]
+    ) -> Iterator[pa.RecordBatch]:
+        """Few rows in the types of a schema; most columns are not decoded for them, see `hoodie.io.parquet.row_taking`.
+
+        Memory: see `hoodie.io.parquet.row_taking`.
+
+        Args:
+            columns: See `iter_batches`.
+            schema: See `iter_batches`.
+            rows: Rows of the file from 0, ascending and distinct.
+
+        Yields:
+            A batch for each row group that has some of the rows.
+
+        Raises:
+            HoodieException: See `iter_batches`.
+        """
+        wanted = _chosen_schema(schema, columns)
+        present = [name for name in wanted.names if name in self.file_schema.names]
+        with translated_errors(self._path):
+            taker = RowTaker(self._stream, self._opened, _BUFFER_BYTES)
+        ends = np.cumsum(self.row_group_rows)
+        owners = np.searchsorted(ends, rows, side="right")
+        for number in np.unique(owners).tolist():
+            places = rows[owners == number] - (ends[number] - self.row_group_rows[number])
+            with translated_errors(self._path):
+                found = taker.take(number, present, places)
+            if not found:
+                nulls = [pa.nulls(len(places), field.type) for field in wanted]
+                yield pa.RecordBatch.from_arrays(nulls, schema=wanted)
+            else:
+                yield self._adapted(pa.RecordBatch.from_arrays(found, names=present), wanted)
 
     @property
     def _opened(self) -> pq.ParquetFile:
@@ -379,7 +420,7 @@ def row_group_keys(path: str, metadata: pq.FileMetaData) -> list[RowGroupKeys]:
         MissingSchemaFieldException: There is no column of record keys.
     """
     groups = []
-    column = _record_key_column(path, metadata)
+    column = _column_number(path, metadata, RECORD_KEY_META)
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         low, high = known_range(group.column(column), metadata.schema.column(column).physical_type)
@@ -387,14 +428,12 @@ def row_group_keys(path: str, metadata: pq.FileMetaData) -> list[RowGroupKeys]:
     return groups
 
 
-def _record_key_column(path: str, metadata: pq.FileMetaData) -> int:
+def _column_number(path: str, metadata: pq.FileMetaData, name: str) -> int:
     schema = metadata.schema
     for number in range(len(schema)):
-        if schema.column(number).path == RECORD_KEY_META:
+        if schema.column(number).path == name:
             return number
-    raise MissingSchemaFieldException(
-        f"reading {path}: it has no column {RECORD_KEY_META}; it is not a base file of a Hudi table"
-    )
+    raise MissingSchemaFieldException(f"reading {path}: it has no column {name}; it is not a base file of a Hudi table")
 
 
 def read_footer(storage: HoodieStorage, path: str) -> Footer:

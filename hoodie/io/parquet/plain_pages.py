@@ -1,11 +1,12 @@
-"""Read pages of strings of one length as matrices of bytes, without making strings of them.
+"""Read pages of values of one length as matrices of bytes, without making strings or columns of them.
 
-In Parquet's plain encoding each value follows its length, so values of one length form a matrix::
+In Parquet's plain encoding each string follows its length, so strings of one length form a matrix::
 
     page header | levels | 24 00 00 00 "c0ffee..." 24 00 00 00 "decade..." ...
 
-The levels say which values are null. In a page without nulls they are one run of ones. This module leaves pages of any
-other form to pyarrow: nulls, dictionaries, values of several lengths, the second version of data pages, other codecs.
+Numbers follow each other without lengths. The levels say which values are null. In a page without nulls they are one
+run of ones. This module leaves pages of any other form to pyarrow: nulls, dictionaries, values of several lengths, the
+second version of data pages, other codecs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.parquet.splicing.compact_protocol import Struct, read_struct_at
 
 StoredValues: TypeAlias = npt.NDArray[np.uint8]
-"""A matrix with a row for each value: its length in `LENGTH_BYTES` bytes, the lowest first, then its bytes."""
+"""A matrix with a row for each value: of a string its length in `LENGTH_BYTES` bytes, the lowest first, then its bytes.
+"""
+Rows: TypeAlias = npt.NDArray[np.int64]
 LENGTH_BYTES = 4
 
 # Without gzip: pa.Codec does not tell when the data has fewer bytes than a page announces.
@@ -48,7 +51,7 @@ class OtherPageForm(Exception):
 def iter_plain_pages(
     stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData, length: int, is_nullable: bool
 ) -> Iterator[StoredValues]:
-    """The values of a top-level column in one row group, page by page.
+    """The values of a top-level column of strings in one row group, page by page.
 
     Memory: the compressed pages of the chunk, and one page.
 
@@ -65,6 +68,74 @@ def iter_plain_pages(
         OtherPageForm: The values are not stored in this form; those of earlier pages do not count then.
         OSError: Storage failed.
     """
+    for _, values in _iter_pages(stream, chunk, LENGTH_BYTES + length, is_nullable, None):
+        _check_lengths(values, length)
+        yield values
+
+
+def take_strings(
+    stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData, length: int, is_nullable: bool, places: Rows
+) -> StoredValues:
+    """Some values of a top-level column of strings in one row group; pages without one are not decompressed.
+
+    Args:
+        stream: See `iter_plain_pages`.
+        chunk: See `iter_plain_pages`.
+        length: See `iter_plain_pages`.
+        is_nullable: See `iter_plain_pages`.
+        places: Rows of the row group from 0, ascending.
+
+    Raises:
+        OtherPageForm: See `iter_plain_pages`.
+        OSError: Storage failed.
+    """
+    found = []
+    for first, values in _iter_pages(stream, chunk, LENGTH_BYTES + length, is_nullable, places):
+        _check_lengths(values, length)
+        found.append(_rows_of(values, first, places))
+    return np.concatenate(found)
+
+
+def take_numbers(
+    stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData, width: int, is_nullable: bool, places: Rows
+) -> StoredValues:
+    """Some values of a top-level column of numbers in one row group; see `take_strings`.
+
+    Args:
+        stream: See `iter_plain_pages`.
+        chunk: The column chunk, of a type whose values have one width.
+        width: The number of bytes of each value.
+        is_nullable: See `iter_plain_pages`.
+        places: See `take_strings`.
+
+    Raises:
+        OtherPageForm: See `iter_plain_pages`.
+        OSError: Storage failed.
+    """
+    pages = _iter_pages(stream, chunk, width, is_nullable, places)
+    return np.concatenate([_rows_of(values, first, places) for first, values in pages])
+
+
+def _rows_of(values: StoredValues, first: int, places: Rows) -> StoredValues:
+    """The values of a page at some places of the row group."""
+    low, high = np.searchsorted(places, [first, first + len(values)])
+    return values[places[low:high] - first]
+
+
+def _check_lengths(values: StoredValues, length: int) -> None:
+    if (values[:, :LENGTH_BYTES].view("<u4") != length).any():
+        raise OtherPageForm
+
+
+def _iter_pages(
+    stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData, width: int, is_nullable: bool, places: Rows | None
+) -> Iterator[tuple[int, StoredValues]]:
+    """The first row and the values of each page; with places, of the pages that hold one of them.
+
+    Raises:
+        OtherPageForm: The values do not have so many bytes each; or see `iter_plain_pages`.
+        OSError: Storage failed.
+    """
     if chunk.has_dictionary_page or chunk.compression not in _CODECS or chunk.file_path:
         raise OtherPageForm
     start, size = chunk.data_page_offset, chunk.total_compressed_size
@@ -73,30 +144,28 @@ def iter_plain_pages(
     codec_name = _CODECS[chunk.compression]
     codec = None if codec_name is None else pa.Codec(codec_name)
     data = _ChunkBytes(stream, start, size)
+    last = chunk.num_values - 1 if places is None else int(places[-1])
     at = rows = pages = 0
-    while rows < chunk.num_values:
+    while rows <= last:
         header, header_bytes = _read_header(data.slice(at, _HEADER_BYTES))
         at += header_bytes
         count, plain_bytes, stored_bytes = _checked_sizes(header)
-        levels = _levels_without_nulls(count) if is_nullable else b""
-        width = LENGTH_BYTES + length
-        if plain_bytes != len(levels) + count * width or not 0 <= stored_bytes <= size - at:
+        if not 0 <= stored_bytes <= size - at or rows + count > chunk.num_values:
             raise OtherPageForm
-        if rows + count > chunk.num_values:
+        pages += 1
+        if pages > _SMALL_PAGES and rows + count < pages * _ROWS_OF_PAGE:
             raise OtherPageForm
-        body = _decompressed(codec, data.slice(at, stored_bytes), plain_bytes)
+        if places is None or np.searchsorted(places, rows) < np.searchsorted(places, rows + count):
+            levels = _levels_without_nulls(count) if is_nullable else b""
+            if plain_bytes != len(levels) + count * width:
+                raise OtherPageForm
+            body = _decompressed(codec, data.slice(at, stored_bytes), plain_bytes)
+            if memoryview(body).cast("B")[: len(levels)] != levels:
+                raise OtherPageForm
+            yield rows, np.frombuffer(body, dtype=np.uint8, offset=len(levels)).reshape(count, width)
         at += stored_bytes
         rows += count
-        pages += 1
-        if pages > _SMALL_PAGES and rows < pages * _ROWS_OF_PAGE:
-            raise OtherPageForm
-        if memoryview(body).cast("B")[: len(levels)] != levels:
-            raise OtherPageForm
-        values = np.frombuffer(body, dtype=np.uint8, offset=len(levels)).reshape(count, width)
-        if (values[:, :LENGTH_BYTES].view("<u4") != length).any():
-            raise OtherPageForm
-        yield values
-    if at != size:
+    if places is None and at != size:
         raise OtherPageForm
 
 

@@ -27,6 +27,7 @@ from hoodie.exception import (
 from hoodie.index.index import KeyLocations
 from hoodie.index.simple import global_simple_index, simple_index
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.row_taking import RowTaker
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.commit import incoming_keys
 from hoodie.table.key_lookup import LookedUpKeys
@@ -333,6 +334,7 @@ def row_groups(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[int] | No
     """Row groups whose rows are read, and those whose keys are searched."""
     seen: dict[str, list[list[int] | None]] = {"rows": [], "keys": []}
     iter_batches, find = HoodieParquetReader.iter_batches, HoodieParquetReader.find_record_keys
+    take = RowTaker.take
 
     def iterate(self: HoodieParquetReader, columns: Any, schema: Any, row_groups: Any = None, **named: Any) -> Any:
         seen["rows"].append(row_groups)
@@ -342,6 +344,11 @@ def row_groups(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[int] | No
         seen["keys"].append(row_groups)
         return find(self, keys, row_groups)
 
+    def take_rows(self: RowTaker, row_group: int, *arguments: Any) -> list[pa.Array]:
+        seen["rows"].append([row_group])
+        return take(self, row_group, *arguments)
+
+    monkeypatch.setattr(RowTaker, "take", take_rows)
     monkeypatch.setattr(HoodieParquetReader, "iter_batches", iterate)
     monkeypatch.setattr(HoodieParquetReader, "find_record_keys", search)
     return seen

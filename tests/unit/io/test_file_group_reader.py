@@ -42,10 +42,13 @@ def reader_of(folder: Path, table: pa.Table, schema: pa.Schema = SCHEMA, **wante
 
 
 def ids(folder: Path, table: pa.Table, row_filter: RowFilter | None) -> list[int]:
-    """The rows of a filter, which both ways to read give."""
+    """The rows of a filter, which all ways to read give."""
     reader = reader_of(folder, table, columns=["id"], row_filter=row_filter)
     found = rows_of(reader.scan(), "id")
     assert rows_of(reader.iter_batches(3), "id") == found
+    seeking = reader_of(folder, table, columns=["id"], row_filter=row_filter, seeks_few=True)
+    assert rows_of(seeking.scan(), "id") == found
+    assert rows_of(seeking.iter_batches(3), "id") == found
     return found
 
 

@@ -14,6 +14,7 @@ import hoodie
 from hoodie import HoodieKey, HoodieRecord
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.exception import HoodieMissingFileException
+from hoodie.io import file_group_reader
 from hoodie.query.planner import plan_of
 from hoodie.query.pruning import key_field
 from hoodie.query.read_plan import ReadPlan
@@ -192,3 +193,56 @@ def test_a_query_is_a_value_that_tells_what_was_asked() -> None:
     assert (query.columns, query.query_type, query.begin_time("UTC"), query.end_time("UTC")) == (
         ("id",), "incremental", None, "2026",
     )  # fmt: skip
+
+
+def test_rows_of_a_key_are_found_by_the_column_that_the_filter_names(tmp_path: Path) -> None:
+    """The range of the keys is that of the column, but rows have each other's keys."""
+    path = init_table(tmp_path / "t")
+    ids = ["a", "b", "c", "d"]
+    keys = ["a", "c", "b", "d"]
+    records = [
+        HoodieRecord(HoodieKey(key, "x"), {"id": name, "region": "x", "ts": 1})
+        for key, name in zip(keys, ids, strict=True)
+    ]
+    with local_client(path) as client:
+        client.upsert(records)
+    for name in ids:
+        found = hoodie.read_table(path, columns=["id"], filters=[("id", "=", name)])
+        assert found["id"].to_pylist() == [name]
+    by_key = hoodie.read_table(path, columns=["id"], filters=[("_hoodie_record_key", "=", "b")])
+    assert by_key["id"].to_pylist() == ["c"]
+    either = (pc.field("id") == "b") | (pc.field("_hoodie_record_key") == "d")
+    assert hoodie.read_table(path, columns=["id"], filters=either)["id"].to_pylist() == ["b", "d"]
+    both = (pc.field("id") == "b") & (pc.field("_hoodie_record_key") == "c")
+    assert hoodie.read_table(path, columns=["id"], filters=both)["id"].to_pylist() == ["b"]
+
+
+def test_few_rows_of_a_commit_or_key_are_taken_and_many_are_scanned(
+    trips: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanned: list[int] = []
+    scan_fragments = file_group_reader.scan_fragments
+
+    def noted(fragments: Any, *arguments: Any) -> Any:
+        scanned.append(len(fragments))
+        return scan_fragments(fragments, *arguments)
+
+    monkeypatch.setattr(file_group_reader, "scan_fragments", noted)
+    begin = hoodie.read_table(trips, columns=["_hoodie_commit_time"]).column(0).unique().to_pylist()[-1]
+    few = [f"x{number:05}" for number in range(0, 9000, 1800)]
+    many = [f"z{number:05}" for number in range(4000)]
+    with local_client(trips) as client:
+        client.upsert(pa.table({"id": [*few, *many], "p": [key[0] for key in few + many], "fare": [0.5] * 4005}))
+    scanned.clear()
+    found = hoodie.read_table(trips, query_type="incremental", begin=begin)
+    assert scanned == [1]
+    assert found == hoodie.read_table(trips, filters=pc.field("_hoodie_commit_time") > begin)
+    assert sorted(found["id"].to_pylist()) == few + many
+    scanned.clear()
+    assert hoodie.read_table(trips, columns=["fare"], filters=[("id", "=", few[1])])["fare"].to_pylist() == [0.5]
+    filters = [("id", "in", [few[0], "y00001"])]
+    assert len(hoodie.read_table(trips, filters=filters)) == 2
+    assert hoodie.dataset(trips, filters=filters).count_rows() == 2
+    assert scanned == []
+    plan = hoodie.plan_read(trips, filters=filters)
+    assert [len(planned.rows) for planned in plan.slices if planned.rows is not None] == [1, 1]

@@ -1,0 +1,159 @@
+"""Take few rows of a row group out of their columns, without decoding the other rows where that is possible.
+
+form of the column                         what is done
+numbers and strings of one length, plain   pages with wanted rows are decompressed, and the values copied out
+strings that are all in a dictionary       the numbers of the dictionary's entries are decoded, no strings
+any other                                  pyarrow decodes the column, some rows at a time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hoodie.io.parquet.key_search import only_length
+from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, take_numbers, take_strings
+
+_BATCH_ROWS = 1 << 15
+"""Rows of a column that pyarrow decodes at a time."""
+_NUMBERS: Mapping[pa.DataType, str] = {
+    pa.int32(): "INT32",
+    pa.date32(): "INT32",
+    pa.int64(): "INT64",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+}
+"""Types whose values are stored as they are in memory, with the type in Parquet."""
+
+
+class RowTaker:
+    """Takes rows of an open file.
+
+    Memory: the compressed pages of a column of a row group, or some decoded rows of a row group; and the rows.
+
+    Args:
+        stream: The file.
+        file: The same file, open for pyarrow.
+        buffer_bytes: The steps in which pyarrow reads a column.
+    """
+
+    def __init__(self, stream: pa.NativeFile, file: pq.ParquetFile, buffer_bytes: int) -> None:
+        self._stream = stream
+        self._file = file
+        self._types = {field.name: field.type for field in file.schema_arrow}
+        columns = [file.metadata.schema.column(number) for number in range(file.metadata.num_columns)]
+        # A column that is not nested has its name as its path; a name with a dot may be the path of another column.
+        self._numbers = {
+            column.path: number
+            for number, column in enumerate(columns)
+            if column.path in self._types and "." not in column.path
+        }
+        as_dictionaries = [name for name in self._numbers if self._types[name] == pa.string()]
+        self._dictionaries = pq.ParquetFile(
+            stream, metadata=file.metadata, buffer_size=buffer_bytes, pre_buffer=False, read_dictionary=as_dictionaries
+        )
+
+    def take(self, row_group: int, columns: Sequence[str], places: npt.NDArray[np.int64]) -> list[pa.Array]:
+        """Some rows of a row group.
+
+        Args:
+            row_group: Its number.
+            columns: Names of columns of the file.
+            places: Rows of the row group from 0, ascending and distinct; at least one.
+
+        Returns:
+            The columns in the types of the file; strings may be in dictionaries.
+
+        Raises:
+            OSError: Storage failed, or the file is damaged.
+        """
+        found: dict[str, pa.Array] = {}
+        in_dictionaries, others = [], []
+        for name in columns:
+            if (column := self._from_pages(row_group, name, places)) is not None:
+                found[name] = column
+            elif self._is_in_dictionary(row_group, name):
+                in_dictionaries.append(name)
+            else:
+                others.append(name)
+        for file, names in ((self._dictionaries, in_dictionaries), (self._file, others)):
+            if names:
+                found |= _decoded(file, row_group, names, places)
+        return [found[name] for name in columns]
+
+    def _is_in_dictionary(self, row_group: int, name: str) -> bool:
+        if name not in self._numbers or self._types[name] != pa.string():
+            return False
+        chunk = self._file.metadata.row_group(row_group).column(self._numbers[name])
+        return chunk.has_dictionary_page and "PLAIN" not in chunk.encodings
+
+    def _from_pages(self, row_group: int, name: str, places: npt.NDArray[np.int64]) -> pa.Array | None:
+        """The values, copied out of the pages; None if these have another form."""
+        if name not in self._numbers:
+            return None
+        number = self._numbers[name]
+        metadata = self._file.metadata
+        column = metadata.schema.column(number)
+        chunk = metadata.row_group(row_group).column(number)
+        if column.max_repetition_level or column.max_definition_level > 1:
+            return None
+        if chunk.num_values != metadata.row_group(row_group).num_rows or chunk.physical_type != column.physical_type:
+            return None
+        data_type = self._types[name]
+        is_nullable = column.max_definition_level == 1
+        try:
+            if data_type == pa.string() and (length := only_length(chunk)) > 0:
+                stored = take_strings(self._stream, chunk, length, is_nullable, places)
+                return _as_strings(stored[:, LENGTH_BYTES:])
+            if column.physical_type != _stored_type(data_type, column):
+                return None
+            width = data_type.bit_width // 8
+            values = take_numbers(self._stream, chunk, width, is_nullable, places)
+            return pa.Array.from_buffers(data_type, len(values), [None, pa.py_buffer(values)])
+        except OtherPageForm:
+            return None
+
+
+def _stored_type(data_type: pa.DataType, column: pq.ColumnSchema) -> str | None:
+    """The type in Parquet of a number that is stored as it is in memory; None for others."""
+    if pa.types.is_timestamp(data_type):
+        is_in_micros = data_type.unit == "us" and "timeUnit=microseconds" in str(column.logical_type)
+        return "INT64" if is_in_micros else None
+    return _NUMBERS.get(data_type)
+
+
+def _as_strings(values: npt.NDArray[np.uint8]) -> pa.Array:
+    """Strings of one length."""
+    offsets = np.arange(0, values.size + 1, values.shape[1], dtype=np.int32)
+    data = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.string(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _decoded(
+    file: pq.ParquetFile, row_group: int, columns: Sequence[str], places: npt.NDArray[np.int64]
+) -> dict[str, pa.Array]:
+    """Rows of columns that pyarrow decodes up to the last of these rows."""
+    parts: dict[str, list[pa.Array]] = {name: [] for name in columns}
+    first = 0
+    for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[row_group], columns=list(columns)):
+        low, high = np.searchsorted(places, [first, first + batch.num_rows]).tolist()
+        if low < high:
+            wanted = pa.array(places[low:high] - first)
+            for name, values in parts.items():
+                values.append(batch.column(name).take(wanted))
+        if high == len(places):
+            break
+        first += batch.num_rows
+    return {name: _joined(values) for name, values in parts.items()}
+
+
+def _joined(parts: Sequence[pa.Array]) -> pa.Array:
+    """Columns one behind the other; each dictionary has its own entries."""
+    if len(parts) == 1:
+        return parts[0]
+    plain = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
+    return pa.concat_arrays(plain)

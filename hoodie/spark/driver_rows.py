@@ -1,0 +1,73 @@
+"""Few rows of a plan, read by the driver: a Spark job takes longer than reading them.
+
+Spark's scan decodes the columns of all rows of a row group, and its smallest job takes 0.1 s. The driver knows the rows
+of a key when it has planned, and finds those of a commit by their commit times; `HoodieFileGroupReader` then takes them
+without decoding the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.query.arrow_reader import readers_of
+from hoodie.query.planner import pruned_by_footers
+from hoodie.query.read_plan import ReadPlan
+from hoodie.spark.spark_compatibility import local_frame
+from hoodie.spark.spark_types import nullable_schema, schema_in_jvm, spark_schema
+
+MOST_FILES = 64
+"""The driver opens no more files than this."""
+MOST_ROW_BYTES = 8 << 20
+"""The most Arrow bytes of rows that a DataFrame holds: they travel inside Spark's plans."""
+
+
+def driver_rows(spark: SparkSession, plan: ReadPlan, most_bytes: int) -> DataFrame | None:
+    """The rows of a plan, read now; None if Spark should scan them.
+
+    Memory: `MOST_ROW_BYTES` of rows and what `HoodieFileGroupReader` needs for 16 files at a time.
+
+    Args:
+        spark: The session.
+        plan: What to read.
+        most_bytes: The most stored bytes that the driver reads for it.
+
+    Raises:
+        HoodieIOException: A file is missing, or storage failed.
+        HoodieCorruptedDataException: A file is damaged.
+        HoodieSchemaException: The filter cannot be computed of the rows.
+    """
+    # A frame without columns would lose its number of rows.
+    if not plan.seeks_few or not plan.columns or len(plan.slices) > MOST_FILES or not most_bytes:
+        return None
+    readers = readers_of(plan)
+    if sum(map_concurrently(HoodieFileGroupReader.stored_bytes, readers)) > most_bytes:
+        return None
+    batches = _few_rows(readers_of(pruned_by_footers(plan)) if plan.searched is not None else readers)
+    if batches is None:
+        return None
+    schema = nullable_schema(schema_in_jvm(plan.result_schema))
+    rows = pa.Table.from_batches(batches, plan.result_schema)
+    columns = [
+        pa.chunked_array([chunk.cast(field.type) for chunk in column.chunks], field.type)
+        for column, field in zip(rows.columns, schema, strict=True)
+    ]
+    return local_frame(spark, pa.Table.from_arrays(columns, schema=schema), spark_schema(schema))
+
+
+def _few_rows(readers: Sequence[HoodieFileGroupReader]) -> list[pa.RecordBatch] | None:
+    """The rows; None if they are many."""
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for found in map_concurrently(HoodieFileGroupReader.few_rows, readers):
+        if found is None:
+            return None
+        size += sum(batch.nbytes for batch in found)
+        if size > MOST_ROW_BYTES:
+            return None
+        batches += found
+    return batches
