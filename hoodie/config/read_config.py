@@ -108,10 +108,11 @@ class HoodieReadConfig(PropertyGroup):
     """What an incremental query does if a commit of its range is pending, because a later one is completed or its end
     is given. FAIL: an error. BLOCK: the range ends before the pending commit. USE_TRANSITION_TIME: the range is of
     times at which commits were completed."""
-    driver_bytes: int = property_field("hoodie.spark.read.driver.max.bytes", integer(minimum=0), 512 << 20)
+    driver_bytes: int | None = property_field("hoodie.spark.read.driver.max.bytes", integer(minimum=0), None)
     """Of `hoodie.spark.read`: the most stored bytes that the driver itself reads, at the call, if a filter names record
-    keys or the query is incremental. More bytes, or many rows, are left to Spark's scan; 0 leaves it all rows. Hudi has
-    no such option."""
+    keys or the query is incremental. More bytes, or many rows, are left to Spark's scan; 0 leaves it all rows. Without
+    it 512 MB if the driver is the only executor (master ``local``), and 64 MB on a cluster, whose executors read side
+    by side. Hudi has no such option."""
     start_offset: str = property_field("hoodie.datasource.streaming.startOffset", text(), "earliest")
     """Where ``readStream.format("hoodie")`` begins if its checkpoint is new. ``earliest``: with all rows of the table.
     ``latest``: after the commits that are there. A time, or an instant: after it."""

@@ -17,16 +17,20 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.query.arrow_reader import readers_of
 from hoodie.query.planner import pruned_by_footers
 from hoodie.query.read_plan import ReadPlan
-from hoodie.spark.spark_compatibility import local_frame
+from hoodie.spark.spark_compatibility import local_frame, spark_context
 from hoodie.spark.spark_types import nullable_schema, schema_in_jvm, spark_schema
 
+LOCAL_BYTES = 512 << 20
+"""The most stored bytes that the driver reads by default where it is the only executor."""
+CLUSTER_BYTES = 64 << 20
+"""The same on a cluster, whose executors read side by side, and on Spark Connect."""
 MOST_FILES = 64
 """The driver opens no more files than this."""
 MOST_ROW_BYTES = 8 << 20
 """The most Arrow bytes of rows that a DataFrame holds: they travel inside Spark's plans."""
 
 
-def driver_rows(spark: SparkSession, plan: ReadPlan, most_bytes: int) -> DataFrame | None:
+def driver_rows(spark: SparkSession, plan: ReadPlan, most_bytes: int | None) -> DataFrame | None:
     """The rows of a plan, read now; None if Spark should scan them.
 
     Memory: `MOST_ROW_BYTES` of rows and what `HoodieFileGroupReader` needs for 16 files at a time.
@@ -34,13 +38,16 @@ def driver_rows(spark: SparkSession, plan: ReadPlan, most_bytes: int) -> DataFra
     Args:
         spark: The session.
         plan: What to read.
-        most_bytes: The most stored bytes that the driver reads for it.
+        most_bytes: The most stored bytes that the driver reads for it; None for the default.
 
     Raises:
         HoodieIOException: A file is missing, or storage failed.
         HoodieCorruptedDataException: A file is damaged.
         HoodieSchemaException: The filter cannot be computed of the rows.
     """
+    if most_bytes is None:
+        context = spark_context(spark)
+        most_bytes = LOCAL_BYTES if context is not None and context.master.startswith("local") else CLUSTER_BYTES
     # A frame without columns would lose its number of rows.
     if not plan.seeks_few or not plan.columns or len(plan.slices) > MOST_FILES or not most_bytes:
         return None

@@ -175,14 +175,15 @@ def _with_conditions(frame: DataFrame, conditions: str) -> DataFrame:
     return frame
 
 
-def frame_of(spark: SparkSession, base_path: str, plan: ReadPlan, driver_bytes: int = 0) -> DataFrame:
+def frame_of(spark: SparkSession, base_path: str, plan: ReadPlan, driver_bytes: int | None = 0) -> DataFrame:
     """The rows of a plan as a DataFrame.
 
     Args:
         spark: The session.
         base_path: The table's folder as the user wrote it.
         plan: What to read.
-        driver_bytes: The most stored bytes that the driver reads if few rows are wanted; 0 leaves all to Spark.
+        driver_bytes: The most stored bytes that the driver reads if few rows are wanted; 0 leaves all to Spark, None
+            is the default.
     """
     wanted = plan.query.columns
     if wanted is not None and plan.snapshot.load_avro_schema() is None:
