@@ -146,8 +146,8 @@ def test_large_columns_many_rows_and_queries_without_keys_are_left_to_the_scan(
     path, _ = changed
     key = [("id", "=", "key-00005")]
     assert is_local(hoodie.spark.read(spark, path, filters=key))
-    assert not is_local(hoodie.spark.read(spark, path, {LIMIT: 20_000}, filters=key))
-    assert is_local(hoodie.spark.read(spark, path, {LIMIT: 20_000}, filters=key, columns="step"))
+    assert not is_local(hoodie.spark.read(spark, path, {LIMIT: 60_000}, filters=key))
+    assert is_local(hoodie.spark.read(spark, path, {LIMIT: 60_000}, filters=key, columns="step"))
     assert not is_local(hoodie.spark.read(spark, path))
     assert not is_local(hoodie.spark.read(spark, path, filters=[("step", "=", 3)]))
     # Nearly all rows are of the first commit.
