@@ -20,7 +20,12 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant_time import oldest
 from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, QueryType
-from hoodie.exception import HoodieConfigException, HoodieException, HoodieSchemaException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieException,
+    HoodieNotSupportedException,
+    HoodieSchemaException,
+)
 from hoodie.query.commit_stream import check_commit_is_there, check_no_late_commits, newest_before_pending
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
@@ -117,6 +122,11 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
     def _load(self) -> TableSnapshot:
         snapshot = TableSnapshot.load(self._options.path, self._options.storage_options)
         snapshot.table_config.check_readable()
+        if snapshot.active_timeline.layout.has_completion_times:
+            raise HoodieNotSupportedException(
+                f"the stream of {snapshot.base_path}: hoodie.table.version={snapshot.table_config.table_version}, and "
+                "hoodie reads streams of tables of version 6 only. Read ranges of its commits with incremental queries"
+            )
         return snapshot
 
     def _plan(self, snapshot: TableSnapshot, first: StreamOffset, end: str) -> ReadPlan:

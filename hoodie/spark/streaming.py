@@ -246,6 +246,7 @@ class _ForeachBatchWriter:
             snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
         except TableNotFoundException:
             return StreamingCheckpoint(self._base_path, identifier)
+        snapshot.table_config.check_version(to_write=True)
         return StreamingCheckpoint.load(snapshot, identifier)
 
     @contextmanager

@@ -199,10 +199,16 @@ def _check_path(base_path: str, options: Mapping[str, Any]) -> None:
 
 
 def _table_exists(config: HoodieWriteConfig) -> bool:
+    """Whether there is a table.
+
+    Raises:
+        HoodieNotSupportedException: There is one of a version that hoodie does not write.
+    """
     try:
-        TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
     except TableNotFoundException:
         return False
+    snapshot.table_config.check_version(to_write=True)
     return True
 
 

@@ -25,6 +25,7 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after
+from hoodie.common.table.timeline.lsm_timeline import archive_of
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieSchemaException, InvalidTableException, TableNotFoundException
@@ -84,7 +85,8 @@ class TableSnapshot:
                     "path, or create the table with HoodieTableMetaClient.init_table"
                 ) from None
             table_config = HoodieTableConfig.load(storage, path)
-        _check_version(table_config)
+        # The timeline of another one cannot be listed. Readers and writers check other features themselves.
+        table_config.check_version()
         timeline = _load_active_timeline(storage, path, table_config)
         return cls(path, storage, storage_options, table_config, timeline)
 
@@ -123,11 +125,10 @@ class TableSnapshot:
             HoodieCorruptedDataException: A file of the archive is damaged.
             HoodieIOException: Storage failed.
         """
+        layout = self.active_timeline.layout
         if not self._archived:
             self._archived.append(
-                HoodieArchivedTimeline.load(
-                    self.storage, self.meta_path, self.table_config.archive_folder, self.active_timeline.layout
-                )
+                archive_of(layout).load(self.storage, self.meta_path, self.table_config.archive_folder, layout)
             )
         return self._archived[0]
 
@@ -226,19 +227,15 @@ def _without_globs(path: str) -> str:
     return storage_path.parent(path[: match.start()] + "x") if match is not None else path
 
 
-def _check_version(table_config: HoodieTableConfig) -> None:
-    """Refuse a table whose timeline cannot be listed; readers and writers check its other features themselves."""
-    keys = ("hoodie.table.name", "hoodie.table.version", "hoodie.timeline.layout.version")
-    known = {key: table_config.properties[key] for key in keys if key in table_config.properties}
-    HoodieTableConfig(known).check_readable()
-
-
 def _load_active_timeline(
     storage: HoodieStorage, base_path: str, table_config: HoodieTableConfig
 ) -> HoodieActiveTimeline:
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
-    layout, folder = timeline_layout(table_config.timeline_layout_version), table_config.archive_folder
-    load_archive = partial(HoodieArchivedTimeline.load, storage, meta_path, folder, layout)
+    folder = table_config.archive_folder
+    layout = timeline_layout(
+        table_config.timeline_layout_version, table_config.timeline_folder, table_config.timeline_timezone
+    )
+    load_archive = partial(archive_of(layout).load, storage, meta_path, folder, layout)
     return HoodieActiveTimeline.load(
         storage,
         meta_path,

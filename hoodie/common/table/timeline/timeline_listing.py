@@ -30,7 +30,7 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
         HoodieIOException: Storage failed.
     """
     for status in storage.list_directory(layout.active_path(meta_path)):
-        instant = None if status.is_directory else layout.parse_file_name(status.name)
+        instant = layout.instant_of(status)
         if instant is not None:
             yield instant
 
@@ -54,7 +54,7 @@ def completion_times(storage: HoodieStorage, meta_path: str, layout: TimelineLay
     """
     found = {}
     for status in storage.list_directory(layout.active_path(meta_path)):
-        instant = None if status.is_directory else layout.parse_file_name(status.name)
+        instant = layout.instant_of(status)
         if instant is not None and instant.is_completed and instant.action in COMMIT_ACTIONS:
             moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
             found[instant.requested_time] = instant.completion_time or format_instant_time(moment, timezone)
@@ -79,10 +79,7 @@ def list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout
         states = list(list_states(storage, meta_path, layout))
         instants = _effective(states)
         folder = layout.active_path(meta_path)
-        doubtful = (
-            join(folder, layout.file_name(i.requested_time, i.action, i.state, i.completion_time))
-            for i in _doubtful(states, instants)
-        )
+        doubtful = (join(folder, layout.name_of(i)) for i in _doubtful(states, instants))
         if all(map(storage.exists, doubtful)):
             break
         logger.info("The timeline of %s is being archived; listing it again", meta_path)
@@ -111,10 +108,13 @@ def _doubtful(states: list[HoodieInstant], instants: list[HoodieInstant]) -> lis
 
 
 def _effective(states: Iterable[HoodieInstant]) -> list[HoodieInstant]:
-    """Each instant once, in its highest state; a compaction and the commit that completes it are one instant."""
+    """Each instant once, in its highest state; a compaction and the commit that completes it are one instant.
+
+    Writers that hold no lock can complete a clean of layout 2 twice, at two times: the later one counts.
+    """
     highest: dict[tuple[str, Action], HoodieInstant] = {}
     for found in states:
         known = highest.get(found.key)
-        if known is None or found.state > known.state:
+        if known is None or (found.state, found.completion_time or "") > (known.state, known.completion_time or ""):
             highest[found.key] = found
     return list(highest.values())
