@@ -5,7 +5,9 @@ Hudi: org.apache.hudi.common.table.HoodieTableMetaClient. Differs: immutable; to
 
 from __future__ import annotations
 
+import logging
 import re
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -27,6 +29,7 @@ from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.common.table.timeline.lsm_timeline import archive_of
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
+from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieSchemaException, InvalidTableException, TableNotFoundException
 from hoodie.storage import storage_path
@@ -36,9 +39,14 @@ from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
+logger = logging.getLogger(__name__)
+
 _HEARTBEAT_FOLDER_NAME = ".heartbeat"
 _GLOB_CHARACTER = re.compile(r"[*?\[{]")
 _NEWEST_FILES = 2
+_MAX_LOADS = 5
+_SECONDS_BETWEEN_LOADS = 0.5
+"""An upgrade takes longer for a long timeline; who reads then must read again."""
 
 
 @attrs.frozen(slots=False, repr=False, eq=False)
@@ -85,9 +93,18 @@ class TableSnapshot:
                     "path, or create the table with HoodieTableMetaClient.init_table"
                 ) from None
             table_config = HoodieTableConfig.load(storage, path)
-        # The timeline of another one cannot be listed. Readers and writers check other features themselves.
-        table_config.check_version()
-        timeline = _load_active_timeline(storage, path, table_config)
+        for attempt in range(1, _MAX_LOADS + 1):
+            # The timeline of another one cannot be listed. Readers and writers check other features themselves.
+            table_config.check_version()
+            try:
+                timeline = _load_active_timeline(storage, path, table_config)
+                break
+            except TimelineMovedException:
+                if attempt == _MAX_LOADS:
+                    raise
+                logger.info("%s is being upgraded; loading it again", path)
+                time.sleep(_SECONDS_BETWEEN_LOADS)
+                table_config = HoodieTableConfig.load(storage, path)
         return cls(path, storage, storage_options, table_config, timeline)
 
     def refreshed(self) -> TableSnapshot:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import format_instant_time
-from hoodie.common.table.timeline.timeline_layout import TimelineLayout
+from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout, timeline_layout
+from hoodie.exception import HoodieIOException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
@@ -16,6 +17,10 @@ logger = logging.getLogger(__name__)
 
 _MAX_LISTINGS = 10
 _LISTED_AT_ONCE = 300
+
+
+class TimelineMovedException(HoodieIOException):
+    """The files of a timeline of layout 1 are being moved to a folder of layout 2, or were."""
 
 
 def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> Iterator[HoodieInstant]:
@@ -27,12 +32,30 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
         layout: The table's timeline layout.
 
     Raises:
+        TimelineMovedException: The table is being upgraded to a version of another layout.
         HoodieIOException: Storage failed.
     """
     for status in storage.list_directory(layout.active_path(meta_path)):
+        if layout.version == 1 and status.is_directory and status.name == TIMELINE_FOLDER:
+            _refuse_moved(storage, meta_path)
         instant = layout.instant_of(status)
         if instant is not None:
             yield instant
+
+
+def _refuse_moved(storage: HoodieStorage, meta_path: str) -> None:
+    """Refuse a timeline of layout 1 if there are instants in the folder of layout 2 beside it.
+
+    An upgrade moves all files, and then says so in the table's properties. Until then commits seem to be missing. (A
+    table that was downgraded again has an empty folder.)
+    """
+    layout = timeline_layout(2)
+    for status in storage.list_directory(layout.active_path(meta_path)):
+        if layout.instant_of(status) is not None:
+            raise TimelineMovedException(
+                f"{layout.active_path(meta_path)} has instants such as {status.name}, though the table is of version "
+                "6: it is being upgraded. Wait until the upgrade is done; if its writer died, let Hudi finish it"
+            )
 
 
 def completion_times(storage: HoodieStorage, meta_path: str, layout: TimelineLayout, timezone: str) -> dict[str, str]:
