@@ -145,10 +145,10 @@ def _range_of_completions(snapshot: TableSnapshot, begin: str | None, end: str |
     timeline = snapshot.active_timeline
     for time in (begin, end):
         if time is not None:
-            _check_completion_not_undone(timeline, time)
+            check_completion_not_undone(timeline, time)
     completed = timeline.completed_writes()
     archived = snapshot.archived_timeline.completed_writes().filter(lambda i: not completed.contains(i.requested_time))
-    ends = {instant: _completion_of(instant) for instant in (*archived, *completed)}
+    ends = {instant: completion_of(instant) for instant in (*archived, *completed)}
     chosen = HoodieTimeline(
         instant
         for instant, time in ends.items()
@@ -166,8 +166,12 @@ def _range_of_completions(snapshot: TableSnapshot, begin: str | None, end: str |
     return CommitRange(begin, end or newest(ends.values()), chosen.instants, True, True, None if late else last)
 
 
-def _completion_of(instant: HoodieInstant) -> str:
-    """When a completed instant was completed; where nobody noted it, when it was requested."""
+def completion_of(instant: HoodieInstant) -> str:
+    """When a completed instant was completed; where nobody noted it, when it was requested.
+
+    Args:
+        instant: Of a timeline with completion times.
+    """
     return instant.completion_time or instant.requested_time
 
 
@@ -213,7 +217,7 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
     if gone:
         times = [writers[group].requested_time for group, _ in gone]
         if timeline.layout.has_completion_times:
-            times = [_completion_of(writers[group]) for group, _ in gone]
+            times = [completion_of(writers[group]) for group, _ in gone]
         elif commits.is_named:
             ends = completion_times(timeline.storage, timeline.meta_path, timeline.layout, timeline.timezone)
             times = [ends.get(time, time) for time in times]
@@ -329,7 +333,7 @@ def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
             )
 
 
-def _check_completion_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
+def check_completion_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
     """Refuse a time of completions at which the table held rows that are not in it any more.
 
     These are the times from the last commit that a restore has kept to that restore, if the first instant that it has
@@ -342,7 +346,7 @@ def _check_completion_not_undone(timeline: HoodieActiveTimeline, time: str) -> N
     Raises:
         HoodieException: It is such a time.
     """
-    ends = [_completion_of(instant) for instant in timeline.completed_writes()]
+    ends = [completion_of(instant) for instant in timeline.completed_writes()]
     if time in ends:
         return
     for restore in timeline.filter_actions(Action.RESTORE).filter_completed_instants().after(time):
@@ -352,7 +356,7 @@ def _check_completion_not_undone(timeline: HoodieActiveTimeline, time: str) -> N
             continue
         raise HoodieException(
             f"{time}: restore {restore.requested_time} has undone the commits that were requested from {undone} on, so "
-            f"what the table held at that time is gone: give {kept or undone}, or {_completion_of(restore)} or later, "
+            f"what the table held at that time is gone: give {kept or undone}, or {completion_of(restore)} or later, "
             "and drop what you took over from them"
         )
 

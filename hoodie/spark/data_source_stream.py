@@ -20,13 +20,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant_time import oldest
 from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, QueryType
-from hoodie.exception import (
-    HoodieConfigException,
-    HoodieException,
-    HoodieNotSupportedException,
-    HoodieSchemaException,
-)
-from hoodie.query.commit_stream import check_commit_is_there, check_no_late_commits, newest_before_pending
+from hoodie.exception import HoodieConfigException, HoodieException, HoodieSchemaException
+from hoodie.query.commit_stream import check_commit_is_there, check_no_late_commits, newest_readable
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.read_task import tasks_of
@@ -34,7 +29,7 @@ from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import EARLIEST, TableQuery
 from hoodie.spark.data_source_options import DataSourceOptions
 from hoodie.spark.data_source_reader import HoodiePartition, schema_of
-from hoodie.spark.stream_offset import StreamOffset
+from hoodie.spark.stream_offset import OffsetKind, StreamOffset
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -77,29 +72,28 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
             reached = StreamOffset.of(start)
         else:
             reached = self._last or StreamOffset.start(self._start, timeline.timezone)
-        if reached.commit is not None:
-            check_commit_is_there(snapshot, reached.commit)
+        _check_last(snapshot, reached)
         if self._last is not None and self._last.commit is not None:
             check_no_late_commits(timeline, self._last.commit, self._known)
-        found = newest_before_pending(timeline)
+        found = newest_readable(snapshot)
         if found is not None and self._available is not None:
             found = oldest([found, self._available.at])
-        latest = StreamOffset.after(found)
+        latest = StreamOffset.after(found, _kind_of(snapshot))
         if reached.is_after(latest):
             latest = reached
         self._last, self._known = latest, timeline.completed_writes().times
         return latest.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._available = StreamOffset.after(newest_before_pending(self._load().active_timeline))
+        snapshot = self._load()
+        self._available = StreamOffset.after(newest_readable(snapshot), _kind_of(snapshot))
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[HoodiePartition]:
         first, last = StreamOffset.of(start), StreamOffset.of(end)
         if first.begins_at_latest or first == last:
             return []
         if first.is_after(last):
-            if first.commit is not None:
-                check_commit_is_there(self._load(), first.commit)
+            _check_last(self._load(), first)
             raise HoodieException(
                 f"the stream of {self._options.path} stands after {first.at}, and the newest commit that it may read "
                 f"is {last.at}: a start offset must not lie in the future, and no commit before that of an offset may "
@@ -107,7 +101,7 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
             )
         if last.commit is None:
             return []
-        plan = plan_until_complete(self._load, lambda snapshot: self._plan(snapshot, first, last.at))
+        plan = plan_until_complete(self._load, lambda snapshot: self._plan(snapshot, first, last))
         return [HoodiePartition(task) for task in tasks_of(plan)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -122,22 +116,17 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
     def _load(self) -> TableSnapshot:
         snapshot = TableSnapshot.load(self._options.path, self._options.storage_options)
         snapshot.table_config.check_readable()
-        if snapshot.active_timeline.layout.has_completion_times:
-            raise HoodieNotSupportedException(
-                f"the stream of {snapshot.base_path}: hoodie.table.version={snapshot.table_config.table_version}, and "
-                "hoodie reads streams of tables of version 6 only. Read ranges of its commits with incremental queries"
-            )
         return snapshot
 
-    def _plan(self, snapshot: TableSnapshot, first: StreamOffset, end: str) -> ReadPlan:
+    def _plan(self, snapshot: TableSnapshot, first: StreamOffset, last: StreamOffset) -> ReadPlan:
         """The plan of a batch, in the columns that the query began with."""
-        if first.commit is not None:
-            check_commit_is_there(snapshot, first.commit)
+        _check_last(snapshot, first)
+        _check_kind(snapshot, last)
         query = TableQuery.of(
             columns=self._schema.names,
             filters=self._options.filters,
             begin=first.time or EARLIEST,
-            end=end,
+            end=last.at,
             options=self._options.read_options,
         )
         plan = plan_of(snapshot, query)
@@ -149,6 +138,37 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
                     "checkpoint folder"
                 )
         return plan
+
+
+def _kind_of(snapshot: TableSnapshot) -> OffsetKind:
+    """The kind of the offsets after commits of a table."""
+    by_completion = snapshot.active_timeline.layout.has_completion_times
+    return OffsetKind.COMPLETED if by_completion else OffsetKind.REQUESTED
+
+
+def _check_kind(snapshot: TableSnapshot, offset: StreamOffset) -> None:
+    """Refuse the offset of a commit of a table whose commits came in another order.
+
+    Raises:
+        HoodieException: It is one.
+    """
+    if offset.commit is not None and offset.kind is not _kind_of(snapshot):
+        raise HoodieException(
+            f"{snapshot.base_path} is of version {snapshot.table_config.table_version}, and the stream stands after "
+            f"{offset.to_json()}: the table was upgraded or downgraded since. Start the query with a new checkpoint "
+            "folder; hoodie.datasource.streaming.startOffset says where it begins"
+        )
+
+
+def _check_last(snapshot: TableSnapshot, offset: StreamOffset) -> None:
+    """Refuse to go on after an offset that is not one of the table any more.
+
+    Raises:
+        HoodieException: It is not.
+    """
+    _check_kind(snapshot, offset)
+    if offset.commit is not None:
+        check_commit_is_there(snapshot, offset.commit)
 
 
 def stream_reader_of(options: Mapping[str, str], schema: st.StructType) -> HoodieDataSourceStreamReader:

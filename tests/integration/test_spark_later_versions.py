@@ -21,6 +21,7 @@ from tests.support.table_builder import content, spark_rows, write_config
 pytestmark = pytest.mark.spark
 
 COLUMNS = ["_hoodie_commit_time", "_hoodie_partition_path", "id", "region", "ts", "fare"]
+START = "hoodie.datasource.streaming.startOffset"
 HAS_DATA_SOURCES = int(pyspark.__version__.split(".")[0]) >= 4
 
 
@@ -49,6 +50,22 @@ def test_each_query_gives_what_real_hudi_reads(spark: SparkSession, table: Path,
         (found,) = client.read([HoodieKey("k45", "west")]).collect()
     assert (found.id, found.region) == ("k45", "west")
     assert content(table) == before
+
+
+@pytest.mark.skipif(not HAS_DATA_SOURCES, reason="PySpark 3.5 has no data sources in Python")
+def test_a_stream_reads_what_was_completed_after_a_time(spark: SparkSession, table: Path) -> None:
+    begin = "hoodie.datasource.read.begin.instanttime"
+    found = json.loads((table.parent / "expected.json").read_text())
+    expected = next(e for e in found if begin in e["query"] and len(e["query"]) == 2 and e["rows"])
+    frame = spark.readStream.format("hoodie").option(START, expected["query"][begin]).load(str(table))
+    batches: list[list[Any]] = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        batches.extend(map(list, batch.select(*COLUMNS).collect()))
+
+    writer = frame.writeStream.option("checkpointLocation", str(table.parent / "checkpoint")).foreachBatch(take)
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert sorted(batches) == expected["rows"]
 
 
 Change = Callable[[SparkSession, Path], object]
