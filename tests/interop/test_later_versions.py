@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import zipfile
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 import hoodie
 from hoodie import HoodieKey, HoodieReadClient, HoodieTableMetaClient
 from tests.interop.hudi_process import HudiProcess
-from tests.interop.make_later_tables import OPTIONS, expected_of, instants, make_table, plain_rows, rows
+from tests.interop.make_later_tables import CLUSTERING, OPTIONS, expected_of, instants, make_table, plain_rows, rows
 from tests.interop.test_queries import as_of, assert_agree, since
 
 pytestmark = pytest.mark.interop
@@ -122,3 +123,42 @@ def test_readers_of_all_kinds(tmp_path: Path, hudi_1_2: HudiProcess, version: in
     assert hoodie.dataset(str(base_path)).count_rows() == len(expected)
     with HoodieReadClient(str(base_path)) as client:
         assert plain_rows(client.read([HoodieKey("k07", "west")])) == [row for row in expected if row[2] == "k07"]
+
+
+def test_each_read_beside_a_writer_sees_whole_commits(tmp_path: Path, hudi_1_2: HudiProcess, version: int) -> None:
+    """Each commit updates all rows; cleans, clusterings and the archive run after each."""
+    base_path = tmp_path / "t"
+    options = {**OPTIONS, **CLUSTERING, "hoodie.write.table.version": str(version)}
+    # With fewer retained commits, a clean takes files of the commit that a read has begun with.
+    options["hoodie.clustering.inline.max.commits"] = "2"
+    write(hudi_1_2, base_path, options, rows(range(20), 0), "insert")
+    count = 12
+    problems: list[BaseException] = []
+
+    def write_all() -> None:
+        try:
+            for number in range(1, count):
+                write(hudi_1_2, base_path, options, rows(range(20), number), "upsert")
+        except BaseException as error:
+            problems.append(error)
+
+    writer = threading.Thread(target=write_all)
+    writer.start()
+    seen, changes, reached = [0], {0}, ""
+    while writer.is_alive():
+        found = hoodie.read_table(str(base_path))
+        times = set(found["ts"].to_pylist())
+        assert found.num_rows == 20 and len(times) == 1, times
+        seen += times
+        history = HoodieTableMetaClient.load(str(base_path)).active_timeline.completed_writes()
+        newest = max(instant.completion_time or "" for instant in history)
+        if newest > reached:
+            later = hoodie.read_table(str(base_path), query_type="incremental", begin=reached or "1", end=newest)
+            assert later.num_rows in (0, 20) and len(set(later["ts"].to_pylist())) <= 1
+            changes |= set(later["ts"].to_pylist())
+            reached = newest
+    writer.join()
+    assert not problems and seen == sorted(seen)
+    assert hoodie.read_table(str(base_path))["ts"].to_pylist() == [count - 1] * 20
+    assert len(set(seen)) > 2 and len(changes) > 2
+    assert len(HoodieTableMetaClient.load(str(base_path)).archived_timeline) > 0
