@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -35,10 +35,25 @@ def shared_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     All tests share it: a test that writes copies its table first.
     """
-    if not (SHARED / "tables").is_dir():
+    return _extracted(("hudi", "hudi-rs"), tmp_path_factory.mktemp("shared_tables"))
+
+
+@pytest.fixture(scope="session")
+def later_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `shared_tables`: the tables of versions 8 and 9, of real Hudi and made by hand, and what they came from.
+
+    What real Hudi reads of a table is in ``rows/<name>.parquet``.
+    """
+    target = _extracted(("versions-8-and-9",), tmp_path_factory.mktemp("later_tables"))
+    shutil.copytree(SHARED / "tables/versions-8-and-9/rows", target / "rows")
+    return target
+
+
+def _extracted(folders: Sequence[str], target: Path) -> Path:
+    """Extract the shared tables of some folders, each archive into a folder of its name; skip where there are none."""
+    if not all((SHARED / "tables" / folder).is_dir() for folder in folders):
         pytest.skip("no shared tables beside the repository")
-    target = tmp_path_factory.mktemp("shared_tables")
-    archives = (archive for folder in ("hudi", "hudi-rs") for archive in (SHARED / "tables" / folder).rglob("*.zip"))
+    archives = (archive for folder in folders for archive in (SHARED / "tables" / folder).rglob("*.zip"))
     for archive in sorted(archives):
         with zipfile.ZipFile(archive) as content:
             names = [name for name in content.namelist() if not name.startswith("__MACOSX")]

@@ -83,6 +83,26 @@ def read_container(data: bytes, wanted: str, limit: int) -> list[dict[str, Any]]
     Raises:
         Exception: Of many classes: the container is damaged, cut short, compressed, or has other records.
     """
+    return _read_container(data, wanted, limit)[1]
+
+
+def read_container_as_written(data: bytes, limit: int) -> tuple[str, list[dict[str, Any]]]:
+    """Read the first records of an Avro object container without compression, with the fields that their writer gave.
+
+    Args:
+        data: The whole content.
+        limit: The maximum number of records to read.
+
+    Returns:
+        The full name of the record, and the records.
+
+    Raises:
+        Exception: Of many classes: the container is damaged, cut short or compressed.
+    """
+    return _read_container(data, None, limit)
+
+
+def _read_container(data: bytes, wanted: str | None, limit: int) -> tuple[str, list[dict[str, Any]]]:
     stream = io.BytesIO(data)
     header: Any = fastavro.schemaless_reader(stream, _HEADER)
     if header["magic"] != b"Obj\x01":
@@ -91,7 +111,7 @@ def read_container(data: bytes, wanted: str, limit: int) -> list[dict[str, Any]]
     if codec != b"null":
         raise ValueError(f"it is compressed ({codec.decode()}), which timeline files never are")
     schema = header["meta"]["avro.schema"].decode()
-    written, read_as = _written(schema), None if schema == wanted else _parsed(wanted)
+    written, read_as = _written(schema), None if wanted is None or schema == wanted else _parsed(wanted)
     records: list[Any] = []
     while stream.tell() < len(data) and len(records) < limit:
         block: Any = fastavro.schemaless_reader(stream, _BLOCK)
@@ -107,7 +127,7 @@ def read_container(data: bytes, wanted: str, limit: int) -> list[dict[str, Any]]
             raise ValueError(f"{left} bytes of a block belong to no record")
     if not data.endswith(header["sync"]):
         raise ValueError("its end is missing")
-    return records
+    return written["name"], records
 
 
 class _Numbered(dict[int, Any]):

@@ -17,7 +17,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import ModuleType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -300,11 +300,42 @@ def decode_record(data: bytes, name: str, source: str = "") -> dict[str, Any]:
     Raises:
         HoodieCorruptedDataException: The file is empty, cut short or damaged, or holds another record.
     """
+    return _the_record(data, lambda: _reader().read_container(data, _schema_text(name), limit=2), name, source)
+
+
+def decode_as_written(data: bytes, names: Collection[str], source: str = "") -> dict[str, Any]:
+    """Read a timeline file as a dict of the Avro fields that its writer gave to their values.
+
+    Args:
+        data: The file's content.
+        names: Records of the package `NAMESPACE`; the file must hold exactly one, of one of these.
+        source: The path of the file, for the error message.
+
+    Raises:
+        HoodieCorruptedDataException: The file is empty, cut short or damaged, or holds another record.
+    """
+
+    def read() -> list[dict[str, Any]]:
+        name, records = _reader().read_container_as_written(data, limit=2)
+        if name.removeprefix(f"{NAMESPACE}.") not in names:
+            raise ValueError(f"it holds a {name}")
+        found: list[dict[str, Any]] = records
+        return found
+
+    return _the_record(data, read, " or ".join(sorted(names)), source)
+
+
+def _the_record(data: bytes, read: Callable[[], list[dict[str, Any]]], name: str, source: str) -> dict[str, Any]:
+    """The one record of a container.
+
+    Raises:
+        HoodieCorruptedDataException: There is none, or the container cannot be read.
+    """
     what = f"{source or 'a timeline file'} as a {name}"
     if not data:
         raise HoodieCorruptedDataException(f"Cannot read {what}: it is empty")
     try:
-        records = _reader().read_container(data, _schema_text(name), limit=2)
+        records = read()
     except Exception as error:  # Whatever the library raises on bytes that nobody checked.
         raise HoodieCorruptedDataException(
             f"Cannot read {what} ({len(data)} bytes): {_describe(error)}. The file is damaged, cut short or another's."

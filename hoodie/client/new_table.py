@@ -40,11 +40,15 @@ def table_exists(config: HoodieWriteConfig) -> bool:
 
     Args:
         config: The write's configuration.
+
+    Raises:
+        HoodieNotSupportedException: There is one of a version that hoodie does not write.
     """
     try:
-        TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
     except TableNotFoundException:
         return False
+    snapshot.table_config.check_version(to_write=True)
     return True
 
 

@@ -175,6 +175,7 @@ class StreamWriter:
             snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
         except TableNotFoundException:
             return StreamingCheckpoint(config.base_path, identifier)
+        snapshot.table_config.check_version(to_write=True)
         return StreamingCheckpoint.load(snapshot, identifier)
 
     @contextmanager

@@ -26,8 +26,8 @@ from typing import Final
 import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.archived_timeline import find_archived_metadata
 from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.common.table.timeline.lsm_timeline import archive_of
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.streaming_config import IDENTIFIER_KEY
 from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException, HoodieWriteConflictException
@@ -227,7 +227,7 @@ def _newest_first(snapshot: TableSnapshot, is_archive_read: bool) -> Iterator[tu
     yield from read(reversed(before.after(archived_to).instants))
     folder = join(snapshot.meta_path, snapshot.table_config.archive_folder)
     keys = (SINK_CHECKPOINT_KEY, QUERY_ID_KEY)
-    archived = find_archived_metadata(snapshot.storage, folder, timeline.layout, keys)
+    archived = archive_of(timeline.layout).find_metadata(snapshot.storage, folder, timeline.layout, keys)
     for instant in reversed(HoodieTimeline((*{*before.before_or_on(archived_to), *archived},)).instants):
         if instant not in archived:
             yield from read([instant])

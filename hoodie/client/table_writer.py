@@ -109,6 +109,7 @@ def write_table(
     ):
         try:
             table = TableSnapshot.load(base_path, storage_options, retry=config.retry.policy)
+            table.table_config.check_version(to_write=True)
             config.check_against_table(table.table_config)
         except TableNotFoundException:
             if name in DELETES:

@@ -4,8 +4,11 @@ Rules: a range excludes its begin and includes its end. The result is what the t
 the rows that commits of the range wrote: each row once with its latest value, no deleted rows, no rows of file groups
 that a commit of the range replaced. Clustering writes rows again with their old commit times: they are not repeated.
 
-Hudi: org.apache.hudi.IncrementalRelation. Differs: it reads what is left where commits are archived or files cleaned,
-and hoodie raises an error.
+The times of a range are those at which commits were requested in tables of version 6, and completed in those of 8 and
+9. Writers of 8 and 9 complete commits in the order of these times, so a pending commit is after every range.
+
+Hudi: org.apache.hudi.{IncrementalRelation, IncrementalRelationV2}. Differs: it reads what is left where commits are
+archived or files cleaned, and hoodie raises an error.
 """
 
 from __future__ import annotations
@@ -48,9 +51,12 @@ class CommitRange:
     Attributes:
         begin: Rows were written after this instant time; None for no limit.
         end: Rows were written up to this instant time; None for a table without commits.
-        instants: The commits of the active timeline in the range, the oldest first.
+        instants: The commits of the range whose metadata is there, the oldest first: those of the active timeline; in
+            tables of versions 8 and 9, those of the archive too.
         is_named: Whether the commits themselves decide, because they are chosen by the times of their completion.
-        is_complete: Whether the archive holds no commit of the range.
+        is_complete: Whether there is no other commit of the range.
+        table_at: The table as of this instant time is what it was at the end of the range; None if no instant time is
+            known that names it.
     """
 
     begin: str | None
@@ -58,10 +64,13 @@ class CommitRange:
     instants: tuple[HoodieInstant, ...]
     is_named: bool
     is_complete: bool
+    table_at: str | None = None
 
     @property
     def condition(self) -> pc.Expression | None:
         """What the commit time of a row fulfils; None for any."""
+        if self.is_named and self.begin is None and self.table_at is not None:
+            return None
         if self.is_named:
             return InstantRange(named=frozenset(instant.requested_time for instant in self.instants)).condition
         return InstantRange(self.begin, self.end).condition
@@ -90,6 +99,8 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
         )
     timeline = snapshot.active_timeline
     begin, end = query.begin_time(timeline.timezone), query.end_time(timeline.timezone)
+    if timeline.layout.has_completion_times:
+        return _range_of_completions(snapshot, begin, end)
     for time in (begin, end):
         if time is not None:
             check_not_undone(timeline, time)
@@ -114,7 +125,52 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
     if begin is not None:
         chosen_timeline = chosen_timeline.after(begin)
     is_complete = begin is not None and _last_archived(snapshot, begin) is None
-    return CommitRange(begin, end, chosen_timeline.instants, False, is_complete)
+    return CommitRange(begin, end, chosen_timeline.instants, False, is_complete, end)
+
+
+def _range_of_completions(snapshot: TableSnapshot, begin: str | None, end: str | None) -> CommitRange:
+    """The commits that were completed in a range of times.
+
+    Args:
+        snapshot: A table whose timeline has completion times.
+        begin: They were completed after this time; None for no limit.
+        end: They were completed up to this time; None for no limit.
+
+    Raises:
+        HoodieException: A limit is of a time that a restore has undone. Or there is no begin, so that the table is read
+            as it was at the end, and no instant time names that.
+    """
+    timeline = snapshot.active_timeline
+    for time in (begin, end):
+        if time is not None:
+            check_completion_not_undone(timeline, time)
+    completed = timeline.completed_writes()
+    archived = snapshot.archived_timeline.completed_writes().filter(lambda i: not completed.contains(i.requested_time))
+    ends = {instant: completion_of(instant) for instant in (*archived, *completed)}
+    chosen = HoodieTimeline(
+        instant
+        for instant, time in ends.items()
+        if (begin is None or is_after(time, begin)) and (end is None or not is_after(time, end))
+    )
+    seen = frozenset(i for i, time in ends.items() if end is None or not is_after(time, end))
+    last = newest(instant.requested_time for instant in seen) or "0"
+    late = [i for i in ends if i not in seen and not is_after(i.requested_time, last)]
+    if late and begin is None:
+        raise HoodieException(
+            f"reading {snapshot.base_path} up to {end}: {late[0]} was requested before {last}, which was completed by "
+            f"then, and was completed later, at {ends[late[0]]}. So no instant names the table of that time: end at "
+            f"{ends[late[0]]} or later, or begin at a time"
+        )
+    return CommitRange(begin, end or newest(ends.values()), chosen.instants, True, True, None if late else last)
+
+
+def completion_of(instant: HoodieInstant) -> str:
+    """When a completed instant was completed; where nobody noted it, when it was requested.
+
+    Args:
+        instant: Of a timeline with completion times.
+    """
+    return instant.completion_time or instant.requested_time
 
 
 def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[FileSlice]:
@@ -132,11 +188,16 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
     if not commits.is_complete:
         earliest = _last_archived(snapshot, commits.begin or "", by_completion=commits.is_named)
         raise HoodieIOException(
-            f"reading {snapshot.base_path} {commits}: commits of the range are archived. " + _way_out(commits, earliest)
+            f"reading {snapshot.base_path} {commits}: commits of the range are archived. "
+            + _way_out(earliest, not commits.is_named)
         )
-    metadata: dict[HoodieInstant, HoodieCommitMetadata] = dict(
-        zip(commits.instants, map_concurrently(timeline.read_commit_metadata, commits.instants), strict=True)
-    )
+    completed = frozenset(timeline.completed_writes())
+    active = [instant for instant in commits.instants if instant in completed]
+    read = dict(zip(active, map_concurrently(timeline.read_commit_metadata, active), strict=True))
+    metadata: dict[HoodieInstant, HoodieCommitMetadata] = {
+        instant: read[instant] if instant in read else snapshot.archived_timeline.read_commit_metadata(instant)
+        for instant in commits.instants
+    }
     replaced = {HoodieFileGroupId(*group) for written in metadata.values() for group in written.replaced_file_groups}
     found: dict[HoodieFileGroupId, FileSlice] = {}
     writers: dict[HoodieFileGroupId, HoodieInstant] = {}
@@ -153,26 +214,29 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
     gone = [(group, path) for group, path, exists in zip(groups, paths, exist, strict=True) if not exists]
     if gone:
         times = [writers[group].requested_time for group, _ in gone]
-        if commits.is_named:
+        if timeline.layout.has_completion_times:
+            times = [completion_of(writers[group]) for group, _ in gone]
+        elif commits.is_named:
             ends = completion_times(timeline.storage, timeline.meta_path, timeline.layout, timeline.timezone)
             times = [ends.get(time, time) for time in times]
         raise HoodieIOException(
             f"reading {snapshot.base_path} {commits}: {len(gone)} files of the range were cleaned, {gone[0][1]} the "
-            "first, so rows would be missing. " + _way_out(commits, newest(times))
+            "first, so rows would be missing. "
+            + _way_out(newest(times), timeline.layout.has_completion_times or not commits.is_named)
         )
     return [found[group] for group in groups]
 
 
-def _way_out(commits: CommitRange, earliest: str | None) -> str:
+def _way_out(earliest: str | None, can_read_table: bool) -> str:
     """What to do about a range whose rows are not all there.
 
     Args:
-        commits: The range.
         earliest: The first time that it can begin at.
+        can_read_table: Whether the rows of the range can be taken from the whole table.
     """
-    scan = (
-        "" if commits.is_named else f", or set {_FULL_SCAN}=true to read the whole table and take the rows of the range"
-    )
+    scan = ""
+    if can_read_table:
+        scan = f", or set {_FULL_SCAN}=true to read the whole table and take the rows of the range"
     return (
         f"Begin at {earliest} or later{scan}; cleans and archiving keep more with hoodie.cleaner.commits.retained and "
         "hoodie.keep.min.commits"
@@ -265,6 +329,34 @@ def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
                 f"held at that time is gone: give {last.requested_time if last else undone}, or "
                 f"{restore.requested_time} or later, and drop what you took over from them"
             )
+
+
+def check_completion_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
+    """Refuse a time of completions at which the table held rows that are not in it any more.
+
+    These are the times from the last commit that a restore has kept to that restore, if the first instant that it has
+    undone was requested by then. A commit that was rolled back leaves no trace of its completion.
+
+    Args:
+        timeline: The table's, with completion times.
+        time: A time that a query names.
+
+    Raises:
+        HoodieException: It is such a time.
+    """
+    ends = [completion_of(instant) for instant in timeline.completed_writes()]
+    if time in ends:
+        return
+    for restore in timeline.filter_actions(Action.RESTORE).filter_completed_instants().after(time):
+        undone = oldest(undone_by(timeline, restore))
+        kept = newest(end for end in ends if not is_after(end, restore.requested_time))
+        if undone is None or is_after(undone, time) or (kept is not None and not is_after(time, kept)):
+            continue
+        raise HoodieException(
+            f"{time}: restore {restore.requested_time} has undone the commits that were requested from {undone} on, so "
+            f"what the table held at that time is gone: give {kept or undone}, or {completion_of(restore)} or later, "
+            "and drop what you took over from them"
+        )
 
 
 def undone_by(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> Sequence[str]:

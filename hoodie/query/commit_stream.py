@@ -1,11 +1,15 @@
 """What a stream of a table's commits may read next, for readers that go on where they stopped.
 
-A stream reads ranges of commits that follow each other. Commits are in the order of their instants, so a range must
-never go past a commit that is pending: its rows would come to lie before the range that follows. A writer of hoodie
-takes no instant before one that it can see; where another writer does, the stream stops with an error as long as it
-runs.
+A stream reads ranges of commits that follow each other. In tables of version 6, commits are in the order of their
+instants, so a range must never go past a commit that is pending: its rows would come to lie before the range that
+follows. A writer of hoodie takes no instant before one that it can see; where another writer does, the stream stops
+with an error as long as it runs.
 
-Hudi: org.apache.spark.sql.hudi.streaming.HoodieStreamSourceV1, with HollowCommitHandling.BLOCK.
+In tables of versions 8 and 9, commits are in the order of their completions. What is pending will come later. Where a
+commit comes nevertheless that was completed before one that was read, the stream stops likewise.
+
+Hudi: org.apache.spark.sql.hudi.streaming.HoodieStreamSourceV1, with HollowCommitHandling.BLOCK, and
+HoodieStreamSourceV2.
 """
 
 from __future__ import annotations
@@ -14,9 +18,14 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
-from hoodie.common.table.timeline.instant_time import is_after
+from hoodie.common.table.timeline.instant_time import in_order, is_after, is_before, newest
 from hoodie.exception import HoodieException
-from hoodie.query.commit_range import check_not_undone, pending_writes
+from hoodie.query.commit_range import (
+    check_completion_not_undone,
+    check_not_undone,
+    completion_of,
+    pending_writes,
+)
 from hoodie.table.table_state import missing_at
 
 _START_ANEW = (
@@ -24,12 +33,21 @@ _START_ANEW = (
 )
 
 
-def newest_before_pending(timeline: HoodieActiveTimeline) -> str | None:
-    """The newest completed commit that no pending one comes before; None if there is none.
+def newest_readable(snapshot: TableSnapshot) -> str | None:
+    """The time of the newest commit up to which a stream may read; None if there is none.
 
     Args:
-        timeline: The table's.
+        snapshot: The table.
     """
+    timeline = snapshot.active_timeline
+    if not timeline.layout.has_completion_times:
+        return _newest_before_pending(timeline)
+    ends = newest(map(completion_of, timeline.completed_writes()))
+    return ends or newest(map(completion_of, snapshot.archived_timeline.completed_writes()))
+
+
+def _newest_before_pending(timeline: HoodieActiveTimeline) -> str | None:
+    """The newest completed commit that no pending one comes before; None if there is none."""
     completed = timeline.completed_writes()
     pending = pending_writes(timeline).first_instant
     last = (completed if pending is None else completed.before(pending.requested_time)).last_instant
@@ -44,7 +62,8 @@ def end_of_batch(snapshot: TableSnapshot, begin: str | None, end: str, max_files
     """Up to which commit a batch goes that reads some files at most.
 
     It holds whole commits, at least one. It ends at a time whose files are all there: where they were cleaned, it goes
-    on to the first such time. The first batch of a table whose oldest commits are archived holds all of these.
+    on to the first such time. The first batch of a table whose oldest commits are archived holds all of these, and that
+    of a table of version 8 or 9 all commits: no instant may name the table in between.
 
     Args:
         snapshot: The table.
@@ -57,8 +76,22 @@ def end_of_batch(snapshot: TableSnapshot, begin: str | None, end: str, max_files
         HoodieCorruptedDataException: The metadata of a commit is damaged.
     """
     timeline = snapshot.active_timeline
-    commits = timeline.completed_writes().before_or_on(end)
-    instants = (commits if begin is None else commits.after(begin)).instants
+    by_completion = timeline.layout.has_completion_times
+    if by_completion and begin is None:
+        return end
+    own_times = {
+        instant: completion_of(instant) if by_completion else instant.requested_time
+        for instant in timeline.completed_writes()
+    }
+    ordered = {time: place for place, time in enumerate(in_order(set(own_times.values())))}
+    instants = sorted(
+        (
+            instant
+            for instant, time in own_times.items()
+            if not is_after(time, end) and (begin is None or is_after(time, begin))
+        ),
+        key=lambda instant: ordered[own_times[instant]],
+    )
     has_older = begin is None and timeline.newest_archived_time() is not None
     files: set[tuple[str, str]] = set()
     chosen = 0
@@ -74,53 +107,64 @@ def end_of_batch(snapshot: TableSnapshot, begin: str | None, end: str, max_files
     while low < high:
         middle = low if low == chosen else (low + high) // 2
         low, high = (middle + 1, high) if missing_at(snapshot, instants[middle].requested_time) else (low, middle)
-    return instants[low].requested_time
+    return own_times[instants[low]]
 
 
-def check_commit_is_there(snapshot: TableSnapshot, instant_time: str) -> None:
+def check_commit_is_there(snapshot: TableSnapshot, time: str) -> None:
     """Refuse to go on after a commit that the table does not have any more.
 
     Args:
         snapshot: The table.
-        instant_time: The commit that was read last.
+        time: The instant of the commit that was read last, or in versions 8 and 9 the time of its completion.
 
     Raises:
         HoodieException: It was undone, or the table was made anew.
         HoodieIOException: Storage failed.
     """
     timeline = snapshot.active_timeline
-    if timeline.completed_writes().contains(instant_time):
-        return
-    check_not_undone(timeline, instant_time)
-    archived = timeline.newest_archived_time()
-    may_be_archived = archived is not None and not is_after(instant_time, archived)
-    if may_be_archived and snapshot.archived_timeline.contains(instant_time):
-        return
+    if timeline.layout.has_completion_times:
+        if any(completion_of(instant) == time for instant in timeline.completed_writes()):
+            return
+        check_completion_not_undone(timeline, time)
+        if any(completion_of(instant) == time for instant in snapshot.archived_timeline.completed_writes()):
+            return
+    else:
+        if timeline.completed_writes().contains(time):
+            return
+        check_not_undone(timeline, time)
+        archived = timeline.newest_archived_time()
+        may_be_archived = archived is not None and not is_after(time, archived)
+        if may_be_archived and snapshot.archived_timeline.contains(time):
+            return
     raise HoodieException(
-        f"{snapshot.base_path} has no commit {instant_time}, which the stream has read last: the table was made anew, "
-        f"or the commit was undone. What was read up to it may not be in the table any more. {_START_ANEW}"
+        f"{snapshot.base_path} has no commit {time}, which the stream has read last: the table was made anew, or the "
+        f"commit was undone. What was read up to it may not be in the table any more. {_START_ANEW}"
     )
 
 
-def check_no_late_commits(timeline: HoodieActiveTimeline, instant_time: str, known: frozenset[str]) -> None:
-    """Refuse commits that were completed with an instant that the stream has passed.
+def check_no_late_commits(timeline: HoodieActiveTimeline, time: str, known: frozenset[str]) -> None:
+    """Refuse commits that came with a time that the stream has passed.
 
     Clusterings may come late: they write no new rows, so nobody waits for them.
 
     Args:
         timeline: The table's.
-        instant_time: The commit that was read last.
-        known: The completed commits when that offset was taken.
+        time: The instant of the commit that was read last, or in versions 8 and 9 the time of its completion.
+        known: The instants of the completed commits when that offset was taken.
 
     Raises:
         HoodieException: There is one.
     """
-    for instant in timeline.completed_writes().before(instant_time):
-        if instant.requested_time not in known and not _is_clustering(timeline, instant):
+    by_completion = timeline.layout.has_completion_times
+    for instant in timeline.completed_writes():
+        own_time = completion_of(instant) if by_completion else instant.requested_time
+        if instant.requested_time in known or not is_before(own_time, time):
+            continue
+        if not _is_clustering(timeline, instant):
             raise HoodieException(
-                f"{instant} of {timeline.meta_path} was not there when the stream passed its instant, up to "
-                f"{instant_time}: its rows are missing in the stream, because its writer took an instant before one "
-                f"that was completed. Read them with an incremental query. {_START_ANEW}"
+                f"{instant} of {timeline.meta_path} was not there when the stream passed its instant, up to {time}: "
+                "its rows are missing in the stream, because its writer took an instant before one that was "
+                f"completed. Read them with an incremental query. {_START_ANEW}"
             )
 
 

@@ -94,7 +94,11 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         if as_of is not None:
             warn_of_overtaken_commits(snapshot.active_timeline, snapshot.base_path, as_of)
         plan = plan_of_slices(
-            snapshot, query, schema, lambda prune: _slices_at(snapshot, as_of, prune), reads_footers=reads_footers
+            snapshot,
+            query,
+            schema,
+            lambda prune: _slices_at(snapshot, as_of, prune, tells_of_pending=True),
+            reads_footers=reads_footers,
         )
         return plan if as_of is None else attrs.evolve(plan, read_at=f"as of {as_of}")
     commits = commit_range(snapshot, query)
@@ -228,7 +232,7 @@ def _plan_of_nothing(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:
 
 
 def _slices_at(
-    snapshot: TableSnapshot, as_of: str | None, prune: Callable[[Sequence[str]], list[str]]
+    snapshot: TableSnapshot, as_of: str | None, prune: Callable[[Sequence[str]], list[str]], *, tells_of_pending: bool
 ) -> list[FileSlice]:
     """The latest slices of the partitions that are left, or the latest as of a time.
 
@@ -241,12 +245,13 @@ def _slices_at(
     is_latest = as_of is None or last is None or not is_after(last.requested_time, as_of)
     if as_of is not None:
         check_not_undone(timeline, as_of)
-        pending = first_pending(timeline, None, as_of)
+        pending = first_pending(timeline, None, as_of) if tells_of_pending else None
         if pending is not None:
             logger.warning(
                 "reading %s as of %s: %s %s is pending, so the rows that it writes are not in the result, and will be "
-                "when it is completed; an incremental query that begins at that time leaves them out",
-                snapshot.base_path, as_of, pending.action, pending.requested_time,
+                "when it is completed%s", snapshot.base_path, as_of, pending.action, pending.requested_time,
+                "" if timeline.layout.has_completion_times
+                else "; an incremental query that begins at that time leaves them out",
             )  # fmt: skip
     view = snapshot.view()
     known = known_partitions(snapshot, view)
@@ -273,15 +278,18 @@ def _slices_in(
     Raises:
         HoodieIOException: What is needed was archived or cleaned.
     """
-    if commits.begin is None and not commits.is_named:
+    can_read_table = commits.table_at is not None or not commits.is_named
+    # A commit that is chosen by its completion is in no range as long as it is pending.
+    tells_of_pending = not commits.is_named
+    if commits.begin is None and can_read_table:
         # All that was written: the table as of the end, whatever was archived.
-        return _slices_at(snapshot, commits.end, prune)
+        return _slices_at(snapshot, commits.table_at, prune, tells_of_pending=tells_of_pending)
     try:
         slices = slices_of_commits(snapshot, commits)
     except HoodieIOException:
-        if not query.full_table_scan or commits.is_named:
+        if not query.full_table_scan or not can_read_table:
             raise
-        return _slices_at(snapshot, commits.end, prune)
+        return _slices_at(snapshot, commits.table_at, prune, tells_of_pending=tells_of_pending)
     left = set(prune(sorted({file_slice.partition_path for file_slice in slices})))
     return [file_slice for file_slice in slices if file_slice.partition_path in left]
 

@@ -11,6 +11,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import is_after, oldest
+from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
 from hoodie.config.clean_config import CleaningPolicy
 from hoodie.exception import HoodieException, HoodieIOException
 
@@ -64,7 +65,11 @@ def _may_lack_files(before: HoodieActiveTimeline) -> bool:
     With cleans after each commit this must be rare, or a table that takes long to list could never be read. The files
     that a clean retains are enough for readers that know all commits older than the first one it retains.
     """
-    after = before.reload()
+    try:
+        after = before.reload()
+    except TimelineMovedException:
+        # The table was upgraded.
+        return True
     known = before.completed_writes().times
     if after.undone_since(known):
         # This is so before the first file of such a commit is deleted.
@@ -80,7 +85,10 @@ def _may_lack_files(before: HoodieActiveTimeline) -> bool:
 
 def _has_changed(before: HoodieActiveTimeline) -> bool:
     """Whether instants that delete files came, went on or were archived."""
-    after = before.reload()
+    try:
+        after = before.reload()
+    except TimelineMovedException:
+        return True
     actions = (before.filter_actions(*_DELETING_ACTIONS), after.filter_actions(*_DELETING_ACTIONS))
     return actions[0].instants != actions[1].instants or before.first_instant != after.first_instant
 

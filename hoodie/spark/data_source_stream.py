@@ -31,7 +31,7 @@ from hoodie.query.commit_stream import (
     check_commit_is_there,
     check_no_late_commits,
     end_of_batch,
-    newest_before_pending,
+    newest_readable,
 )
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
@@ -40,7 +40,7 @@ from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import EARLIEST, TableQuery
 from hoodie.spark.data_source_options import DataSourceOptions
 from hoodie.spark.data_source_reader import HoodiePartition, schema_of
-from hoodie.spark.stream_offset import StreamOffset
+from hoodie.spark.stream_offset import OffsetKind, StreamOffset
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -97,18 +97,18 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
             reached = StreamOffset.of(start)
         else:
             reached = self._last or StreamOffset.start(self._start, timeline.timezone)
-        if reached.commit is not None:
-            check_commit_is_there(snapshot, reached.commit)
+        _check_last(snapshot, reached)
         if self._last is not None and self._last.commit is not None:
             check_no_late_commits(timeline, self._last.commit, self._known)
-        found = newest_before_pending(timeline)
+        found = newest_readable(snapshot)
         if found is not None and self._available is not None:
             found = oldest([found, self._available.at])
         most = limit.max_files if ReadMaxFiles is not None and isinstance(limit, ReadMaxFiles) else None
-        is_behind = not reached.begins_at_latest and not reached.is_after(StreamOffset.after(found))
+        kind = _kind_of(snapshot)
+        is_behind = not reached.begins_at_latest and not reached.is_after(StreamOffset.after(found, kind))
         if found is not None and most is not None and is_behind:
             found = end_of_batch(snapshot, reached.time, found, most)
-        latest = StreamOffset.after(found)
+        latest = StreamOffset.after(found, kind)
         if reached.is_after(latest):
             latest = reached
         self._last, self._known = latest, timeline.completed_writes().times
@@ -119,15 +119,15 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
         return ReadAllAvailable() if self._max_files is None else ReadMaxFiles(self._max_files)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._available = StreamOffset.after(newest_before_pending(self._load().active_timeline))
+        snapshot = self._load()
+        self._available = StreamOffset.after(newest_readable(snapshot), _kind_of(snapshot))
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[HoodiePartition]:
         first, last = StreamOffset.of(start), StreamOffset.of(end)
         if first.begins_at_latest or first == last:
             return []
         if first.is_after(last):
-            if first.commit is not None:
-                check_commit_is_there(self._load(), first.commit)
+            _check_last(self._load(), first)
             raise HoodieException(
                 f"the stream of {self._options.path} stands after {first.at}, and the newest commit that it may read "
                 f"is {last.at}: a start offset must not lie in the future, and no commit before that of an offset may "
@@ -135,7 +135,7 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
             )
         if last.commit is None:
             return []
-        plan = plan_until_complete(self._load, lambda snapshot: self._plan(snapshot, first, last.at))
+        plan = plan_until_complete(self._load, lambda snapshot: self._plan(snapshot, first, last))
         return [HoodiePartition(task) for task in tasks_of(plan)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -152,22 +152,23 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
         snapshot.table_config.check_readable()
         return snapshot
 
-    def _plan(self, snapshot: TableSnapshot, first: StreamOffset, end: str) -> ReadPlan:
+    def _plan(self, snapshot: TableSnapshot, first: StreamOffset, last: StreamOffset) -> ReadPlan:
         """The plan of a batch, in the columns that the query began with."""
-        if first.commit is not None:
-            check_commit_is_there(snapshot, first.commit)
-        hole = first_pending(snapshot.active_timeline, first.time, end)
+        _check_last(snapshot, first)
+        _check_kind(snapshot, last)
+        timeline = snapshot.active_timeline
+        hole = None if timeline.layout.has_completion_times else first_pending(timeline, first.time, last.at)
         if hole is not None:
             raise HoodieException(
-                f"{hole} of {snapshot.base_path} is pending, and the batch of the stream ends at {end}: what it writes "
-                "would be missing in the stream, because its writer took an instant before one that was completed. "
-                "Start the query again when it is completed or rolled back"
+                f"{hole} of {snapshot.base_path} is pending, and the batch of the stream ends at {last.at}: what it "
+                "writes would be missing in the stream, because its writer took an instant before one that was "
+                "completed. Start the query again when it is completed or rolled back"
             )
         query = TableQuery.of(
             columns=self._schema.names,
             filters=self._options.filters,
             begin=first.time or EARLIEST,
-            end=end,
+            end=last.at,
             options=self._options.read_options,
         )
         plan = plan_of(snapshot, query)
@@ -179,6 +180,37 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
                     "checkpoint folder"
                 )
         return plan
+
+
+def _kind_of(snapshot: TableSnapshot) -> OffsetKind:
+    """The kind of the offsets after commits of a table."""
+    by_completion = snapshot.active_timeline.layout.has_completion_times
+    return OffsetKind.COMPLETED if by_completion else OffsetKind.REQUESTED
+
+
+def _check_kind(snapshot: TableSnapshot, offset: StreamOffset) -> None:
+    """Refuse the offset of a commit of a table whose commits came in another order.
+
+    Raises:
+        HoodieException: It is one.
+    """
+    if offset.commit is not None and offset.kind is not _kind_of(snapshot):
+        raise HoodieException(
+            f"{snapshot.base_path} is of version {snapshot.table_config.table_version}, and the stream stands after "
+            f"{offset.to_json()}: the table was upgraded or downgraded since. Start the query with a new checkpoint "
+            "folder; hoodie.datasource.streaming.startOffset says where it begins"
+        )
+
+
+def _check_last(snapshot: TableSnapshot, offset: StreamOffset) -> None:
+    """Refuse to go on after an offset that is not one of the table any more.
+
+    Raises:
+        HoodieException: It is not.
+    """
+    _check_kind(snapshot, offset)
+    if offset.commit is not None:
+        check_commit_is_there(snapshot, offset.commit)
 
 
 def stream_reader_of(options: Mapping[str, str], schema: st.StructType) -> HoodieDataSourceStreamReader:

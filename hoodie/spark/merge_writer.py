@@ -218,6 +218,7 @@ class MergeIntoWriter:
         """Refuse clauses that do not fit the table, before an instant is started. No job runs."""
         config = self._config
         snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        snapshot.table_config.check_version(to_write=True)
         config.check_against_table(snapshot.table_config)
         if not snapshot.table_config.record_key_fields:
             raise HoodieNotSupportedException(

@@ -6,10 +6,11 @@
     {"kind": "start", "at": "latest"}                            where the first batch begins to wait
     {"kind": "start", "at": "20260102101530123"}                 after a time that the user gave
     {"kind": "requested", "instant": "20260102101530123"}        after the commit of that instant
+    {"kind": "completed", "instant": "20260102101530123"}        after the commit that was completed at that time
 
 The first three stand before the first batch only. They do not depend on the table, because Spark asks for them again if
-a query stops in its first batch. The kind of the last one says that commits are in the order of their instants, as in
-tables up to version 6; an offset of another kind is refused.
+a query stops in its first batch. The kinds of the last two say in which order commits are read: that of their instants
+in tables of version 6, that of their completions in tables of 8 and 9. An offset of another kind is refused.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class OffsetKind(StrEnum):
 
     START = "start"
     REQUESTED = "requested"
+    COMPLETED = "completed"
 
 
 @attrs.frozen
@@ -48,7 +50,7 @@ class StreamOffset:
 
     Attributes:
         kind: What it is.
-        at: The beginning of a stream, or the instant of a commit.
+        at: The beginning of a stream, or the instant of a commit, or the time of its completion.
     """
 
     kind: OffsetKind
@@ -97,13 +99,14 @@ class StreamOffset:
         )
 
     @classmethod
-    def after(cls, instant_time: str | None) -> Self:
+    def after(cls, time: str | None, kind: OffsetKind = OffsetKind.REQUESTED) -> Self:
         """The offset after a commit.
 
         Args:
-            instant_time: The commit's; None for a table without commits.
+            time: When the commit was requested, or completed; None for a table without commits.
+            kind: Which of both.
         """
-        return cls(OffsetKind.REQUESTED, instant_time or BEFORE_ALL)
+        return cls(kind, time or BEFORE_ALL)
 
     def to_json(self) -> dict[str, str]:
         """What Spark keeps."""
@@ -121,8 +124,8 @@ class StreamOffset:
 
     @property
     def commit(self) -> str | None:
-        """The commit that was read last; None if the offset is no commit's."""
-        return self.time if self.kind is OffsetKind.REQUESTED else None
+        """The time of the commit that was read last; None if the offset is no commit's."""
+        return None if self.kind is OffsetKind.START else self.time
 
     def is_after(self, other: StreamOffset) -> bool:
         """Whether this offset comes after another one in the order of commits.

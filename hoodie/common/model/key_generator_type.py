@@ -26,6 +26,19 @@ def avro_name(class_name: str) -> str:
     return class_name.replace("KeyGenerator", "AvroKeyGenerator")
 
 
+def class_of_type(name: str) -> str:
+    """The class with its package for the name of a type, such as ``SIMPLE``; any other name as it is.
+
+    Args:
+        name: The value of a property ``keygenerator.type``.
+    """
+    kind = name.upper()
+    found = KEY_GENERATORS.get(kind.removesuffix("_AVRO"))
+    if found is None:
+        return name
+    return KEY_GENERATOR_PACKAGE + (avro_name(found) if kind.endswith("_AVRO") else found)
+
+
 def infer_key_generator_type(record_key_fields: Sequence[str], partition_fields: Sequence[str]) -> str:
     """The type that Hudi uses if none is named: NON_PARTITION, SIMPLE (one field each) or COMPLEX.
 

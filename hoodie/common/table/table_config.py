@@ -17,8 +17,10 @@ import attrs
 
 from hoodie.common.config.java_properties import format_properties, parse_properties
 from hoodie.common.config.property import display_value
+from hoodie.common.model.key_generator_type import class_of_type
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_features
+from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER
 from hoodie.exception import (
     HoodieIOException,
     HoodieNotSupportedException,
@@ -65,7 +67,7 @@ class HoodieTableConfig:
     Attributes:
         properties: All properties as stored, including unknown ones, in the order of the file.
 
-    Hudi: org.apache.hudi.common.table.HoodieTableConfig. Differs: immutable; defaults are those of table version 6.
+    Hudi: org.apache.hudi.common.table.HoodieTableConfig. Differs: immutable.
     """
 
     properties: Mapping[str, str] = attrs.field(converter=_copy)
@@ -222,7 +224,7 @@ class HoodieTableConfig:
     # --- what the table allows --------------------------------------------------------------------------------------
 
     def check_readable(self) -> None:
-        """Refuse a table whose snapshot hoodie cannot read.
+        """Refuse a table that hoodie cannot read.
 
         Raises:
             HoodieNotSupportedException: The message names every property that prevents it, its value and what to do.
@@ -230,7 +232,7 @@ class HoodieTableConfig:
         self._check(to_write=False)
 
     def check_writable(self) -> None:
-        """Refuse a table that a write of hoodie would break; any unknown property counts as such.
+        """Refuse a table that a write or a service of hoodie would break; any unknown property counts as such.
 
         The metadata table (`metadata_partitions`) is not checked here: the write client switches it off or refuses.
 
@@ -238,6 +240,18 @@ class HoodieTableConfig:
             HoodieNotSupportedException: The message names every property that prevents it, its value and what to do.
         """
         self._check(to_write=True)
+
+    def check_version(self, to_write: bool = False) -> None:
+        """Refuse a table whose version hoodie does not have, whatever its other properties are.
+
+        Args:
+            to_write: Whether anything of the table will be changed, and not only read.
+
+        Raises:
+            HoodieNotSupportedException: See `check_readable`.
+        """
+        keys = ("hoodie.table.name", "hoodie.table.version", "hoodie.timeline.layout.version")
+        HoodieTableConfig({key: self.properties[key] for key in keys if key in self.properties})._check(to_write)
 
     def without_metadata_table(self) -> dict[str, str]:
         """The updates that switch the metadata table off, as Hudi stores them: both lists empty."""
@@ -281,8 +295,8 @@ class HoodieTableConfig:
 
     @property
     def partition_fields(self) -> tuple[str, ...]:
-        """``hoodie.table.partition.fields``; () for a non-partitioned table."""
-        return self._names("hoodie.table.partition.fields")
+        """``hoodie.table.partition.fields``, without types (``region:SIMPLE``); () for a non-partitioned table."""
+        return tuple(name.partition(":")[0].strip() for name in self._names("hoodie.table.partition.fields"))
 
     @property
     def ordering_fields(self) -> tuple[str, ...]:
@@ -291,8 +305,9 @@ class HoodieTableConfig:
 
     @property
     def key_generator_class(self) -> str | None:
-        """``hoodie.table.keygenerator.class`` as stored, else ``.type``; None when absent."""
-        return self._text("hoodie.table.keygenerator.class") or self._text("hoodie.table.keygenerator.type")
+        """``hoodie.table.keygenerator.class`` as stored, else the class of ``.type``; None when both are absent."""
+        kind = self._text("hoodie.table.keygenerator.type")
+        return self._text("hoodie.table.keygenerator.class") or (kind and class_of_type(kind))
 
     @property
     def hive_style_partitioning(self) -> bool:
@@ -326,13 +341,20 @@ class HoodieTableConfig:
         return (self._text("hoodie.table.timeline.timezone") or "LOCAL").upper()
 
     @property
+    def timeline_folder(self) -> str:
+        """``hoodie.timeline.path``, relative to ``.hoodie``; ``timeline`` when absent. Up to version 6 it is unused."""
+        return self._folder("hoodie.timeline.path", TIMELINE_FOLDER)
+
+    @property
     def archive_folder(self) -> str:
-        """``hoodie.archivelog.folder``, relative to ``.hoodie``; ``archived`` when absent."""
-        folder = self._text("hoodie.archivelog.folder") or "archived"
-        try:
-            return check_inside(folder)
-        except ValueError as error:
-            raise self._bad("hoodie.archivelog.folder", folder, f"a folder of '.hoodie': it {error}") from error
+        """The folder of the archived timeline, relative to ``.hoodie``.
+
+        Version 6: ``hoodie.archivelog.folder``; ``archived`` when absent. Versions 8 and 9:
+        ``hoodie.timeline.history.path``, relative to the timeline's folder; ``history`` when absent.
+        """
+        if self.timeline_layout_version < 2:
+            return self._folder("hoodie.archivelog.folder", "archived")
+        return join(self.timeline_folder, self._folder("hoodie.timeline.history.path", "history"))
 
     @property
     def metadata_partitions(self) -> tuple[str, ...]:
@@ -361,6 +383,13 @@ class HoodieTableConfig:
 
     def _text(self, key: str) -> str | None:
         return self.properties.get(key, "").strip() or None
+
+    def _folder(self, key: str, default: str) -> str:
+        folder = self._text(key) or default
+        try:
+            return check_inside(folder)
+        except ValueError as error:
+            raise self._bad(key, folder, f"a folder of '.hoodie': it {error}") from error
 
     def _names(self, key: str) -> tuple[str, ...]:
         return tuple(name for part in self.properties.get(key, "").split(",") if (name := part.strip()))

@@ -1,5 +1,7 @@
 """The properties of a table that hoodie can work with, and those that it must not touch.
 
+Tables of version 6 are read and written, those of 8 and 9 read only.
+
 If hoodie does not implement a property that says how the table's data is laid out or merged, its writes would break the
 table. `problems` names each such property, its value and what to do. Properties that this module does not know are
 treated the same way.
@@ -60,7 +62,7 @@ HARMLESS_PROPERTIES = frozenset(
         "hoodie.bootstrap.index.class",
         "hoodie.bootstrap.index.type",
         "hoodie.table.cdc.supplemental.logging.mode",
-        # belong to later table versions; version 6 has fixed places, and gives them no meaning
+        # belong to versions 8 and 9; version 6 has fixed places, and gives them no meaning
         "hoodie.table.initial.version",
         "hoodie.timeline.path",
         "hoodie.timeline.history.path",
@@ -126,18 +128,34 @@ _WRITE_WITH_HUDI = "write to this table with Hudi, or create another one without
 _WHAT_THE_PAYLOAD_SAYS = "it must say what hoodie.compaction.payload.class says"
 _NEW_TABLE = "copy the rows into a table made by HoodieTableMetaClient.init_table"
 
+_VERSION = "hoodie.table.version"
+_LAYOUT_OF_VERSION = {"6": "1", "8": "2", "9": "2"}
+"""The versions of tables that are read, and the layout of their timelines."""
+_WRITABLE_VERSIONS = frozenset({"6"})
+
+
+def _is_layout_of_version(value: str, properties: Mapping[str, str]) -> bool:
+    return value.strip() == _LAYOUT_OF_VERSION.get(properties.get(_VERSION, "").strip())
+
+
 _RULES = (
     _Rule(
-        "hoodie.table.version",
-        _is("6"),
-        "use a table of version 6; Hudi 1.x keeps it so with hoodie.write.table.version=6",
+        _VERSION,
+        _is(*_LAYOUT_OF_VERSION),
+        "use a table of version 6, 8 or 9; Hudi 1.x makes it so with hoodie.write.table.version",
         default="(absent)",
         needed_to_read=True,
     ),
     _Rule(
+        _VERSION,
+        _is(*_WRITABLE_VERSIONS),
+        "hoodie reads tables of versions 8 and 9, and writes, services and repairs those of version 6 only: write to "
+        "it with Hudi, or use a table of version 6; Hudi 1.x keeps it so with hoodie.write.table.version=6",
+    ),
+    _Rule(
         "hoodie.timeline.layout.version",
-        _is("1"),
-        "tables of version 6 have layout 1",
+        _is_layout_of_version,
+        "tables of version 6 have layout 1, those of 8 and 9 have layout 2",
         default="(absent)",
         needed_to_read=True,
     ),
@@ -147,6 +165,9 @@ _RULES = (
     _Rule("hoodie.table.multiple.base.file.formats.enable", _is("false", ""), _NEW_TABLE, needed_to_read=True),
     _Rule("hoodie.table.storage.layout", _is("default", ""), _NEW_TABLE, needed_to_read=True),
     _Rule("hoodie.table.format", _is("native", ""), _NEW_TABLE, needed_to_read=True),
+    _Rule(
+        "hoodie.datasource.write.slash.separated.date.partitioning", _is("false", ""), _NEW_TABLE, needed_to_read=True
+    ),
     _Rule("hoodie.bootstrap.base.path", _is(""), f"read it with Hudi and {_NEW_TABLE}", needed_to_read=True),
     _Rule(
         "hoodie.datasource.write.drop.partition.columns",
@@ -204,7 +225,7 @@ def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
             continue
         if not rule.accepts(value, properties):
             found.append(f"{rule.key}={value} ({rule.way_out})")
-            if rule.key == "hoodie.table.version":
+            if rule.key == _VERSION:
                 # In another version any other property may have another meaning.
                 return found
     if to_write:

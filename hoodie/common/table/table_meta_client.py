@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
+import attrs
 import pyarrow as pa
 
 from hoodie.common.config.property import check_properties, display_value
@@ -326,14 +327,17 @@ class HoodieTableMetaClient:
         return view
 
     def _summarise(self, instant: HoodieInstant, is_completed_commit: bool) -> InstantSummary:
-        summary = InstantSummary(instant.requested_time, instant.action.value, State(instant.state).name)
+        summary = InstantSummary(
+            instant.requested_time,
+            instant.action.value,
+            State(instant.state).name,
+            completion_time=instant.completion_time,
+        )
         if not is_completed_commit:
             return summary
         metadata = self.active_timeline.read_commit_metadata(instant)
-        return InstantSummary(
-            summary.instant_time,
-            summary.action,
-            summary.state,
+        return attrs.evolve(
+            summary,
             operation=metadata.operation_type.value,
             files_written=sum(1 for _ in metadata.write_stats),
             rows_inserted=metadata.total_inserts,

@@ -5,7 +5,9 @@ Hudi: org.apache.hudi.common.table.HoodieTableMetaClient. Differs: immutable; to
 
 from __future__ import annotations
 
+import logging
 import re
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -25,7 +27,9 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after
+from hoodie.common.table.timeline.lsm_timeline import archive_of
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
+from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import (
     HoodieConfigException,
@@ -41,11 +45,16 @@ from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
+logger = logging.getLogger(__name__)
+
 _HEARTBEAT_FOLDER_NAME = ".heartbeat"
 _ALL_FILES = re.compile(r"(/\*+)*(/\*\.parquet)?")
 """Globs behind a table's folder that choose all of its files."""
 _GLOB_CHARACTER = re.compile(r"[*?\[{]")
 _NEWEST_FILES = 2
+_MAX_LOADS = 5
+_SECONDS_BETWEEN_LOADS = 0.5
+"""An upgrade takes longer for a long timeline; who reads then must read again."""
 
 
 @attrs.frozen(slots=False, repr=False, eq=False)
@@ -93,8 +102,18 @@ class TableSnapshot:
                 ) from None
             _refuse_choosing_globs(given_path, path)
             table_config = HoodieTableConfig.load(storage, path)
-        _check_version(table_config)
-        timeline = _load_active_timeline(storage, path, table_config)
+        for attempt in range(1, _MAX_LOADS + 1):
+            # The timeline of another one cannot be listed. Readers and writers check other features themselves.
+            table_config.check_version()
+            try:
+                timeline = _load_active_timeline(storage, path, table_config)
+                break
+            except TimelineMovedException:
+                if attempt == _MAX_LOADS:
+                    raise
+                logger.info("%s is being upgraded; loading it again", path)
+                time.sleep(_SECONDS_BETWEEN_LOADS)
+                table_config = HoodieTableConfig.load(storage, path)
         return cls(path, storage, storage_options, table_config, timeline)
 
     def check_named_by(self, given_path: str) -> None:
@@ -147,11 +166,10 @@ class TableSnapshot:
             HoodieCorruptedDataException: A file of the archive is damaged.
             HoodieIOException: Storage failed.
         """
+        layout = self.active_timeline.layout
         if not self._archived:
             self._archived.append(
-                HoodieArchivedTimeline.load(
-                    self.storage, self.meta_path, self.table_config.archive_folder, self.active_timeline.layout
-                )
+                archive_of(layout).load(self.storage, self.meta_path, self.table_config.archive_folder, layout)
             )
         return self._archived[0]
 
@@ -268,19 +286,15 @@ def _without_globs(path: str) -> str:
     return storage_path.parent(path[: match.start()] + "x") if match is not None else path
 
 
-def _check_version(table_config: HoodieTableConfig) -> None:
-    """Refuse a table whose timeline cannot be listed; readers and writers check its other features themselves."""
-    keys = ("hoodie.table.name", "hoodie.table.version", "hoodie.timeline.layout.version")
-    known = {key: table_config.properties[key] for key in keys if key in table_config.properties}
-    HoodieTableConfig(known).check_readable()
-
-
 def _load_active_timeline(
     storage: HoodieStorage, base_path: str, table_config: HoodieTableConfig
 ) -> HoodieActiveTimeline:
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
-    layout, folder = timeline_layout(table_config.timeline_layout_version), table_config.archive_folder
-    load_archive = partial(HoodieArchivedTimeline.load, storage, meta_path, folder, layout)
+    folder = table_config.archive_folder
+    layout = timeline_layout(
+        table_config.timeline_layout_version, table_config.timeline_folder, table_config.timeline_timezone
+    )
+    load_archive = partial(archive_of(layout).load, storage, meta_path, folder, layout)
     return HoodieActiveTimeline.load(
         storage,
         meta_path,

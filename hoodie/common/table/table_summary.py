@@ -31,6 +31,8 @@ class InstantSummary:
         rows_updated: Replaced rows.
         rows_deleted: Deleted rows.
         bytes_written: The size of the data files.
+        completion_time: When it was completed; None if it is not completed, and in tables of version 6, whose timelines
+            do not hold it.
     """
 
     instant_time: str
@@ -42,6 +44,7 @@ class InstantSummary:
     rows_updated: int | None = None
     rows_deleted: int | None = None
     bytes_written: int | None = None
+    completion_time: str | None = None
 
 
 @attrs.frozen

@@ -55,6 +55,7 @@ class RepairedTable:
             else HoodieWriteConfig.from_properties(table, {}, storage_options)
         )
         snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        snapshot.table_config.check_version(to_write=True)
         if changes_rows:
             snapshot.check_named_by(config.base_path)
             snapshot.table_config.check_writable()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hoodie.exception import HoodieConfigException, HoodieException
-from hoodie.spark.stream_offset import StreamOffset
+from hoodie.spark.stream_offset import OffsetKind, StreamOffset
 
 COMMIT = "20260102101530123"
 
@@ -31,9 +31,10 @@ def test_a_stream_begins_where_the_option_says(text: str, offset: dict[str, str]
     assert found.begins_at_latest == (offset["at"] == "latest")
 
 
-def test_an_offset_after_a_commit_says_its_kind() -> None:
-    offset = StreamOffset.after(COMMIT)
-    assert offset.to_json() == {"kind": "requested", "instant": COMMIT}
+@pytest.mark.parametrize("kind", ["requested", "completed"])
+def test_an_offset_after_a_commit_says_its_kind(kind: str) -> None:
+    offset = StreamOffset.after(COMMIT, OffsetKind(kind))
+    assert offset.to_json() == {"kind": kind, "instant": COMMIT}
     assert StreamOffset.of(offset.to_json()) == offset
     assert (offset.time, offset.commit, offset.begins_at_latest) == (COMMIT, COMMIT, False)
 
@@ -55,7 +56,8 @@ def test_other_beginnings_are_refused(text: str) -> None:
     [
         {},
         {"offset": 3},
-        {"kind": "completed", "instant": COMMIT},
+        {"kind": "finished", "instant": COMMIT},
+        {"kind": "completed", "instant": "soon"},
         {"kind": "requested", "instant": "soon"},
         {"kind": "requested", "instant": 5},
         {"kind": "start", "at": "soon"},

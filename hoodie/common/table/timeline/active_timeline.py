@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 import attrs
 
@@ -27,6 +28,7 @@ from hoodie.common.table.timeline.instant_time import (
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_layout import ContentT, TimelineLayout
 from hoodie.common.table.timeline.timeline_listing import list_instants, list_states
+from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
@@ -436,7 +438,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         path = self.path_of(instant)
         try:
             content = self.storage.read(path)
-            if _is_whole(instant, content):
+            if self._is_whole(instant, content):
                 return content
             return self._read_when_written(instant, path, content)
         except FileNotFoundError as error:
@@ -468,7 +470,8 @@ class HoodieActiveTimeline(HoodieTimeline):
             instant: An instant of one of these actions, COMPLETED or INFLIGHT.
 
         Returns:
-            The metadata, a `HoodieReplaceCommitMetadata` for a replacecommit; empty for an empty inflight file.
+            The metadata, a `HoodieReplaceCommitMetadata` for a completed replacecommit; empty for an empty inflight
+            file.
 
         Raises:
             HoodieCorruptedDataException: The file, which the message names, is damaged, or completed and empty.
@@ -494,7 +497,7 @@ class HoodieActiveTimeline(HoodieTimeline):
                 f"{instant.requested_time}. Delete the file, which makes the instant pending, and roll it back"
             )
         try:
-            is_replace = instant.action.completed_action is Action.REPLACE_COMMIT
+            is_replace = instant.action.completed_action is Action.REPLACE_COMMIT and instant.is_completed
             record = HoodieReplaceCommitMetadata if is_replace else HoodieCommitMetadata
             return self.layout.decode(data, record, "commit metadata")
         except HoodieCorruptedDataException as error:
@@ -502,7 +505,12 @@ class HoodieActiveTimeline(HoodieTimeline):
 
     def path_of(self, instant: HoodieInstant) -> str:
         """The path of the file that puts an instant into its state."""
-        return self._path(instant.requested_time, instant.action, instant.state, instant.completion_time)
+        return join(self.layout.active_path(self.meta_path), self.layout.name_of(instant))
+
+    @cached_property
+    def visible_instants(self) -> VisibleInstants:
+        """Which instants of this timeline make their files visible."""
+        return VisibleInstants.of(self.instants, has_completion_times=self.layout.has_completion_times)
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
@@ -516,7 +524,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         if not any(self.storage.exists(_checksums_of(file)) for file in (path, begun)):
             return content
         deadline, pause = time.monotonic() + _BEING_WRITTEN_S, 0.02
-        while not _is_whole(instant, content) and time.monotonic() < deadline:
+        while not self._is_whole(instant, content) and time.monotonic() < deadline:
             status = self.storage.file_status(path)
             if status is None or self._is_older(status, _BEING_WRITTEN_S * 1000):
                 break
@@ -571,22 +579,20 @@ class HoodieActiveTimeline(HoodieTimeline):
     def _list_states(self) -> Iterator[HoodieInstant]:
         return list_states(self.storage, self.meta_path, self.layout)
 
-    def _path(self, instant_time: str, action: Action, state: State, completion_time: str | None = None) -> str:
-        name = self.layout.file_name(instant_time, action, state, completion_time)
-        return join(self.layout.active_path(self.meta_path), name)
+    def _path(self, instant_time: str, action: Action, state: State) -> str:
+        return join(self.layout.active_path(self.meta_path), self.layout.file_name(instant_time, action, state))
+
+    def _is_whole(self, instant: HoodieInstant, content: bytes) -> bool:
+        """Whether a file has its end."""
+        if not content:
+            return self.layout.may_be_empty(instant)
+        if content.startswith(_AVRO_MAGIC):
+            # An Avro file ends with its sync marker, which its header holds as well.
+            return content.find(content[-_AVRO_SYNC_LENGTH:]) < len(content) - _AVRO_SYNC_LENGTH
+        return content.rstrip().endswith(b"}")
 
 
 def _checksums_of(path: str) -> str:
     """The checksum file that Hadoop creates right after each file on a file system without atomic creation."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}.crc"
-
-
-def _is_whole(instant: HoodieInstant, content: bytes) -> bool:
-    """Whether a file has its end. An empty file is complete only for a pending commit, which may hold nothing."""
-    if not content:
-        return instant.is_pending and instant.action.completed_action in COMMIT_ACTIONS
-    if content.startswith(_AVRO_MAGIC):
-        # An Avro file ends with its sync marker, which its header holds as well.
-        return content.find(content[-_AVRO_SYNC_LENGTH:]) < len(content) - _AVRO_SYNC_LENGTH
-    return content.rstrip().endswith(b"}")

@@ -141,6 +141,43 @@ class HoodieArchivedTimeline(HoodieTimeline):
             return HoodieCommitMetadata.from_value(_prepare(record.get("hoodieCommitMetadata")), source)
         raise HoodieException(f"Cannot read commit metadata of {instant}: an action {instant.action} has none")
 
+    @classmethod
+    def find_metadata(
+        cls, storage: HoodieStorage, folder: str, layout: TimelineLayout, keys: Sequence[str]
+    ) -> dict[HoodieInstant, dict[str, str]]:
+        """Find values in the extra metadata of all archived commits, with one file of the archive at a time in memory.
+
+        Args:
+            storage: Where the table is.
+            folder: Full path of the archive.
+            layout: The table's timeline layout.
+            keys: Keys of the extra metadata; commits without the first one are left out.
+
+        Returns:
+            Completed commit -> key -> value, in no order.
+
+        Raises:
+            HoodieCorruptedDataException: A file of the archive is damaged.
+            HoodieIOException: Storage failed.
+        """
+        wanted = keys[0].encode()
+
+        def read(paths: Sequence[str]) -> dict[HoodieInstant, dict[str, str]]:
+            found: dict[HoodieInstant, dict[str, str]] = {}
+            for path in paths:
+                for instant, entry in read_archive_file(storage, path):
+                    # Avro stores text as it is, so most records need not be decoded.
+                    is_commit = instant.is_completed and instant.action.completed_action in COMMIT_ACTIONS
+                    if not is_commit or wanted not in entry.datum:
+                        continue
+                    one = HoodieArchivedTimeline((instant,), entries={instant: entry})
+                    extra = one.read_commit_metadata(instant).extra_metadata
+                    if keys[0] in extra:
+                        found[instant] = {key: extra[key] for key in keys if key in extra}
+            return found
+
+        return _read_while_merged(storage, folder, layout, read)
+
     def _entry(self, instant: HoodieInstant) -> _Entry:
         entry = self._entries.get(instant)
         if entry is None:
@@ -165,43 +202,6 @@ def archive_files(storage: HoodieStorage, folder: str, layout: TimelineLayout) -
         if number is not None and not status.is_directory:
             numbered.append((number, status.path, status))
     return [status for _, _, status in sorted(numbered)]
-
-
-def find_archived_metadata(
-    storage: HoodieStorage, folder: str, layout: TimelineLayout, keys: Sequence[str]
-) -> dict[HoodieInstant, dict[str, str]]:
-    """Find values in the extra metadata of all archived commits, with one file of the archive at a time in memory.
-
-    Args:
-        storage: Where the table is.
-        folder: Full path of the archive.
-        layout: The table's timeline layout.
-        keys: Keys of the extra metadata; commits without the first one are left out.
-
-    Returns:
-        Completed commit -> key -> value, in no order.
-
-    Raises:
-        HoodieCorruptedDataException: A file of the archive is damaged.
-        HoodieIOException: Storage failed.
-    """
-    wanted = keys[0].encode()
-
-    def read(paths: Sequence[str]) -> dict[HoodieInstant, dict[str, str]]:
-        found: dict[HoodieInstant, dict[str, str]] = {}
-        for path in paths:
-            for instant, entry in read_archive_file(storage, path):
-                # Avro stores text as it is, so most records need not be decoded.
-                is_commit = instant.is_completed and instant.action.completed_action in COMMIT_ACTIONS
-                if not is_commit or wanted not in entry.datum:
-                    continue
-                one = HoodieArchivedTimeline((instant,), entries={instant: entry})
-                extra = one.read_commit_metadata(instant).extra_metadata
-                if keys[0] in extra:
-                    found[instant] = {key: extra[key] for key in keys if key in extra}
-        return found
-
-    return _read_while_merged(storage, folder, layout, read)
 
 
 def _read_while_merged(

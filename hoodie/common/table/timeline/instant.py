@@ -63,6 +63,8 @@ class HoodieInstant:
         state: REQUESTED, INFLIGHT or COMPLETED.
         completion_time: When it was completed, in the form of an instant time. None while it is pending, and always
             None in timeline layout 1, whose files do not hold it.
+        has_legacy_name: Whether the name of its completed file lacks the completion time in timeline layout 2, as in
+            tables of early releases; the time is then that of the file's last change.
 
     Hudi: org.apache.hudi.common.table.timeline.HoodieInstant.
     """
@@ -71,6 +73,7 @@ class HoodieInstant:
     action: Action
     state: State
     completion_time: str | None = None
+    has_legacy_name: bool = False
 
     @property
     def is_requested(self) -> bool:

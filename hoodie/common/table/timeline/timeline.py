@@ -172,7 +172,10 @@ class HoodieTimeline:
 
     @cached_property
     def visible_instants(self) -> VisibleInstants:
-        """Which instants of this timeline make their files visible; only for a timeline that is not filtered."""
+        """Which instants of this timeline make their files visible; only for a timeline that is not filtered.
+
+        A timeline that is not read from storage counts as one of layout 1.
+        """
         return VisibleInstants.of(self.instants)
 
     @cached_property

@@ -5,6 +5,12 @@ Layout 1 (table versions up to 6) keeps all state files of an instant side by si
     20250126040823628.commit.requested      20250126040823628.clean.requested
     20250126040823628.inflight              20250126040823628.clean.inflight
     20250126040823628.commit                20250126040823628.clean
+
+Layout 2 (table versions 8 and 9) keeps them in ``.hoodie/timeline``, and names the time of the completion:
+
+    20250126040823628.commit.requested
+    20250126040823628.inflight
+    20250126040823628_20250126040825104.commit
 """
 
 from __future__ import annotations
@@ -12,20 +18,27 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TypeVar
 
 import attrs
 
 from hoodie.avro import timeline_metadata
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.table.timeline.archived_entry import encode_archived_entry
-from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import format_instant_time
 from hoodie.exception import HoodieNotSupportedException
+from hoodie.storage.storage import FileStatus
+from hoodie.storage.storage_path import join
 
 ContentT = TypeVar("ContentT", bound=attrs.AttrsInstance)
 
 _ARCHIVE_FILE = re.compile(r"\.commits_\.archive\.(\d+)(_.*)?")
 _WRITE_TOKEN = "1-0-1"
+_AVRO_MAGIC = b"Obj\x01"
+TIMELINE_FOLDER = "timeline"
+"""The folder of a timeline of layout 2 in ``.hoodie``, unless ``hoodie.timeline.path`` names another one."""
 
 
 class TimelineLayout(ABC):
@@ -36,6 +49,8 @@ class TimelineLayout(ABC):
     """
 
     version: int
+    has_completion_times: bool
+    """Whether each completed instant has a time at which it was completed."""
 
     @abstractmethod
     def active_path(self, meta_path: str) -> str:
@@ -59,9 +74,25 @@ class TimelineLayout(ABC):
             ValueError: There is no such file; a savepoint, for instance, is never requested.
         """
 
+    def name_of(self, instant: HoodieInstant) -> str:
+        """The name of the file that put an instant into its state.
+
+        Args:
+            instant: An instant that was listed, or one that is pending.
+        """
+        return self.file_name(instant.requested_time, instant.action, instant.state, instant.completion_time)
+
     @abstractmethod
     def parse_file_name(self, name: str) -> HoodieInstant | None:
         """The instant in the state that a file name stands for; None for a file that is not of the timeline."""
+
+    def instant_of(self, status: FileStatus) -> HoodieInstant | None:
+        """The instant in the state that an entry of the timeline's folder stands for; None for any other entry."""
+        return None if status.is_directory else self.parse_file_name(status.name)
+
+    def may_be_empty(self, instant: HoodieInstant) -> bool:
+        """Whether the file of an instant in its state can be whole and empty: that of a pending commit."""
+        return instant.is_pending and instant.action.completed_action in COMMIT_ACTIONS
 
     @abstractmethod
     def encode(self, content: attrs.AttrsInstance) -> bytes:
@@ -84,21 +115,35 @@ class TimelineLayout(ABC):
             HoodieCorruptedDataException: The content is truncated, damaged or another record.
         """
 
-    @abstractmethod
     def archive_file_name(self, number: int) -> str:
         """The name of a file of the archive.
 
         Args:
             number: The place of the file in the order of the archive's files.
+
+        Raises:
+            HoodieNotSupportedException: hoodie does not write archives of this layout.
         """
+        raise self._not_written("the archive")
 
-    @abstractmethod
     def archive_file_number(self, name: str) -> int | None:
-        """The number of a file of the archive; None for other files."""
+        """The number of a file of the archive; None for other files.
 
-    @abstractmethod
+        Raises:
+            HoodieNotSupportedException: Files of archives of this layout have no numbers.
+        """
+        raise self._not_written("the archive")
+
     def encode_archived(self, state: HoodieInstant, content: bytes, transition_time: str, source: str) -> bytes:
-        """The record of one instant in one state, as the archive holds it; see `encode_archived_entry`."""
+        """The record of one instant in one state, as the archive holds it; see `encode_archived_entry`.
+
+        Raises:
+            HoodieNotSupportedException: hoodie does not write archives of this layout.
+        """
+        raise self._not_written("the archive")
+
+    def _not_written(self, what: str) -> HoodieNotSupportedException:
+        return HoodieNotSupportedException(f"hoodie does not write {what} of timeline layout {self.version} yet")
 
 
 class TimelineLayoutV1(TimelineLayout):
@@ -109,6 +154,7 @@ class TimelineLayoutV1(TimelineLayout):
     """
 
     version = 1
+    has_completion_times = False
 
     def active_path(self, meta_path: str) -> str:
         """The ``.hoodie`` folder itself."""
@@ -158,6 +204,94 @@ class TimelineLayoutV1(TimelineLayout):
         return encode_archived_entry(state, content, transition_time, source)
 
 
+@attrs.frozen
+class TimelineLayoutV2(TimelineLayout):
+    """Layout 2: files in a folder of ``.hoodie``, completion times in names, Avro commit metadata.
+
+    A pending clustering has an action of its own; its completed file is that of a replacecommit. A completed file whose
+    name lacks the completion time was written by an early release, as JSON. It counts as completed when it was last
+    changed.
+
+    Attributes:
+        folder: The timeline's folder in ``.hoodie`` (``hoodie.timeline.path``).
+        timezone: ``hoodie.table.timeline.timezone`` of the table, for the times of last changes.
+
+    Hudi: org.apache.hudi.common.table.timeline.versioning.v2.{InstantFileNameGeneratorV2, InstantFileNameParserV2,
+    CommitMetadataSerDeV2}.
+    """
+
+    version = 2
+    has_completion_times = True
+
+    folder: str = TIMELINE_FOLDER
+    timezone: str = "UTC"
+
+    def active_path(self, meta_path: str) -> str:
+        """The timeline's own folder."""
+        return join(meta_path, self.folder)
+
+    def file_name(self, requested_time: str, action: Action, state: State, completion_time: str | None = None) -> str:
+        """See `TimelineLayout.file_name`; the name of a completed file needs the completion time."""
+        if state is State.COMPLETED:
+            if completion_time is None:
+                raise ValueError(f"The name of the completed file of {action} {requested_time} needs a completion time")
+            return f"{requested_time}_{completion_time}.{action.completed_action}"
+        if action is Action.CLUSTERING:
+            return f"{requested_time}.{action}.{state.name.lower()}"
+        return _LAYOUT_1.file_name(requested_time, action, state)
+
+    def name_of(self, instant: HoodieInstant) -> str:
+        """See `TimelineLayout.name_of`."""
+        if instant.has_legacy_name:
+            return f"{instant.requested_time}.{instant.action.completed_action}"
+        return self.file_name(instant.requested_time, instant.action, instant.state, instant.completion_time)
+
+    def parse_file_name(self, name: str) -> HoodieInstant | None:
+        """See `TimelineLayout.parse_file_name`; `instant_of` knows the completion time of a legacy name too."""
+        times, _, suffix = name.partition(".")
+        requested_time, separator, completion_time = times.partition("_")
+        found = _SUFFIXES_V2.get(suffix)
+        numbers = (requested_time, completion_time) if separator else (requested_time,)
+        if found is None or not all(number.isdecimal() and number.isascii() for number in numbers):
+            return None
+        action, state = found
+        if state is State.COMPLETED:
+            return HoodieInstant(requested_time, action, state, completion_time or None, not separator)
+        return None if separator else HoodieInstant(requested_time, action, state)
+
+    def instant_of(self, status: FileStatus) -> HoodieInstant | None:
+        """See `TimelineLayout.instant_of`."""
+        instant = None if status.is_directory else self.parse_file_name(status.name)
+        if instant is None or not instant.has_legacy_name:
+            return instant
+        moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
+        return attrs.evolve(instant, completion_time=format_instant_time(moment, self.timezone))
+
+    def may_be_empty(self, instant: HoodieInstant) -> bool:
+        """See `TimelineLayout.may_be_empty`; inflight files of all actions can be empty."""
+        return instant.state is State.INFLIGHT or TimelineLayout.may_be_empty(self, instant)
+
+    def encode(self, content: attrs.AttrsInstance) -> bytes:
+        """Avro.
+
+        Raises:
+            HoodieNotSupportedException: It is the metadata of a commit, which hoodie does not write in this layout yet.
+        """
+        if isinstance(content, HoodieCommitMetadata):
+            raise self._not_written("commits")
+        return timeline_metadata.encode(content)
+
+    def decode(self, data: bytes, record: type[ContentT], source: str) -> ContentT:
+        """Avro in any schema of its writer; JSON where a legacy name may stand for the file."""
+        if not issubclass(record, HoodieCommitMetadata):
+            return timeline_metadata.decode(data, record, source)
+        if data and not data.startswith(_AVRO_MAGIC):
+            return record.from_json(data, source)
+        # What the class leaves out does not matter to its reader; what it needs must be there.
+        names = {record.__name__, HoodieReplaceCommitMetadata.__name__}
+        return record.from_value(timeline_metadata.decode_as_written(data, names, source), source)
+
+
 def _suffixes(layout: TimelineLayout) -> dict[str, tuple[Action, State]]:
     suffixes: dict[str, tuple[Action, State]] = {}
     for action in Action:
@@ -165,27 +299,29 @@ def _suffixes(layout: TimelineLayout) -> dict[str, tuple[Action, State]]:
             if state is State.COMPLETED and action.completed_action is not action:
                 continue
             with suppress(ValueError):
-                suffixes[layout.file_name("", action, state).removeprefix(".")] = action, state
+                suffixes[layout.file_name("", action, state, "").lstrip("_.")] = action, state
     return suffixes
 
 
-_SUFFIXES_V1 = _suffixes(TimelineLayoutV1())
-_LAYOUTS: dict[int, TimelineLayout] = {1: TimelineLayoutV1()}
+_LAYOUT_1 = TimelineLayoutV1()
+_SUFFIXES_V1 = _suffixes(_LAYOUT_1)
+_SUFFIXES_V2 = _suffixes(TimelineLayoutV2())
 
 
-def timeline_layout(version: int) -> TimelineLayout:
+def timeline_layout(version: int, folder: str = TIMELINE_FOLDER, timezone: str = "UTC") -> TimelineLayout:
     """The layout of a version number.
 
     Args:
         version: ``hoodie.timeline.layout.version`` of the table.
+        folder: ``hoodie.timeline.path`` of the table, for layout 2.
+        timezone: ``hoodie.table.timeline.timezone`` of the table, for layout 2.
 
     Raises:
         HoodieNotSupportedException: hoodie does not have that layout.
     """
-    layout = _LAYOUTS.get(version)
-    if layout is None:
+    if version not in (1, 2):
         raise HoodieNotSupportedException(
-            f"hoodie.timeline.layout.version={version} is not supported: hoodie has layout "
-            f"{', '.join(map(str, sorted(_LAYOUTS)))} (tables of hoodie.table.version=6)"
+            f"hoodie.timeline.layout.version={version} is not supported: hoodie has layout 1 (tables of "
+            "hoodie.table.version=6) and layout 2 (tables of 8 and 9)"
         )
-    return layout
+    return _LAYOUT_1 if version == 1 else TimelineLayoutV2(folder, timezone)

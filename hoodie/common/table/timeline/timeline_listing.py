@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
-from hoodie.common.table.timeline.timeline_layout import TimelineLayout
+from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout, timeline_layout
+from hoodie.exception import HoodieIOException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
@@ -20,6 +21,10 @@ _WRITTEN_WITHIN = timedelta(minutes=1)
 """How long after its requested time the first file of an instant is written, at most."""
 
 
+class TimelineMovedException(HoodieIOException):
+    """The files of a timeline of layout 1 are being moved to a folder of layout 2, or were."""
+
+
 def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> Iterator[HoodieInstant]:
     """One entry per file of a timeline, in no particular order.
 
@@ -29,12 +34,30 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
         layout: The table's timeline layout.
 
     Raises:
+        TimelineMovedException: The table is being upgraded to a version of another layout.
         HoodieIOException: Storage failed.
     """
     for status in storage.list_directory(layout.active_path(meta_path)):
-        instant = None if status.is_directory else layout.parse_file_name(status.name)
+        if layout.version == 1 and status.is_directory and status.name == TIMELINE_FOLDER:
+            _refuse_moved(storage, meta_path)
+        instant = layout.instant_of(status)
         if instant is not None:
             yield instant
+
+
+def _refuse_moved(storage: HoodieStorage, meta_path: str) -> None:
+    """Refuse a timeline of layout 1 if there are instants in the folder of layout 2 beside it.
+
+    An upgrade moves all files, and then says so in the table's properties. Until then commits seem to be missing. (A
+    table that was downgraded again has an empty folder.)
+    """
+    layout = timeline_layout(2)
+    for status in storage.list_directory(layout.active_path(meta_path)):
+        if layout.instant_of(status) is not None:
+            raise TimelineMovedException(
+                f"{layout.active_path(meta_path)} has instants such as {status.name}, though the table is of version "
+                "6: it is being upgraded. Wait until the upgrade is done; if its writer died, let Hudi finish it"
+            )
 
 
 def completion_times(
@@ -61,7 +84,7 @@ def completion_times(
     found: dict[str, str] = {}
     sure: set[str] = set()
     for status in storage.list_directory(layout.active_path(meta_path)):
-        instant = None if status.is_directory else layout.parse_file_name(status.name)
+        instant = layout.instant_of(status)
         if instant is None or instant.action not in COMMIT_ACTIONS:
             continue
         moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
@@ -95,10 +118,7 @@ def list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout
         states = list(list_states(storage, meta_path, layout))
         instants = _effective(states)
         folder = layout.active_path(meta_path)
-        doubtful = (
-            join(folder, layout.file_name(i.requested_time, i.action, i.state, i.completion_time))
-            for i in _doubtful(states, instants)
-        )
+        doubtful = (join(folder, layout.name_of(i)) for i in _doubtful(states, instants))
         if all(map(storage.exists, doubtful)):
             break
         logger.info("The timeline of %s is being archived; listing it again", meta_path)
@@ -127,10 +147,13 @@ def _doubtful(states: list[HoodieInstant], instants: list[HoodieInstant]) -> lis
 
 
 def _effective(states: Iterable[HoodieInstant]) -> list[HoodieInstant]:
-    """Each instant once, in its highest state; a compaction and the commit that completes it are one instant."""
+    """Each instant once, in its highest state; a compaction and the commit that completes it are one instant.
+
+    Writers that hold no lock can complete a clean of layout 2 twice, at two times: the later one counts.
+    """
     highest: dict[tuple[str, Action], HoodieInstant] = {}
     for found in states:
         known = highest.get(found.key)
-        if known is None or found.state > known.state:
+        if known is None or (found.state, found.completion_time or "") > (known.state, known.completion_time or ""):
             highest[found.key] = found
     return list(highest.values())

@@ -28,17 +28,25 @@ class VisibleInstants:
         start: The first of `completed` and `pending_compactions` without a savepoint. Instants before it have been
             archived, so they are completed. (Archiving may go past a savepointed commit, so the start need not be the
             first instant.) If all have savepoints, as after a restore to one, it is the last of them. None if there are
-            none.
+            none. In timeline layout 2 nothing that is newer than a pending instant is archived, so it is not later than
+            the first pending one.
+        has_completion_times: Whether the instants are of timeline layout 2.
     """
 
     completed: frozenset[str]
     pending: frozenset[str]
     pending_compactions: frozenset[str]
     start: str | None
+    has_completion_times: bool = False
 
     @classmethod
-    def of(cls, instants: Iterable[HoodieInstant]) -> VisibleInstants:
-        """Those of an active timeline, from all its instants, of any action and state."""
+    def of(cls, instants: Iterable[HoodieInstant], *, has_completion_times: bool = False) -> VisibleInstants:
+        """Those of an active timeline.
+
+        Args:
+            instants: All its instants, of any action and state.
+            has_completion_times: Whether it is of timeline layout 2.
+        """
         completed: set[str] = set()
         pending: set[str] = set()
         pending_compactions: set[str] = set()
@@ -51,11 +59,15 @@ class VisibleInstants:
             elif instant.action.completed_action in COMMIT_ACTIONS:
                 (completed if instant.is_completed else pending).add(instant.requested_time)
         writes = completed | pending_compactions
+        start = oldest(writes - savepoints) or newest(writes)
+        if has_completion_times and start is not None:
+            start = oldest([start, *(pending - completed)])
         return cls(
             frozenset(completed),
             frozenset(pending - completed),
             frozenset(pending_compactions - completed),
-            oldest(writes - savepoints) or newest(writes),
+            start,
+            has_completion_times,
         )
 
     def is_committed(self, instant_time: str) -> bool:

@@ -34,6 +34,7 @@ from hoodie.common.table.timeline.instant_time import in_order, newest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.util.shown_table import plural
+from hoodie.exception import HoodieNotSupportedException
 from hoodie.storage.storage import FileStatus
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,9 @@ def build_file_groups(
 
     Returns:
         The groups, sorted by file id; slices are newest first. The slice of a pending compaction holds log files only.
+
+    Raises:
+        HoodieNotSupportedException: There are committed log files, and the table is of version 8 or 9.
     """
     instants = timeline if isinstance(timeline, VisibleInstants) else VisibleInstants.of(timeline)
     base_files: dict[str, dict[str, list[HoodieBaseFile]]] = defaultdict(lambda: defaultdict(list))
@@ -82,6 +86,12 @@ def build_file_groups(
         log_name = parse_log_file_name(status.name)
         if log_name is None or log_name.is_archive or not instants.has_visible_log_files(log_name.base_instant_time):
             continue
+        if instants.has_completion_times and not log_name.is_cdc:
+            # Its name tells its own instant, and not that of the slice that it belongs to.
+            raise HoodieNotSupportedException(
+                f"{status.path} is a log file of a table of version 8 or 9, which hoodie does not read yet: its "
+                "records would be missing. Compact the table with the writer that made it"
+            )
         log_files[log_name.file_id][log_name.base_instant_time].append(
             HoodieLogFile(
                 path=status.path,

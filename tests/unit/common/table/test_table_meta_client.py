@@ -221,10 +221,11 @@ def test_a_base_path_that_holds_glob_characters_itself_is_taken_literally(tmp_pa
     assert HoodieTableMetaClient.load(str(tmp_path / "a[b]*")).table_config.table_name == "inner"
 
 
-def test_a_table_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["5", "7", "10"])
+def test_a_table_of_another_version_is_refused_by_name(tmp_path: Path, version: str) -> None:
     init(tmp_path)
     path = tmp_path / ".hoodie/hoodie.properties"
-    path.write_text(path.read_text().replace("hoodie.table.version=6", "hoodie.table.version=9"))
+    path.write_text(path.read_text().replace("hoodie.table.version=6", f"hoodie.table.version={version}"))
     with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.table\.version"):
         HoodieTableMetaClient.load(str(tmp_path))
 

@@ -146,8 +146,8 @@ def test_files_of_the_archive_are_told_by_their_numbers() -> None:
 
 
 def test_an_unknown_layout_is_refused_by_property() -> None:
-    with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.timeline\.layout\.version=2"):
-        timeline_layout(2)
+    with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.timeline\.layout\.version=3"):
+        timeline_layout(3)
 
 
 def test_nobody_else_writes_or_reads_the_contents_of_a_timeline() -> None:
