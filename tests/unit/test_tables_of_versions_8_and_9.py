@@ -176,7 +176,8 @@ def test_filters_prune_by_partitions_and_keys(table: Path) -> None:
     plan = hoodie.plan_read(str(table), filters=[("region", "=", "east")])
     assert plan.pruned_partitions == ("west",)
     key = everything["id"][0].as_py()
-    assert hoodie.plan_read(str(table), filters=[("id", "=", key)]).looked_up_keys.to_pylist() == [key]
+    searched = hoodie.plan_read(str(table), filters=[("id", "=", key)]).searched
+    assert (searched.column, searched.values.to_pylist()) == ("id", [key])
     found = hoodie.read_table(str(table), filters=[("region", "=", "east"), ("ts", ">", 5)])
     assert rows_of(found) == rows_of(everything.filter((pc.field("region") == "east") & (pc.field("ts") > 5)))
 
