@@ -159,10 +159,14 @@ class StagedWrite:
         columns = arrow_schema(schema)
         storage = open_storage(given.path, given.storage_options, config.retry.policy)
         base_path = normalise_path(given.path)
-        exists, completed = table_exists(config), None
+        exists = table_exists(config)
+        removes_rows = replaces or operation in _REPLACING
+        completed: frozenset[str] | None = None
+        if removes_rows and not (is_stream or config.write.has_several_writers):
+            completed = frozenset()
         if exists:
             timeline = load_table(config).active_timeline
-            if (replaces or operation in _REPLACING) and not (is_stream or config.write.has_several_writers):
+            if completed is not None:
                 completed = timeline.completed_writes().times
         elif operation in DELETES:
             raise no_table_to_delete_from(config)

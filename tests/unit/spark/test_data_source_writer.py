@@ -266,6 +266,15 @@ def test_rows_that_others_committed_while_tasks_ran_are_not_replaced(
     assert keys(path) == ["a", "b", "d"] and staged(path) == []
 
 
+def test_a_table_that_others_created_while_tasks_ran_is_not_replaced(tmp_path: Path) -> None:
+    running = Write(tmp_path / "new", overwrite=True, **NEW_TABLE)
+    running.task(("c", "x", 1))
+    write(tmp_path / "new", [("d", "x", 1)], **NEW_TABLE)
+    with pytest.raises(HoodieWriteConflictException, match="nothing was committed.*write again: that is safe"):
+        running.commit()
+    assert keys(str(tmp_path / "new")) == ["d"] and staged(tmp_path / "new") == []
+
+
 def test_rows_that_others_committed_while_tasks_ran_stay_beside_an_upsert(path: str) -> None:
     running = Write(path)
     running.task(("a", "x", 3))
