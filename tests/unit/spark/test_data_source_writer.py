@@ -446,6 +446,16 @@ def test_what_killed_writes_left_is_deleted_a_day_later(path: str, tmp_path: Pat
         old.commit()
 
 
+@pytest.mark.parametrize("name", ["staged-1", f"staged-{'0a' * 16}"])
+def test_a_partition_with_the_path_of_staged_rows_is_not_deleted(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "new"
+    write(path, [("a", f".hoodie_staged/{name}", 1)], **NEW_TABLE)
+    for file in path.rglob("*"):
+        os.utime(file, (1, 1))
+    write(path, [("b", "x", 1)])
+    assert keys(str(path)) == ["a", "b"]
+
+
 def test_another_writers_rollbacks_cleans_and_archiving_leave_staged_rows(path: str) -> None:
     running = Write(path, **{OPERATION: "insert"})
     running.task(("c", "x", 1))
