@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import (
     HoodieConfigException,
     HoodieCorruptedDataException,
@@ -152,6 +153,16 @@ def test_the_first_write_creates_the_table(tmp_path: Path) -> None:
 def test_options_are_taken_in_any_case(tmp_path: Path) -> None:
     write(tmp_path / "new", [("a", "x", 1)], **{key.upper(): value for key, value in NEW_TABLE.items()})
     assert keys(str(tmp_path / "new")) == ["a"]
+
+
+def test_extra_metadata_is_found_by_a_prefix_in_any_case(path: str) -> None:
+    # Spark hands over the names in lower case.
+    prefix = {"hoodie.datasource.write.commitmeta.key.prefix": "_Source"}
+    write(path, [("c", "x", 1)], **prefix, **{"_sourceoffset": "Seven"})
+    timeline = TableSnapshot.load(path).active_timeline
+    newest = timeline.completed_writes().last_instant
+    assert newest is not None
+    assert timeline.read_commit_metadata(newest).extra_metadata["_sourceoffset"] == "Seven"
 
 
 @pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "insert_overwrite_table"])
