@@ -30,6 +30,7 @@ from tests.support.table_builder import init_table, instants, local_client, read
 
 pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no data sources in Python")
 
+from pyspark.sql import datasource
 from pyspark.sql import types as st
 from pyspark.sql.datasource import CaseInsensitiveDict
 
@@ -622,44 +623,7 @@ def test_a_batch_that_another_process_wrote_meanwhile_is_refused(path: str, monk
     assert keys(path) == ["a", "b", "c"]
 
 
-def test_rows_of_pyspark_4_0_become_the_batches_that_they_were() -> None:
-    from pyspark.sql.conversion import ArrowTableToRowsConversion
-
-    from hoodie.spark.spark_compatibility import rows_to_batches
-    from hoodie.spark.spark_types import arrow_schema, conform
-
-    schema = st.StructType(
-        [
-            st.StructField("s", st.StringType()),
-            st.StructField("at", st.TimestampType()),
-            st.StructField("local", st.TimestampNTZType()),
-            st.StructField("d", st.DecimalType(10, 2)),
-            st.StructField("m", st.MapType(st.StringType(), st.ArrayType(st.LongType()))),
-            st.StructField(
-                "p", st.StructType([st.StructField("x", st.DoubleType()), st.StructField("raw", st.BinaryType())])
-            ),
-        ]
-    )
-    hour = 3_600_000_000
-    # An hour that a clock shows twice, in most time zones with summer time.
-    times = [1_761_440_400_000_000 + number * hour // 2 for number in range(6)]
-    given = pa.table(
-        {
-            "s": ["a", None, "c", "d", "e", ""],
-            "at": pa.array(times, pa.timestamp("us", "UTC")),
-            "local": pa.array([0, 1, None, -1, 4, 5], pa.timestamp("us")),
-            "d": pa.array([1, 2, None, 4, 5, 6], pa.decimal128(10, 2)),
-            "m": pa.array(
-                [[("k", [1, None])], None, [], [("a", None)], [("x", [])], [("y", [3])]],
-                pa.map_(pa.string(), pa.list_(pa.int64())),
-            ),
-            "p": pa.array(
-                [{"x": 1.0, "raw": b"1"}, None, {"x": None, "raw": None}] * 2,
-                pa.struct([("x", pa.float64()), ("raw", pa.binary())]),
-            ),
-        }
-    )
-    wanted = arrow_schema(schema)
-    table = pa.Table.from_batches([conform(batch, wanted) for batch in given.to_batches()])
-    found = rows_to_batches(ArrowTableToRowsConversion.convert(table, schema), schema)
-    assert pa.Table.from_batches([conform(batch, wanted) for batch in found]).equals(table)
+def test_a_stream_is_written_from_batches(tmp_path: Path) -> None:
+    # PySpark 4.0 makes rows with local times of the batches for any other class.
+    arrow = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceArrowWriter)
+    assert isinstance(source_of(tmp_path / "new", NEW_TABLE).streamWriter(SCHEMA, False), arrow)
