@@ -11,6 +11,7 @@ beside ``.hoodie``: a folder ``.hoodie`` without properties would look like a da
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -28,6 +29,8 @@ from hoodie.storage.storage_path import METAFOLDER_NAME, join, parent
 logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "staged-"
+_SUFFIX: Final = ".arrow"
+_NAME: Final = re.compile(rf"{_PREFIX}[0-9a-f]{{32}}")
 _NEW_TABLE_FOLDER: Final = ".hoodie_staged"
 _ABANDONED_MS: Final = 24 * 3600 * 1000
 """The age of the newest file of a folder above which its write counts as dead."""
@@ -88,7 +91,7 @@ class StagingFolder:
         first = next(batches, None)
         if first is None:
             return None
-        path = join(self.path, f"{uuid.uuid4().hex}.arrow")
+        path = join(self.path, uuid.uuid4().hex + _SUFFIX)
         num_rows = num_bytes = 0
         stream = self.storage.open_output_stream(path)
         try:
@@ -180,10 +183,14 @@ def delete_abandoned(storage: HoodieStorage, base_path: str) -> None:
     try:
         for folder in _folders(base_path):
             for entry in storage.list_directory(folder):
-                if not entry.is_directory or not entry.name.startswith(_PREFIX):
+                if not entry.is_directory or _NAME.fullmatch(entry.name) is None:
                     continue
-                files = storage.list_files(entry.path) or [entry]
-                if is_older(storage, max(files, key=lambda file: file.modification_time_ms), _ABANDONED_MS):
+                files = storage.list_files(entry.path)
+                if not all(file.name.endswith(_SUFFIX) for file in files):
+                    # It is not of a write: a partition of the table may have such a path.
+                    continue
+                newest = max(files or [entry], key=lambda file: file.modification_time_ms)
+                if is_older(storage, newest, _ABANDONED_MS):
                     logger.warning("deleting %s, which a write left that ended more than a day ago", entry.path)
                     storage.delete_directory(entry.path)
     except (HoodieException, OSError) as error:

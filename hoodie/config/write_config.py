@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 _FAILED_WRITES = {"hoodie.cleaner.policy.failed.writes", "hoodie.clean.failed.writes.policy"}
 
 _PREFIX = "hoodie."
-_METADATA_PREFIX_KEY = "hoodie.datasource.write.commitmeta.key.prefix"
+METADATA_PREFIX_KEY = "hoodie.datasource.write.commitmeta.key.prefix"
 _DROP_DUPLICATES_KEY = "hoodie.datasource.write.insert.drop.duplicates"
 _DUP_POLICY_KEY = "hoodie.datasource.insert.dup.policy"
 _RECONCILE_KEY = "hoodie.datasource.write.reconcile.schema"
@@ -366,10 +366,10 @@ def _contradictions(config: HoodieWriteConfig) -> list[str]:
 
 
 def _wrong_extra_metadata(config: HoodieWriteConfig) -> list[str]:
-    way_out = f"give {_METADATA_PREFIX_KEY} a prefix that it does not begin with, or leave it out"
+    way_out = f"give {METADATA_PREFIX_KEY} a prefix that it does not begin with, or leave it out"
     found = []
     for key, value in config.extra_metadata.items():
-        begins = f"{key} = {display_value(key, value)} begins with {_METADATA_PREFIX_KEY} = "
+        begins = f"{key} = {display_value(key, value)} begins with {METADATA_PREFIX_KEY} = "
         begins += f"{config.write.commit_metadata_key_prefix!r}, so it would be stored in each commit"
         if key in RESERVED_METADATA_KEYS:
             found.append(f"{begins}, where '{key}' is reserved for the table: {way_out}")

@@ -28,12 +28,11 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from pyspark.sql import types as st
-    from pyspark.sql.datasource import DataSourceStreamWriter
 
     from hoodie.query.read_plan import ReadPlan
     from hoodie.spark.data_source_reader import HoodieDataSourceReader
     from hoodie.spark.data_source_stream import HoodieDataSourceStreamReader
-    from hoodie.spark.data_source_writer import HoodieDataSourceWriter
+    from hoodie.spark.data_source_writer import HoodieDataSourceStreamWriter, HoodieDataSourceWriter
 
 # Each session of PySpark imports this module when it first looks for any data source, also for those of others. What
 # reads and plans takes half a second to import, so methods import it.
@@ -74,7 +73,7 @@ class HoodieDataSource(DataSource):  # type: ignore[misc]
 
         return data_source_writer.writer_of(self.options, schema, overwrite)
 
-    def streamWriter(self, schema: st.StructType, overwrite: bool) -> DataSourceStreamWriter:
+    def streamWriter(self, schema: st.StructType, overwrite: bool) -> HoodieDataSourceStreamWriter:
         from hoodie.spark import data_source_writer
 
         return data_source_writer.stream_writer_of(self.options, schema, overwrite)

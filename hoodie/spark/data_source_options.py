@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from hoodie.common.config.property import all_keys
 from hoodie.config.hudi_keys import load_hudi_keys
 from hoodie.config.read_config import HoodieReadConfig, QueryType
-from hoodie.config.write_config import GROUPS
+from hoodie.config.write_config import GROUPS, METADATA_PREFIX_KEY
 from hoodie.exception import HoodieConfigException
 from hoodie.query.filter_text import parse_filter
 from hoodie.query.table_query import TableQuery
@@ -141,6 +141,9 @@ class DataSourceWriteOptions:
             for name, value in given.items()
             if name not in _OF_SPARK and not name.startswith(_STORAGE)
         }
+        if METADATA_PREFIX_KEY in properties:
+            # The names that it selects are in lower case.
+            properties[METADATA_PREFIX_KEY] = properties[METADATA_PREFIX_KEY].lower()
         return cls(given["path"], properties, _storage_options(given))
 
 

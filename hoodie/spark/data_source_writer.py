@@ -19,12 +19,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import attrs
 import pyarrow as pa
 from pyspark.sql import types as st
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from hoodie.client.chosen_operation import DELETES, check_mode, operation_to_do, run_operation
 from hoodie.client.local_write_client import HoodieLocalWriteClient
@@ -60,7 +59,7 @@ from hoodie.exception import (
     TableExistsException,
 )
 from hoodie.spark.data_source_options import DataSourceWriteOptions
-from hoodie.spark.spark_compatibility import rows_to_batches, streaming_query_id_of_task, was_interrupted
+from hoodie.spark.spark_compatibility import streaming_query_id_of_task, was_interrupted
 from hoodie.spark.spark_steps import gathered
 from hoodie.spark.spark_types import arrow_schema, conform
 from hoodie.storage.storage_factory import open_storage
@@ -68,8 +67,10 @@ from hoodie.storage.storage_path import normalise_path
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
-except ImportError:  # PySpark 4.0 gives the rows of streams one by one.
-    DataSourceStreamArrowWriter = None
+except ImportError:
+    # PySpark 4.0 gives batches to the writers of streams too if they are of the class for DataFrames. It would give
+    # rows to others: rows have local times, which do not tell the two hours apart that summer time ends between.
+    DataSourceStreamArrowWriter = DataSourceArrowWriter
 
 logger = logging.getLogger(__name__)
 
@@ -159,10 +160,14 @@ class StagedWrite:
         columns = arrow_schema(schema)
         storage = open_storage(given.path, given.storage_options, config.retry.policy)
         base_path = normalise_path(given.path)
-        exists, completed = table_exists(config), None
+        exists = table_exists(config)
+        removes_rows = replaces or operation in _REPLACING
+        completed: frozenset[str] | None = None
+        if removes_rows and not (is_stream or config.write.has_several_writers):
+            completed = frozenset()
         if exists:
             timeline = load_table(config).active_timeline
-            if (replaces or operation in _REPLACING) and not (is_stream or config.write.has_several_writers):
+            if completed is not None:
                 completed = timeline.completed_writes().times
         elif operation in DELETES:
             raise no_table_to_delete_from(config)
@@ -377,30 +382,11 @@ class _StreamWriter:
         self._write.clean_up(_files(messages))
 
 
-if DataSourceStreamArrowWriter is not None:
+class HoodieDataSourceStreamWriter(_StreamWriter, DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Writes the batches of a stream."""
 
-    class HoodieDataSourceStreamWriter(_StreamWriter, DataSourceStreamArrowWriter):  # type: ignore[misc]
-        """Writes the batches of a stream."""
-
-        def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
-            return StagedRows(self._write.stage(iterator), streaming_query_id_of_task())
-
-
-class HoodieDataSourceRowStreamWriter(_StreamWriter, DataSourceStreamWriter):  # type: ignore[misc]
-    """Writes the batches of a stream in PySpark 4.0, which gives rows.
-
-    Args:
-        write: The write.
-        schema: The columns.
-    """
-
-    def __init__(self, write: StagedWrite, schema: st.StructType) -> None:
-        super().__init__(write)
-        self._schema = schema
-
-    def write(self, iterator: Iterator[Any]) -> StagedRows:
-        batches = rows_to_batches(iterator, self._schema)
-        return StagedRows(self._write.stage(batches), streaming_query_id_of_task())
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
+        return StagedRows(self._write.stage(iterator), streaming_query_id_of_task())
 
 
 def writer_of(options: Mapping[str, str], schema: st.StructType, overwrite: bool) -> HoodieDataSourceWriter:
@@ -419,7 +405,9 @@ def writer_of(options: Mapping[str, str], schema: st.StructType, overwrite: bool
     return HoodieDataSourceWriter(write)
 
 
-def stream_writer_of(options: Mapping[str, str], schema: st.StructType, overwrite: bool) -> DataSourceStreamWriter:
+def stream_writer_of(
+    options: Mapping[str, str], schema: st.StructType, overwrite: bool
+) -> HoodieDataSourceStreamWriter:
     """The writer of a batch of a stream.
 
     Args:
@@ -430,10 +418,7 @@ def stream_writer_of(options: Mapping[str, str], schema: st.StructType, overwrit
     Raises:
         HoodieException: See `StagedWrite.of`.
     """
-    write = StagedWrite.of(options, schema, replaces=overwrite, is_stream=True)
-    if DataSourceStreamArrowWriter is None:
-        return HoodieDataSourceRowStreamWriter(write, schema)
-    return HoodieDataSourceStreamWriter(write)
+    return HoodieDataSourceStreamWriter(StagedWrite.of(options, schema, replaces=overwrite, is_stream=True))
 
 
 def _check_complete(messages: Iterable[StagedRows | None]) -> None:

@@ -31,7 +31,7 @@ from hoodie.spark.spark_compatibility import check_running
 from hoodie.spark.spark_conditions import spark_condition
 from hoodie.spark.spark_data import SparkData
 from hoodie.spark.spark_scan import scan_files
-from hoodie.spark.spark_types import quoted
+from hoodie.spark.spark_types import nullable_schema, quoted
 from hoodie.storage.storage_options import StorageOptions
 
 
@@ -213,7 +213,8 @@ def _filtered(frame: DataFrame, schema: pa.Schema, wanted: Sequence[str] | None,
     """The rows that match a filter, with the wanted columns and those that the filter reads."""
     # A batch without columns would lose its number of rows.
     names = row_filter.read_columns(schema.names if wanted is None else list(wanted), schema) or schema.names[:1]
-    needed = pa.schema([schema.field(name) for name in names])
+    # Nulls are allowed in all columns, as in frames that need no Python.
+    needed = nullable_schema(pa.schema([schema.field(name) for name in names]))
     scanned = SparkData(frame.select([quoted(name) for name in names]), needed)
     return scanned.map_batches(_RowsOf(row_filter), needed).frame
 

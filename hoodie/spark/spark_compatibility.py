@@ -11,8 +11,7 @@ import os
 import re
 import sys
 import zipimport
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +30,6 @@ from hoodie.spark.spark_hash import numbers_to_hash_inputs
 logger = logging.getLogger(__name__)
 
 _QUERY_ID = "sql.streaming.queryId"
-_ROWS_OF_BATCH = 10_000
 _INTERRUPTED = re.compile(r"InterruptedException|JOB_CANCELLED|Job \d+ cancelled|SparkContext was shut down")
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")
@@ -131,20 +129,6 @@ def collect_arrow(frame: DataFrame) -> list[pa.RecordBatch]:
         batches: list[pa.RecordBatch] = frame.toArrow().to_batches()
         return batches
     return list(frame._collect_as_arrow())
-
-
-def rows_to_batches(rows: Iterable[Any], schema: st.StructType) -> Iterator[pa.RecordBatch]:
-    """Turn rows, which PySpark 4.0 gives to the writers of streams, back into the batches that it made them of.
-
-    Args:
-        rows: The rows.
-        schema: Their columns.
-    """
-    from pyspark.sql.conversion import LocalDataToArrowConversion  # PySpark 3.5 has no such module.
-
-    remaining = iter(rows)
-    while some := list(islice(remaining, _ROWS_OF_BATCH)):
-        yield from LocalDataToArrowConversion.convert(some, schema, use_large_var_types=False).to_batches()
 
 
 def local_frame(spark: SparkSession, rows: pa.Table, schema: st.StructType) -> DataFrame | None:

@@ -20,7 +20,7 @@ from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieIOException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.spark.spark_types import nullable_type, quoted, spark_schema
+from hoodie.spark.spark_types import nullable_schema, nullable_type, quoted, spark_schema
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join, relative_to
 
@@ -65,7 +65,8 @@ def scan_files(
         HoodieIOException: Spark has no connector for the storage, or cannot read a file.
     """
     if not files:
-        return spark.createDataFrame([], spark_schema(schema))
+        # Nulls are allowed in all columns, as in scans.
+        return spark.createDataFrame([], spark_schema(nullable_schema(schema)))
     groups = _group_by_narrow_columns(spark, snapshot, files, schema)
     frames = [_scan(spark, snapshot, base_path, files, schema, dict(narrow)) for narrow, files in groups.items()]
     return reduce(DataFrame.union, frames)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -115,11 +116,32 @@ def test_the_driver_gives_the_frame_that_a_scan_gives(
     assert by_driver.columns == by_scan.columns
     if by_scan.inputFiles():
         assert not is_local(by_scan)
-        assert by_driver.schema == by_scan.schema
+    assert by_driver.schema == by_scan.schema
     assert shown(by_driver) == shown(by_scan)
     assert by_driver.count() == hoodie.read_table(path, **asked).num_rows
     texts = [f"cast({column} as string)" for column in by_scan.columns]
     assert shown(by_driver.selectExpr(*texts)) == shown(by_scan.selectExpr(*texts))
+
+
+@pytest.mark.parametrize("wanted", ["rows", "rows that Python finds", "no files"])
+def test_all_frames_allow_nulls_in_required_columns(spark: SparkSession, tmp_path: Path, wanted: str) -> None:
+    required = [
+        pa.field("id", pa.string(), False),
+        pa.field("list", pa.list_(pa.field("item", pa.int32(), False)), False),
+    ]
+    table = pa.table([["a", "b"], [[1], []]], schema=pa.schema(required))
+    path = str(tmp_path / "t")
+    last = hoodie.write_table(table, path, record_key_fields="id").instant_time
+    query: dict[str, Any] = {"filters": pc.field("id") == "a"}
+    if wanted == "rows that Python finds":
+        query = {"filters": (pc.field("id") == "a") & (pc.utf8_length(pc.field("id")) == 1)}
+    elif wanted == "no files":
+        query = {"query_type": "incremental", "begin": last}
+    by_driver = hoodie.spark.read(spark, path, **query)
+    by_scan = hoodie.spark.read(spark, path, {LIMIT: 0}, **query)
+    assert by_driver.schema == by_scan.schema
+    assert by_scan.schema["id"].nullable
+    assert shown(by_driver) == shown(by_scan)
 
 
 def test_a_frame_of_the_driver_can_be_queried_further(spark: SparkSession, changed: tuple[str, str]) -> None:

@@ -142,13 +142,21 @@ def _decoded(
     for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[row_group], columns=list(columns)):
         low, high = np.searchsorted(places, [first, first + batch.num_rows]).tolist()
         if low < high:
-            wanted = pa.array(places[low:high] - first)
+            wanted = places[low:high] - first
             for name, values in parts.items():
-                values.append(batch.column(name).take(wanted))
+                values.append(_rows_of(batch.column(name), wanted))
         if high == len(places):
             break
         first += batch.num_rows
     return {name: _joined(values) for name, values in parts.items()}
+
+
+def _rows_of(column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+    try:
+        return column.take(pa.array(rows))
+    except pa.ArrowNotImplementedError:
+        # Arrow's take does not support view types, nor what is nested around them.
+        return pa.concat_arrays([column.slice(row, 1) for row in rows.tolist()])
 
 
 def _joined(parts: Sequence[pa.Array]) -> pa.Array:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import (
     HoodieConfigException,
     HoodieCorruptedDataException,
@@ -29,6 +30,7 @@ from tests.support.table_builder import init_table, instants, local_client, read
 
 pytest.importorskip("pyspark.sql.datasource", reason="PySpark 3.5 has no data sources in Python")
 
+from pyspark.sql import datasource
 from pyspark.sql import types as st
 from pyspark.sql.datasource import CaseInsensitiveDict
 
@@ -154,6 +156,16 @@ def test_options_are_taken_in_any_case(tmp_path: Path) -> None:
     assert keys(str(tmp_path / "new")) == ["a"]
 
 
+def test_extra_metadata_is_found_by_a_prefix_in_any_case(path: str) -> None:
+    # Spark hands over the names in lower case.
+    prefix = {"hoodie.datasource.write.commitmeta.key.prefix": "_Source"}
+    write(path, [("c", "x", 1)], **prefix, **{"_sourceoffset": "Seven"})
+    timeline = TableSnapshot.load(path).active_timeline
+    newest = timeline.completed_writes().last_instant
+    assert newest is not None
+    assert timeline.read_commit_metadata(newest).extra_metadata["_sourceoffset"] == "Seven"
+
+
 @pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "insert_overwrite_table"])
 def test_overwrite_replaces_all_rows_and_keeps_the_history(path: str, operation: str) -> None:
     first = instants(path)
@@ -264,6 +276,15 @@ def test_rows_that_others_committed_while_tasks_ran_are_not_replaced(
     with pytest.raises(HoodieWriteConflictException, match="nothing was committed.*write again: that is safe"):
         running.commit()
     assert keys(path) == ["a", "b", "d"] and staged(path) == []
+
+
+def test_a_table_that_others_created_while_tasks_ran_is_not_replaced(tmp_path: Path) -> None:
+    running = Write(tmp_path / "new", overwrite=True, **NEW_TABLE)
+    running.task(("c", "x", 1))
+    write(tmp_path / "new", [("d", "x", 1)], **NEW_TABLE)
+    with pytest.raises(HoodieWriteConflictException, match="nothing was committed.*write again: that is safe"):
+        running.commit()
+    assert keys(str(tmp_path / "new")) == ["d"] and staged(tmp_path / "new") == []
 
 
 def test_rows_that_others_committed_while_tasks_ran_stay_beside_an_upsert(path: str) -> None:
@@ -437,6 +458,16 @@ def test_what_killed_writes_left_is_deleted_a_day_later(path: str, tmp_path: Pat
         old.commit()
 
 
+@pytest.mark.parametrize("name", ["staged-1", f"staged-{'0a' * 16}"])
+def test_a_partition_with_the_path_of_staged_rows_is_not_deleted(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "new"
+    write(path, [("a", f".hoodie_staged/{name}", 1)], **NEW_TABLE)
+    for file in path.rglob("*"):
+        os.utime(file, (1, 1))
+    write(path, [("b", "x", 1)])
+    assert keys(str(path)) == ["a", "b"]
+
+
 def test_another_writers_rollbacks_cleans_and_archiving_leave_staged_rows(path: str) -> None:
     running = Write(path, **{OPERATION: "insert"})
     running.task(("c", "x", 1))
@@ -592,44 +623,7 @@ def test_a_batch_that_another_process_wrote_meanwhile_is_refused(path: str, monk
     assert keys(path) == ["a", "b", "c"]
 
 
-def test_rows_of_pyspark_4_0_become_the_batches_that_they_were() -> None:
-    from pyspark.sql.conversion import ArrowTableToRowsConversion
-
-    from hoodie.spark.spark_compatibility import rows_to_batches
-    from hoodie.spark.spark_types import arrow_schema, conform
-
-    schema = st.StructType(
-        [
-            st.StructField("s", st.StringType()),
-            st.StructField("at", st.TimestampType()),
-            st.StructField("local", st.TimestampNTZType()),
-            st.StructField("d", st.DecimalType(10, 2)),
-            st.StructField("m", st.MapType(st.StringType(), st.ArrayType(st.LongType()))),
-            st.StructField(
-                "p", st.StructType([st.StructField("x", st.DoubleType()), st.StructField("raw", st.BinaryType())])
-            ),
-        ]
-    )
-    hour = 3_600_000_000
-    # An hour that a clock shows twice, in most time zones with summer time.
-    times = [1_761_440_400_000_000 + number * hour // 2 for number in range(6)]
-    given = pa.table(
-        {
-            "s": ["a", None, "c", "d", "e", ""],
-            "at": pa.array(times, pa.timestamp("us", "UTC")),
-            "local": pa.array([0, 1, None, -1, 4, 5], pa.timestamp("us")),
-            "d": pa.array([1, 2, None, 4, 5, 6], pa.decimal128(10, 2)),
-            "m": pa.array(
-                [[("k", [1, None])], None, [], [("a", None)], [("x", [])], [("y", [3])]],
-                pa.map_(pa.string(), pa.list_(pa.int64())),
-            ),
-            "p": pa.array(
-                [{"x": 1.0, "raw": b"1"}, None, {"x": None, "raw": None}] * 2,
-                pa.struct([("x", pa.float64()), ("raw", pa.binary())]),
-            ),
-        }
-    )
-    wanted = arrow_schema(schema)
-    table = pa.Table.from_batches([conform(batch, wanted) for batch in given.to_batches()])
-    found = rows_to_batches(ArrowTableToRowsConversion.convert(table, schema), schema)
-    assert pa.Table.from_batches([conform(batch, wanted) for batch in found]).equals(table)
+def test_a_stream_is_written_from_batches(tmp_path: Path) -> None:
+    # PySpark 4.0 makes rows with local times of the batches for any other class.
+    arrow = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceArrowWriter)
+    assert isinstance(source_of(tmp_path / "new", NEW_TABLE).streamWriter(SCHEMA, False), arrow)

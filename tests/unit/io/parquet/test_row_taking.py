@@ -164,3 +164,17 @@ def test_rows_come_in_the_types_of_the_schema_and_missing_columns_are_null(tmp_p
     assert taken(path, [1, 4000], schema, ["later"]).to_pylist() == [{"later": None}] * 2
     with pytest.raises(SchemaCompatibilityException, match="float32"):
         taken(path, [1], pa.schema([("float32", pa.string())]))
+
+
+def test_rows_of_columns_that_are_read_as_views_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    texts = [None if number % 7 == 3 else f"text {number}" for number in NUMBERS]
+    views = {
+        "text": pa.array(texts, pa.string_view()),
+        "binary": pa.array([f"{number}".encode() for number in NUMBERS], pa.binary_view()),
+        "list": pa.array([[text] for text in texts], pa.list_(pa.string_view())),
+    }
+    pq.write_table(pa.table(views), path, row_group_size=GROUP_ROWS)
+    schema = pa.schema([("text", pa.string()), ("binary", pa.binary()), ("list", pa.list_(pa.string()))])
+    rows = [3, 4, 1999, 4999]
+    assert taken(path, rows, schema).equals(scanned(path, rows, schema))
