@@ -398,6 +398,6 @@ def test_a_stream_of_another_source_is_refused(spark: SparkSession, table: str, 
     stream = Stream(spark, table, tmp_path / "c")
     stream.run()
     file = stream.checkpoint / "offsets" / "0"
-    file.write_text(file.read_text().replace('"requested"', '"completed"'))
+    file.write_text(file.read_text().replace('"requested"', '"committed"'))
     file.with_name(".0.crc").unlink(missing_ok=True)
     assert "which this version of hoodie does not know" in stream.failure()
