@@ -4,8 +4,10 @@ PY := .venv/bin/python
 PY35 := .venv35/bin/python
 JAVA = JAVA_HOME=$$(.ci/java_home .venv) PYSPARK_PYTHON=$(CURDIR)/$(PY)
 JAVA35 = JAVA_HOME=$$(.ci/java_home .venv35) PYSPARK_PYTHON=$(CURDIR)/$(PY35)
-# Tests without a JVM share the cores. Spark's run beside them, in one process: their sessions wait now and then.
+# Tests without a JVM share the cores. Spark's run beside them, in one process: their sessions wait now and then. Those
+# of the modules from "s" on wait until the tests without a JVM are done, so that no core is idle then.
 PARALLEL := -n auto --dist worksteal
+LATER := tests/integration/test_spark_[s-z]*.py
 UNIT_TESTS := exec $(PY) -m pytest -q $(PARALLEL) --durations=10 tests/unit tests/contract -m
 SPARK_TESTS := exec $(PY) -m pytest -q --durations=10 tests/integration -m
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
@@ -48,7 +50,9 @@ quickstart: .venv/.stamp
 	$(JAVA) $(PY) -m hoodie.examples.flights
 
 test: .venv/.stamp
-	$(JAVA) .ci/beside '$(SPARK_TESTS) "not soak and not slow"' '$(UNIT_TESTS) "not soak and not slow"'
+	$(JAVA) .ci/beside '$(SPARK_TESTS) "not soak and not slow" --ignore-glob="$(CURDIR)/$(LATER)"' \
+		'$(UNIT_TESTS:exec%=%) "not soak and not slow"; unit=$$?; \
+		$(PY) -m pytest -q --durations=10 $(LATER) -m "not soak and not slow" && exit $$unit'
 
 test-slow: .venv/.stamp
 	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak"' '$(UNIT_TESTS) "slow and not soak"'
