@@ -14,6 +14,9 @@ from pyspark.sql import SparkSession
 # than its code saves. Code that C1 compiled does the same.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
+PARTITIONS = "4"
+"""Of a shuffle."""
+
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
@@ -33,7 +36,7 @@ def spark() -> SparkSession:
         .appName("hoodie tests")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.shuffle.partitions", PARTITIONS)
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
@@ -41,6 +44,15 @@ def spark() -> SparkSession:
     )
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unchanged_session() -> Iterator[None]:
+    """See that a module leaves the shared session as it was: with Spark's own 200 partitions all others are slow."""
+    yield
+    running = SparkSession.getActiveSession()
+    if running is not None and running.sparkContext.master == "local[2]":
+        assert running.conf.get("spark.sql.shuffle.partitions") == PARTITIONS
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -46,9 +46,11 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 @pytest.fixture
 def parallel(spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "3")
     yield
-    spark.conf.unset("spark.sql.shuffle.partitions")
+    # Without a value of its own a session has 200, and the tests that follow take ten times as long.
+    spark.conf.set("spark.sql.shuffle.partitions", str(before))
 
 
 def save(frame: DataFrame, path: str, mode: str = "append", **options: Any) -> None:
