@@ -4,8 +4,8 @@ Each is an Avro object container with one record and no compression. The record 
 resolves by name. `encode` and `decode` work on attrs classes, for what hoodie writes; `encode_record` and
 `decode_record` on dicts with Hudi's field names, for every record of `RECORDS`.
 
-Schemas are those of Hudi 0.15. A newer writer's additional fields are skipped, an older one's missing fields get their
-defaults.
+Schemas are those of Hudi 0.15, but for the metadata of commits in timeline layout 2, whose schemas are those of Hudi
+1.x. A newer writer's additional fields are skipped, an older one's missing fields get their defaults.
 
 Hudi: the records of package org.apache.hudi.avro.model, org.apache.hudi.common.table.timeline.TimelineMetadataUtils.
 """
@@ -138,6 +138,29 @@ RECORDS: Mapping[str, str] = {
 ``T?`` is null or T with the default null, ``T?!`` the same without a default, ``T?=x`` is T or null with the default x.
 """
 
+RECORDS_OF_LAYOUT_2: Mapping[str, str] = {
+    **RECORDS,
+    "HoodieCommitMetadata": (
+        "partitionToWriteStats {[HoodieWriteStat]}?; compacted boolean?; extraMetadata {string}?; version int?=1; "
+        "operationType string?"
+    ),
+    "HoodieReplaceCommitMetadata": (
+        "partitionToWriteStats {[HoodieWriteStat]}?; compacted boolean?; extraMetadata {string}?; version int?=1; "
+        "operationType string?; partitionToReplaceFileIds {[string]}?"
+    ),
+    "HoodieRuntimeStats": "totalScanTime long?; totalCreateTime long?; totalUpsertTime long?",
+    "HoodieWriteStat": (
+        "fileId string?; path string?; prevCommit string?; numWrites long?; numDeletes long?; numUpdateWrites long?; "
+        "totalWriteBytes long?; totalWriteErrors long?; partitionPath string?; totalLogRecords long?; "
+        "totalLogFiles long?; totalUpdatedRecordsCompacted long?; numInserts long?; totalLogBlocks long?; "
+        "totalCorruptLogBlock long?; totalRollbackBlocks long?; fileSizeInBytes long?; logVersion int?; "
+        "logOffset long?; baseFile string?; logFiles [string]?; cdcStats {long}?; prevBaseFile string?; "
+        "minEventTime long?; maxEventTime long?; runtimeStats HoodieRuntimeStats?; totalLogFilesCompacted long?; "
+        "totalLogReadTimeMs long?; totalLogSizeCompacted long?; tempPath string?; numUpdates long?"
+    ),
+}
+"""`RECORDS` as timeline layout 2 has them."""
+
 _METADATA_ENCODER = datum_encoder({"type": "map", "values": "string"})
 """Encodes the header of a container; its values are bytes, which have the same encoding as strings."""
 _LONG_ENCODER = datum_encoder("long")
@@ -269,20 +292,21 @@ def decode(data: bytes, cls: type[_T], source: str = "") -> _T:
     return decoded
 
 
-def encode_record(name: str, value: Mapping[str, Any]) -> bytes:
+def encode_record(name: str, value: Mapping[str, Any], layout: int = 1) -> bytes:
     """The timeline file of a record.
 
     Args:
         name: One of `RECORDS`.
         value: Avro field to value; every field is there.
+        layout: The version of the timeline's layout.
 
     Raises:
         HoodieException: A field has a value that its schema does not allow.
     """
-    [datum] = encode_datums(name, [value])
+    [datum] = encode_datums(name, [value], layout)
     sync_marker = os.urandom(16)
     out = bytearray(b"Obj\x01")
-    _METADATA_ENCODER(out, {"avro.codec": "null", "avro.schema": _schema_text(name)})
+    _METADATA_ENCODER(out, {"avro.codec": "null", "avro.schema": _schema_text(name, layout)})
     out += sync_marker
     _LONG_ENCODER(out, 1)
     _LONG_ENCODER(out, len(datum))
@@ -345,17 +369,18 @@ def _the_record(data: bytes, read: Callable[[], list[dict[str, Any]]], name: str
     return records[0]
 
 
-def encode_datums(name: str, values: Iterable[Mapping[str, Any]]) -> list[bytes]:
+def encode_datums(name: str, values: Iterable[Mapping[str, Any]], layout: int = 1) -> list[bytes]:
     """Bare Avro records, as blocks of a log file hold them.
 
     Args:
         name: One of `RECORDS`; the schema of its records is `schema_of`.
         values: Avro field to value; every field is there, in nested records too.
+        layout: The version of the timeline's layout.
 
     Raises:
         HoodieException: A field has a value that its schema does not allow.
     """
-    encoder = _datum_encoder(name)
+    encoder = _datum_encoder(name, layout)
     datums = []
     for value in values:
         datum = bytearray()
@@ -407,53 +432,89 @@ def _decoded(read: Callable[[], list[_T]], source: str) -> list[_T]:
         ) from error
 
 
-def schema_of(name: str) -> dict[str, Any]:
+def schema_of(name: str, layout: int = 1) -> dict[str, Any]:
     """The Avro schema of a record of `RECORDS`, as the value of its JSON.
 
     The first use of a nested record defines it, later ones name it.
+
+    Args:
+        name: The record.
+        layout: The version of the timeline's layout.
     """
-    return {"type": "record", "name": name, "namespace": NAMESPACE, "fields": _fields_of(name, {name})}
+    fields = _Schemas(RECORDS if layout == 1 else RECORDS_OF_LAYOUT_2, {name}).fields_of(name)
+    return {"type": "record", "name": name, "namespace": NAMESPACE, "fields": fields}
 
 
-def _fields_of(name: str, defined: set[str]) -> list[dict[str, Any]]:
-    return [_field_of(text.strip(), defined) for text in RECORDS[name].split(";")]
+def complete(record: str, value: Any, layout: int = 1) -> dict[str, Any]:
+    """A value with exactly the fields of its record; missing ones get their defaults.
 
+    Args:
+        record: One of `RECORDS`.
+        value: Avro field to value.
+        layout: The version of the timeline's layout.
 
-def _field_of(text: str, defined: set[str]) -> dict[str, Any]:
-    match = _FIELD.fullmatch(text)
-    if match is None:
-        raise ValueError(f"not a field: {text!r}")
-    field = {"name": match["name"], "type": _type_of(match["type"], defined)}
-    if match["nullable"] and match["default"]:
-        return field | {"type": [field["type"], "null"], "default": json.loads(match["default"])}
-    if match["nullable"]:
-        return field | {"type": ["null", field["type"]]} | ({} if match["bare"] else {"default": None})
-    return field | {"default": json.loads(match["default"])} if match["default"] else field
-
-
-def _type_of(text: str, defined: set[str]) -> Any:
-    if text.endswith("?"):
-        return ["null", _type_of(text[:-1], defined)]
-    if text.startswith("["):
-        return {"type": "array", "items": _type_of(text[1:-1], defined)}
-    if text.startswith("{"):
-        return {"type": "map", "values": _type_of(text[1:-1], defined), "avro.java.string": "String"}
-    if text == "string":
-        return _STRING
-    if text in _PRIMITIVES or text in defined:
-        return text
-    defined.add(text)
-    return {"type": "record", "name": text, "fields": _fields_of(text, defined)}
+    Raises:
+        HoodieCorruptedDataException: The value is no mapping.
+    """
+    if not isinstance(value, Mapping):
+        raise HoodieCorruptedDataException(f"a {record} is a {type(value).__name__}, not an object")
+    return {name: value.get(name, default) for name, default in _defaults(record, layout)}
 
 
 @functools.cache
-def _schema_text(name: str) -> str:
-    return json.dumps(schema_of(name), separators=(",", ":"))
+def _defaults(record: str, layout: int) -> tuple[tuple[str, Any], ...]:
+    return tuple((field["name"], field.get("default")) for field in schema_of(record, layout)["fields"])
+
+
+@attrs.frozen
+class _Schemas:
+    """Makes the schema of one record.
+
+    Attributes:
+        records: The fields of all records.
+        defined: The records whose definition the schema holds already.
+    """
+
+    records: Mapping[str, str]
+    defined: set[str]
+
+    def fields_of(self, name: str) -> list[dict[str, Any]]:
+        return [self._field_of(text.strip()) for text in self.records[name].split(";")]
+
+    def _field_of(self, text: str) -> dict[str, Any]:
+        match = _FIELD.fullmatch(text)
+        if match is None:
+            raise ValueError(f"not a field: {text!r}")
+        field = {"name": match["name"], "type": self._type_of(match["type"])}
+        if match["nullable"] and match["default"]:
+            return field | {"type": [field["type"], "null"], "default": json.loads(match["default"])}
+        if match["nullable"]:
+            return field | {"type": ["null", field["type"]]} | ({} if match["bare"] else {"default": None})
+        return field | {"default": json.loads(match["default"])} if match["default"] else field
+
+    def _type_of(self, text: str) -> Any:
+        if text.endswith("?"):
+            return ["null", self._type_of(text[:-1])]
+        if text.startswith("["):
+            return {"type": "array", "items": self._type_of(text[1:-1])}
+        if text.startswith("{"):
+            return {"type": "map", "values": self._type_of(text[1:-1]), "avro.java.string": "String"}
+        if text == "string":
+            return _STRING
+        if text in _PRIMITIVES or text in self.defined:
+            return text
+        self.defined.add(text)
+        return {"type": "record", "name": text, "fields": self.fields_of(text)}
 
 
 @functools.cache
-def _datum_encoder(name: str) -> DatumEncoder:
-    return datum_encoder(schema_of(name))
+def _schema_text(name: str, layout: int = 1) -> str:
+    return json.dumps(schema_of(name, layout), separators=(",", ":"))
+
+
+@functools.cache
+def _datum_encoder(name: str, layout: int) -> DatumEncoder:
+    return datum_encoder(schema_of(name, layout))
 
 
 def _reader() -> ModuleType:

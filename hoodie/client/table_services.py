@@ -13,7 +13,7 @@ from functools import partial
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
-from hoodie.client.open_table import load_table, switch_off_metadata_table
+from hoodie.client.open_table import load_table
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
@@ -101,9 +101,10 @@ class TableServices:
         return finished[-1] if finished else None
 
     def _executor(self, snapshot: TableSnapshot, min_commits: int = 0) -> CleanActionExecutor:
-        return CleanActionExecutor(
+        executor = CleanActionExecutor(
             self._context, self._config.clean, snapshot, self._is_alone, self._empty_plan, min_commits
         )
+        return executor.completed_under(partial(self._transactions.giving_a_time, snapshot))
 
     def _finish_pending_cleans(self, snapshot: TableSnapshot) -> tuple[list[HoodieCleanMetadata], TableSnapshot]:
         """Carry out the cleans that other runs left behind, the oldest first; returns the table after that."""
@@ -132,7 +133,7 @@ class TableServices:
         """Load and check the table, and switch off its metadata table."""
         snapshot = load_table(self._config)
         refuse_pending_restore(snapshot, _NO_SERVICES)
-        return switch_off_metadata_table(self._config, snapshot)
+        return self._rollbacks.without_metadata_table(snapshot)
 
     def _look_again(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Load the timeline again: while this client waited for the lock, others may have changed the table."""

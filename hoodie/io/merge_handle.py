@@ -262,8 +262,8 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
     def _dictionary_columns(self) -> frozenset[str]:
         return self._source.dictionary_columns()
 
-    def _previous_commit(self) -> str:
-        return self.base_file.instant_time
+    def _previous_version(self) -> tuple[str, str | None]:
+        return self.base_file.instant_time, self.base_file.file_name
 
 
 class HoodieConcatHandle(HoodieMergeHandle):

@@ -76,5 +76,7 @@ class HoodieRewriteHandle(HoodieBaseFileHandle):
         )
         return attrs.evolve(status, stat=stat)
 
-    def _previous_commit(self) -> str:
-        return super()._previous_commit() if self._before is None else self._before.stat.prev_commit
+    def _previous_version(self) -> tuple[str, str | None]:
+        if self._before is None:
+            return super()._previous_version()
+        return self._before.stat.prev_commit, self._before.stat.prev_base_file

@@ -220,11 +220,13 @@ class HoodieWriteHandle(ABC):
         elapsed_ms = int((time.monotonic() - self._started) * 1000)
         logger.debug("wrote %s: %d rows, %d bytes in %d ms", self.path, rows, size_bytes, elapsed_ms)
         created = self.io_type is IOType.CREATE
+        previous_commit, previous_file = self._previous_version()
         stat = HoodieWriteStat(
             file_id=self.file_id,
             partition_path=self.partition_path,
             path=join(self.partition_path, self.file_name) if self.partition_path else self.file_name,
-            prev_commit=self._previous_commit(),
+            prev_commit=previous_commit,
+            prev_base_file=previous_file,
             num_writes=rows,
             num_deletes=self._deletes,
             num_update_writes=self._updates,
@@ -246,8 +248,9 @@ class HoodieWriteHandle(ABC):
             without_effect=self._without_effect,
         )
 
-    def _previous_commit(self) -> str:
-        return NULL_COMMIT
+    def _previous_version(self) -> tuple[str, str | None]:
+        """The instant and the name of the file group's previous base file."""
+        return NULL_COMMIT, None
 
     def _markers(self) -> WriteMarkers:
         return WriteMarkers(

@@ -1,4 +1,4 @@
-"""The metadata of a commit, delta commit or replace commit, as JSON (table version 6).
+"""The metadata of a commit, delta commit or replace commit: JSON in table version 6, an Avro record in 8 and 9.
 
 The JSON has the fields, their order and the layout of Hudi 0.15 (which Jackson prints), so that files of both writers
 look alike. Any JSON of that shape can be read: unknown fields are ignored, missing ones have Hudi's defaults.
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from hoodie.avro.timeline_metadata import complete
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
 from hoodie.exception import HoodieCorruptedDataException
@@ -69,6 +70,21 @@ class HoodieCommitMetadata:
     def to_json(self) -> bytes:
         """The metadata in the JSON of Hudi 0.15, as UTF-8."""
         return _pretty(self._to_json_value(), 0).encode()
+
+    def to_avro_value(self) -> dict[str, Any]:
+        """The Avro record of timeline layout 2: Avro field to value. It has the fields of the JSON and further ones.
+
+        See `hoodie.avro.timeline_metadata.RECORDS_OF_LAYOUT_2`.
+        """
+        value = {
+            **self._to_json_value(),
+            "partitionToWriteStats": {
+                partition: [_stat_to_avro(stat) for stat in stats]
+                for partition, stats in self.partition_to_write_stats.items()
+            },
+            "version": None,
+        }
+        return complete(type(self).__name__, value, layout=2)
 
     @classmethod
     def from_json(
@@ -328,6 +344,11 @@ def _stat_to_json(stat: HoodieWriteStat) -> dict[str, Any]:
     return value
 
 
+def _stat_to_avro(stat: HoodieWriteStat) -> dict[str, Any]:
+    further = {"prevBaseFile": stat.prev_base_file, "totalLogReadTimeMs": 0, "numUpdates": 0}
+    return complete("HoodieWriteStat", {**_stat_to_json(stat), **further}, layout=2)
+
+
 def _stat_from_json(value: dict[str, Any], partition_path: str) -> HoodieWriteStat:
     runtime = value.get("runtimeStats")
     cdc_stats = value.get("cdcStats")
@@ -345,6 +366,7 @@ def _stat_from_json(value: dict[str, Any], partition_path: str) -> HoodieWriteSt
         log_files=None if value.get("logFiles") is None else _strings(value["logFiles"], "logFiles"),
         log_version=_integer(value, "logVersion"),
         log_offset=_integer(value, "logOffset"),
+        prev_base_file=_string(value, "prevBaseFile"),
         **{name: _integer(value, key) or 0 for key, name in _COUNTS},
     )
 

@@ -39,6 +39,8 @@ class HoodieWriteStat:
         total_write_errors: Records that failed.
         file_size_bytes: The size of the file (``fileSizeInBytes``); readers use it.
         min_event_time: The smallest event time in ms since the epoch; None if unknown.
+        prev_base_file: The name of the file group's previous base file; None if there was none. Timeline layout 1 does
+            not keep it.
         max_event_time: The largest event time in ms since the epoch; None if unknown.
     """
 
@@ -68,3 +70,4 @@ class HoodieWriteStat:
     log_files: tuple[str, ...] | None = None
     log_version: int | None = None
     log_offset: int | None = None
+    prev_base_file: str | None = None

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from hoodie.avro.timeline_metadata import decode_record, encode_datums, schema_of
+from hoodie.avro.timeline_metadata import complete, decode_record, encode_datums, schema_of
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
@@ -74,7 +73,7 @@ def _encode(instant: HoodieInstant, transition_time: str, field: str | None, val
     }
     if field is not None:
         entry[field] = value
-    return encode_datums(ENTRY_RECORD, [_complete(ENTRY_RECORD, entry)])[0]
+    return encode_datums(ENTRY_RECORD, [complete(ENTRY_RECORD, entry)])[0]
 
 
 def _payload(instant: HoodieInstant, content: bytes, source: str) -> tuple[str | None, Any]:
@@ -109,7 +108,7 @@ def _commit(record: str, content: bytes, source: str) -> dict[str, Any]:
     operation = value.get("operationType") or WriteOperationType.UNKNOWN.value
     if value.get("compacted") is True:
         operation = WriteOperationType.COMPACT.value
-    completed = _complete(
+    completed = complete(
         record,
         {
             **value,
@@ -123,19 +122,6 @@ def _commit(record: str, content: bytes, source: str) -> dict[str, Any]:
     )
     stats = completed["partitionToWriteStats"] or {}
     completed["partitionToWriteStats"] = {
-        partition_path: [_complete("HoodieWriteStat", stat) for stat in group]
-        for partition_path, group in stats.items()
+        partition_path: [complete("HoodieWriteStat", stat) for stat in group] for partition_path, group in stats.items()
     }
     return completed
-
-
-@cache
-def _defaults(record: str) -> Mapping[str, Any]:
-    return {field["name"]: field.get("default") for field in schema_of(record)["fields"]}
-
-
-def _complete(record: str, value: Any) -> dict[str, Any]:
-    """A value with exactly the fields of its record; missing ones get their defaults."""
-    if not isinstance(value, Mapping):
-        raise HoodieCorruptedDataException(f"a {record} is a {type(value).__name__}, not an object")
-    return {name: value.get(name, default) for name, default in _defaults(record).items()}

@@ -272,13 +272,9 @@ class TimelineLayoutV2(TimelineLayout):
         return instant.state is State.INFLIGHT or TimelineLayout.may_be_empty(self, instant)
 
     def encode(self, content: attrs.AttrsInstance) -> bytes:
-        """Avro.
-
-        Raises:
-            HoodieNotSupportedException: It is the metadata of a commit, which hoodie does not write in this layout yet.
-        """
+        """Avro, with Hudi's schemas."""
         if isinstance(content, HoodieCommitMetadata):
-            raise self._not_written("commits")
+            return timeline_metadata.encode_record(type(content).__name__, content.to_avro_value(), self.version)
         return timeline_metadata.encode(content)
 
     def decode(self, data: bytes, record: type[ContentT], source: str) -> ContentT:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import avro.datafile
+import avro.io
 import pytest
 
 from hoodie.avro.service_metadata import HoodieRestorePlan
-from hoodie.avro.timeline_metadata import HoodieInstantInfo
+from hoodie.avro.timeline_metadata import HoodieInstantInfo, schema_of
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_stat import HoodieWriteStat, RuntimeStats
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import TimelineLayoutV2, timeline_layout
-from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
+from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.local_storage import LocalStorage
 from tests.support.later_version import STAT_FIELDS, avro_commit, commit_schema
 
@@ -219,11 +225,47 @@ def test_the_profile_of_a_pending_replacecommit_is_that_of_any_commit(tmp_path: 
     assert [stat.file_id for stat in timeline.read_commit_metadata(timeline.instants[0]).write_stats] == ["f"]
 
 
-def test_plans_are_those_of_layout_1_and_commits_are_not_written_yet() -> None:
+def test_plans_are_those_of_layout_1() -> None:
     plan = HoodieRestorePlan((HoodieInstantInfo(R, "commit"),), R)
     assert LAYOUT.decode(LAYOUT.encode(plan), HoodieRestorePlan, "a plan") == plan
-    with pytest.raises(HoodieNotSupportedException, match="layout 2"):
-        LAYOUT.encode(HoodieCommitMetadata())
+
+
+def test_commit_metadata_is_read_as_it_was_written() -> None:
+    stat = HoodieWriteStat(
+        "f", "p", "p/f_1-0-1_2.parquet", "1", 5, 1, 2, 3, 400, 1, file_size_bytes=400, prev_base_file="f_1.parquet",
+        min_event_time=-1, max_event_time=2**40, runtime_stats=RuntimeStats(1, 2, 3),
+    )  # fmt: skip
+    commit = HoodieCommitMetadata({"p": (stat,), "": ()}, {"schema": "{}", "é": "ü"}, WriteOperationType.UPSERT, True)
+    assert LAYOUT.decode(LAYOUT.encode(commit), HoodieCommitMetadata, "a commit") == commit
+    replace = HoodieReplaceCommitMetadata({"p": (stat,)}, partition_to_replace_file_ids={"p": ("g", "h")})
+    assert LAYOUT.decode(LAYOUT.encode(replace), HoodieReplaceCommitMetadata, "a commit") == replace
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_commit_metadata_has_the_schema_of_real_hudi(version: int) -> None:
+    with zipfile.ZipFile(f"tests/data/hudi_trips_v{version}.zip") as table:
+        names = [name for name in table.namelist() if re.search(r"/timeline/\d+_\d+\.(commit|replacecommit)$", name)]
+        for name in names:
+            with avro.datafile.DataFileReader(io.BytesIO(table.read(name)), avro.io.DatumReader()) as theirs:
+                written = json.loads(theirs.get_meta("avro.schema") or "")
+                (record,) = theirs
+            # Hudi's schemas say "default" inside of maps and arrays too, where it means nothing.
+            assert _without_notes(written) == _without_notes(schema_of(written["name"], layout=2))
+            is_replace = name.endswith(".replacecommit")
+            decoded = LAYOUT.decode(
+                table.read(name), HoodieReplaceCommitMetadata if is_replace else HoodieCommitMetadata, name
+            )
+            assert decoded.to_avro_value() == record
+    assert names
+
+
+def _without_notes(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_notes(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    left_out = {"doc"} | ({"default"} if schema.get("type") in ("map", "array") else set())
+    return {key: _without_notes(value) for key, value in schema.items() if key not in left_out}
 
 
 # --- tables of others ---------------------------------------------------------------------------------------------
