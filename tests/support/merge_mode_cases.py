@@ -17,12 +17,15 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hoodie import HoodieTableMetaClient
 from hoodie.merge.payload_rules import TOASTED_VALUE
 from tests.interop.hudi_process import HudiProcess
 from tests.support import payload_cases
 from tests.support.payload_cases import SEED, Row
 
-__all__ = ["GOLDEN", "SCHEMA", "TABLES", "ModeTable", "Step", "hudi_options", "outcome", "steps_of"]
+__all__ = [
+    "GOLDEN", "SCHEMA", "TABLES", "ModeTable", "Step", "commits_of", "create", "hudi_options", "outcome", "steps_of",
+]  # fmt: skip
 
 GOLDEN = Path(__file__).parents[1] / "data" / "merge_modes_hudi_1_2.parquet"
 SCHEMA = pa.schema(
@@ -142,6 +145,19 @@ def commits_of(base_path: Path | str) -> list[str]:
     """The requested times of completed commits, in their order."""
     folder = Path(base_path) / ".hoodie/timeline"
     return sorted(path.name.partition("_")[0] for path in folder.glob("*_*.commit"))
+
+
+def create(base_path: Path | str, table: ModeTable) -> HoodieTableMetaClient:
+    """Make a table by hoodie."""
+    return HoodieTableMetaClient.init_table(
+        str(base_path),
+        table_name=table.name,
+        record_key_fields="id",
+        ordering_fields=table.ordering_fields,
+        payload_class=table.payload,
+        properties=table.properties,
+        table_version=table.version,
+    )
 
 
 def hudi_options(table: ModeTable) -> dict[str, str]:
