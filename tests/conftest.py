@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from hoodie import HoodieLocalWriteClient
+from hoodie.common.table import table_definition
 from tests.support.hookable_storage import Faults, FaultyStorage, use_for_local_files
 from tests.support.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.support.postgres_server import find_postgres, running_postgres
@@ -20,11 +21,26 @@ from tests.support.services_table import ServicesTable
 from tests.support.table_builder import init_table, local_client
 from tests.support.zookeeper_server import running_zookeeper
 
+VERSIONS = (6, 8, 9)
 SHARED = Path(__file__).parents[2] / "shared"
 
 # No time limit per example: other processes make a machine slow. Continuous integration runs the same examples always.
 settings.register_profile("hoodie", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("hoodie")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The version of the tables that tests make without naming one."""
+    parser.addoption("--table-version", type=int, choices=VERSIONS, default=6, help="of the tables that tests make")
+
+
+@pytest.fixture(autouse=True)
+def table_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The version of the tables that the test makes without naming one: that of its marker, or of the command line."""
+    marker = request.node.get_closest_marker("table_version")
+    version: int = marker.args[0] if marker is not None else request.config.getoption("--table-version")
+    monkeypatch.setattr(table_definition, "DEFAULT_TABLE_VERSION", version)
+    return version
 
 
 @pytest.fixture(scope="session")

@@ -158,7 +158,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             action = action_of(operation)
             with self._metrics.step("start commit"), self._transactions.alone():
                 snapshot = self._prepare_table(operation)
-                with self._metrics.step("create the instant"):
+                with self._metrics.step("create the instant"), self._transactions.giving_a_time(snapshot):
                     instant_time = self._create_instant(snapshot, action, given_time)
                 self._transactions.keep(instant_time)
         self._open_instants[instant_time] = action

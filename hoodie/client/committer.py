@@ -169,15 +169,16 @@ class Committer:
             with self._metrics.step("check the table again"):
                 snapshot = self._check_again(snapshot, operation, metadata)
             with self._metrics.step("complete the instant"):
-                is_complete = complete_instant(snapshot, instant_time, action, metadata, transaction.check_held)
+                completed = complete_instant(snapshot, instant_time, action, metadata, transaction.check_held)
                 was_held = transaction.is_held()
-        if not is_complete:
+        if completed is None:
             raise HoodieCommitException(
                 f"instant {instant_time} of {snapshot.base_path} was just completed by another writer"
             )
         result.commit_state.is_committed = True
+        result.commit_state.completion_time = completed.completion_time
         if not was_held:
-            self._look_again(snapshot, operation, metadata, result.commit_state)
+            self._look_again(snapshot, completed, operation, metadata, result.commit_state)
         self._heartbeats.stop(instant_time)
         logger.info("committed %s %s to %s: %r", result.operation.value, instant_time, snapshot.base_path, result)
         others: list[str] = []
@@ -250,6 +251,7 @@ class Committer:
     def _look_again(
         self,
         snapshot: TableSnapshot,
+        completed: HoodieInstant,
         operation: ConcurrentOperation,
         metadata: HoodieCommitMetadata,
         state: CommitState,
@@ -265,7 +267,7 @@ class Committer:
             HoodieWriteConflictException: The instant conflicts with another write, and nothing is committed. If the
                 rollback failed, the instant stays committed, and its rows must be compared with those of the others.
         """
-        instant_time, action = operation.instant.requested_time, operation.instant.action
+        instant_time = completed.requested_time
         where = f"{instant_time} of {snapshot.base_path}"
         lost = "the lock was lost while it was being completed: this process may have been suspended"
         logger.warning("looking at %s again: %s", where, lost)
@@ -287,7 +289,7 @@ class Committer:
                 try:
                     self._resolver.check(now, operation, metadata, self._start_of(instant_time), is_completed=True)
                 except HoodieWriteConflictException as conflict:
-                    self._rollbacks.take_back(now, HoodieInstant(instant_time, action, State.COMPLETED))
+                    self._rollbacks.take_back(now, completed)
                     state.is_committed = False
                     conflict.add_note(f"{where} was completed for a moment, and taken back; {lost}")
                     raise

@@ -128,6 +128,7 @@ def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTa
         ordering_fields=table.ordering_fields or (),
         key_generator=table.key_generator_class,
         hive_style_partitioning=bool(table.hive_style_partitioning),
+        table_version=table.table_version,
         properties=properties,
         allow_other_files=was_table or config.write.allow_other_files,
         storage_options=config.storage_options,

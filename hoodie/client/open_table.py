@@ -9,6 +9,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieNotSupportedException
 from hoodie.storage.storage_path import join
+from hoodie.transaction.lock.lock_manager import clock_skew_ms
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +22,9 @@ def load_table(config: HoodieWriteConfig) -> TableSnapshot:
         HoodieNotSupportedException: The table needs a feature that hoodie does not have.
         HoodieConfigException: The configuration contradicts the table, or names it by globs.
     """
-    snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+    snapshot = TableSnapshot.load(
+        config.base_path, config.storage_options, retry=config.retry.policy, clock_skew_ms=clock_skew_ms(config)
+    )
     snapshot.check_named_by(config.base_path)
     snapshot.table_config.check_writable()
     config.check_against_table(snapshot.table_config)

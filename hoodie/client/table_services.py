@@ -101,9 +101,10 @@ class TableServices:
         return finished[-1] if finished else None
 
     def _executor(self, snapshot: TableSnapshot, min_commits: int = 0) -> CleanActionExecutor:
-        return CleanActionExecutor(
+        executor = CleanActionExecutor(
             self._context, self._config.clean, snapshot, self._is_alone, self._empty_plan, min_commits
         )
+        return executor.completed_under(partial(self._transactions.giving_a_time, snapshot))
 
     def _finish_pending_cleans(self, snapshot: TableSnapshot) -> tuple[list[HoodieCleanMetadata], TableSnapshot]:
         """Carry out the cleans that other runs left behind, the oldest first; returns the table after that."""

@@ -28,10 +28,12 @@ class CommitState:
 
     Attributes:
         is_committed: See `HoodieWriteResult.is_committed`.
+        completion_time: See `HoodieWriteResult.completion_time`.
         service_errors: See `HoodieWriteResult.service_errors`.
     """
 
     is_committed: bool = False
+    completion_time: str | None = None
     service_errors: tuple[str, ...] = ()
 
 
@@ -78,6 +80,14 @@ class HoodieWriteResult:
         A later rollback or restore does not change it.
         """
         return self.commit_state.is_committed
+
+    @property
+    def completion_time(self) -> str | None:
+        """When the instant was completed, 17 digits; incremental queries of tables of versions 8 and 9 name this time.
+
+        None until it is committed, and in tables of version 6, whose timelines hold no such times.
+        """
+        return self.commit_state.completion_time if self.is_committed else None
 
     @property
     def service_errors(self) -> tuple[str, ...]:

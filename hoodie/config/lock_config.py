@@ -109,6 +109,12 @@ class HoodieLockConfig(PropertyGroup):
     """With SINGLE_WRITER: wait for a hoodie writer in another process, at most `hoodie.write.lock.wait_time_ms`. On a
     file system, a lock of the operating system keeps processes apart. Elsewhere a writer only waits for instants that
     another one began in the last 10 seconds."""
+    max_expected_clock_skew_ms: int | None = property_field(
+        "hoodie.time.generator.max_expected_clock_skew_ms", _MILLISECONDS, None, since="1.0"
+    )
+    """How much the clocks of the machines that write to the table may differ, in milliseconds. To take an instant time
+    or a completion time in a table of version 8 or 9 lasts that long, under the lock. Default: 200 with a lock that
+    writers on other machines can take, else 1."""
     wait_retry: bool = property_field(_PREFIX + "wait.retry", boolean(), False, is_ours=True)
     """Repeat a write with auto-commit that lost a conflict with another writer, on the table as it is then, instead of
     failing. The input is held in the meantime."""

@@ -7,7 +7,8 @@ from enum import StrEnum
 import attrs
 
 from hoodie.common.config.property import Parser, PropertyGroup, boolean, choice, property_field, text
-from hoodie.config.table_options import HasProperties
+from hoodie.config.table_options import HasProperties, version_of
+from hoodie.merge.merge_modes import TableMerging, is_by_mode, payload_of_table, says_how_it_merges
 from hoodie.merge.merge_properties import (
     DELETE_FIELD_KEYS,
     DELETE_MARKER_KEYS,
@@ -16,7 +17,7 @@ from hoodie.merge.merge_properties import (
     STRATEGY_KEYS,
     MergeProperties,
 )
-from hoodie.merge.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, MergeMode, canonical_payload_class
+from hoodie.merge.payload_rules import MergeMode
 
 _HUDI_MERGER = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
 
@@ -138,10 +139,14 @@ class HoodiePayloadConfig(PropertyGroup):
             table: The table's configuration.
 
         Returns:
-            One sentence for each difference, with both values.
+            One sentence for each difference, with both values; none for a table whose own properties are not supported.
         """
         stored = MergeProperties.of(table.properties)
-        payload = stored.payload_class or canonical_payload_class(OVERWRITE_WITH_LATEST_PAYLOAD)
+        version = version_of(table.properties)
+        if not says_how_it_merges(table.properties, version):
+            return []
+        payload = payload_of_table(table.properties, version)
+        mode = TableMerging.of(table.properties).mode if is_by_mode(version) else None
         given = MergeProperties(
             mode=self.merge_mode.value if self.merge_mode is not None else None,
             strategy=self.merge_strategy,
@@ -149,7 +154,7 @@ class HoodiePayloadConfig(PropertyGroup):
             delete_field=self.delete_field,
             delete_marker=self.delete_marker,
         )
-        found = given.problems(payload)
+        found = given.problems(payload, mode)
         for key, mine, other in (
             ("hoodie.payload.delete.field", self.delete_field, stored.delete_field),
             ("hoodie.payload.delete.marker", self.delete_marker, stored.delete_marker),

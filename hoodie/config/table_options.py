@@ -14,9 +14,10 @@ from hoodie.common.model.key_generator_type import (
     KEY_GENERATORS,
     infer_key_generator_type,
 )
+from hoodie.common.model.table_version import TABLE_VERSIONS
 from hoodie.common.model.write_operation_type import HoodieTableType
-from hoodie.merge.merge_properties import MergeProperties
-from hoodie.merge.payload_rules import OVERWRITE_WITH_LATEST_PAYLOAD, canonical_payload_class
+from hoodie.merge.merge_modes import REPLACED_PAYLOADS, is_by_mode, merge_alike, payload_of_table, says_how_it_merges
+from hoodie.merge.payload_rules import canonical_payload_class
 
 _KEY_GENERATORS = {**KEY_GENERATORS, "GLOBAL_DELETE": "GlobalDeleteKeyGenerator"}
 
@@ -37,6 +38,18 @@ class HasProperties(Protocol):
     @property
     def properties(self) -> Mapping[str, str]:
         """The table's properties as they are stored."""
+
+
+def _table_version() -> Parser[int]:
+    names = {name: version for version, name in TABLE_VERSIONS.items()}
+
+    def parse(value: str) -> int:
+        named = {**names, **{str(version): version for version in TABLE_VERSIONS}}.get(value.upper())
+        if named is None:
+            raise ValueError
+        return named
+
+    return Parser(parse, "int", "6, 8 or 9")
 
 
 def _key_generator_class() -> Parser[str]:
@@ -86,6 +99,15 @@ class HoodieTableOptions(PropertyGroup):
         alternatives=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
     )
     """The type of the table."""
+    table_version: int | None = property_field(
+        "hoodie.write.table.version",
+        _table_version(),
+        None,
+        alternatives=("hoodie.table.version",),
+        since="1.0.0",
+    )
+    """The version of a new table: 6 (for Hudi 0.14 and later), 8 (Hudi 1.0 and later) or 9 (Hudi 1.1 and later). An
+    existing table keeps its version: another one is refused."""
     record_key_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.recordkey.field", column_names(), None, alternatives=("hoodie.table.recordkey.fields",)
     )
@@ -177,13 +199,20 @@ class HoodieTableOptions(PropertyGroup):
         compare("hoodie.database.name", self.database_name, database_name)
         table_type = stored.get("hoodie.table.type", "COPY_ON_WRITE")
         compare("hoodie.datasource.write.table.type", self.table_type, table_type, "hoodie.table.type")
+        version = version_of(stored)
+        if self.table_version is not None and self.table_version != version:
+            found.append(
+                f"hoodie.write.table.version = {self.table_version}: the table is of version {version} "
+                "(hoodie.table.version), and a write does not change it; leave it out"
+            )
         ordering = "hoodie.table.precombine.field"
         if ordering not in stored and "hoodie.table.ordering.fields" in stored:
             ordering = "hoodie.table.ordering.fields"
+        orderings = None if _brings_ordering_fields(stored, version) else self.ordering_fields
         for key, given, table_key in (
             ("hoodie.datasource.write.recordkey.field", self.record_key_fields, "hoodie.table.recordkey.fields"),
             ("hoodie.datasource.write.partitionpath.field", self.partition_fields, "hoodie.table.partition.fields"),
-            ("hoodie.datasource.write.precombine.field", self.ordering_fields, ordering),
+            ("hoodie.datasource.write.precombine.field", orderings, ordering),
         ):
             compare(key, given and _without_types(given), _without_types(_split(stored.get(table_key, ""))), table_key)
         self._compare_partition_types(stored, found)
@@ -194,18 +223,21 @@ class HoodieTableOptions(PropertyGroup):
         key = "hoodie.table.timeline.timezone"
         compare(key, self.timeline_timezone, stored.get(key, "").strip().upper() or TimelineTimezone.LOCAL)
         key = "hoodie.archivelog.folder"
-        compare(key, self.archive_folder, stored.get(key, "").strip() or "archived")
+        if not is_by_mode(version):
+            # Later versions have the property, and do not use it.
+            compare(key, self.archive_folder, stored.get(key, "").strip() or "archived")
         return found
 
     def _compare_partition_types(self, stored: Mapping[str, str], found: list[str]) -> None:
         """Compare the types of CustomKeyGenerator's partition fields, if both sides give them."""
         key = "hoodie.datasource.write.partitionpath.field"
+        table_key = key if key in stored else "hoodie.table.partition.fields"
         given = [name.upper().partition(":")[2].strip() for name in self.partition_fields or ()]
-        actual = [name.upper().partition(":")[2].strip() for name in _split(stored.get(key, ""))]
+        actual = [name.upper().partition(":")[2].strip() for name in _split(stored.get(table_key, ""))]
         if any(given) and any(actual) and given != actual and len(given) == len(actual):
             found.append(
-                f"{key} = {_show(self.partition_fields)}: the table has {stored[key]!r}; leave it out, or write to a "
-                "table made with it"
+                f"{key} = {_show(self.partition_fields)}: the table has {stored[table_key]!r}; leave it out, or write "
+                "to a table made with it"
             )
 
     def _compare_classes(self, stored: Mapping[str, str], found: list[str]) -> None:
@@ -218,14 +250,33 @@ class HoodieTableOptions(PropertyGroup):
                     f"made by {actual} (hoodie.table.keygenerator.class); leave it out, or write to a table made "
                     "with it"
                 )
-        if self.payload_class is not None:
-            payload = MergeProperties.of(stored).payload_class or OVERWRITE_WITH_LATEST_PAYLOAD
-            if self.payload_class != payload:
+        version = version_of(stored)
+        if self.payload_class is not None and says_how_it_merges(stored, version):
+            payload = payload_of_table(stored, version)
+            if not merge_alike(self.payload_class, payload, version):
+                key = "hoodie.record.merge.mode" if is_by_mode(version) else "hoodie.compaction.payload.class"
                 found.append(
                     f"hoodie.datasource.write.payload.class = '{self.payload_class}': the table merges records by "
-                    f"{payload.rpartition('.')[2]} (hoodie.compaction.payload.class); leave it out, or write to a "
-                    "table made with it"
+                    f"{payload.rpartition('.')[2]} ({key}); leave it out, or write to a table made with it"
                 )
+
+
+def version_of(stored: Mapping[str, str]) -> int:
+    """The version of a table, 0 if its properties name none.
+
+    Args:
+        stored: The table's properties.
+    """
+    version = stored.get("hoodie.table.version", "").strip()
+    return int(version) if version.isdecimal() else 0
+
+
+def _brings_ordering_fields(stored: Mapping[str, str], version: int) -> bool:
+    """Whether the payload class that the table was made with decides its ordering fields, whatever writers name."""
+    if not is_by_mode(version) or not says_how_it_merges(stored, version):
+        return False
+    replaced = REPLACED_PAYLOADS.get(payload_of_table(stored, version))
+    return replaced is not None and _split(stored.get("hoodie.table.ordering.fields", "")) == replaced.ordering_fields
 
 
 def _split(value: str) -> tuple[str, ...]:

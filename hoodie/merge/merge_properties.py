@@ -1,7 +1,8 @@
 """Properties that say how records merge, under all the names that Hudi has for them.
 
 A table of version 6 stores a payload class. Hudi 1.x also has merge modes and strategies, each of which stands for a
-payload class. A Python record merger takes the place of a payload class.
+payload class; tables of versions 8 and 9 merge by them (`hoodie.merge.merge_modes`). A Python record merger takes the
+place of a payload class.
 """
 
 from __future__ import annotations
@@ -103,41 +104,46 @@ class MergeProperties:
             return DEFAULT_PAYLOAD
         return OVERWRITE_WITH_LATEST_PAYLOAD
 
-    def problems(self, payload_class: str) -> list[str]:
+    def problems(self, payload_class: str, mode: MergeMode | None = None) -> list[str]:
         """The contradictions between these properties and a payload class, one sentence for each.
 
         Args:
-            payload_class: The canonical name of the table's payload class.
+            payload_class: The canonical name of the table's payload class, or of the one that its mode stands for.
+            mode: The merge mode of a table that merges by one (versions 8 and 9). Version 9 has other modes for some
+                payload classes than version 8: both are accepted.
         """
         found = []
         if self.payload_class is not None and self.payload_class != payload_class:
             found.append(f"{PAYLOAD_KEYS[0]} = {self.payload_class}, and the table has {payload_class}")
         wanted = mode_of_payload(payload_class)
+        accepted = {wanted, mode or wanted}
+        means = mode or wanted
         known = [mode.value for mode in MergeMode]
         if self.mode is not None and self.mode not in known:
             found.append(f"{MODE_KEYS[0]} = {self.mode}: must be {', '.join(known[:-1])} or {known[-1]}")
-        elif self.mode is not None and self.mode != wanted:
-            found.append(f"{MODE_KEYS[0]} = {self.mode}: the payload class {payload_class} means {wanted}")
+        elif self.mode is not None and self.mode not in accepted:
+            found.append(f"{MODE_KEYS[0]} = {self.mode}: the payload class {payload_class} means {means}")
         if self.strategy is not None:
             meant = STRATEGIES.get(self.strategy.lower())
             if meant is None:
                 found.append(f"{STRATEGY_KEYS[0]} = {self.strategy}: hoodie does not know this strategy")
-            elif meant != wanted:
+            elif meant not in accepted:
                 found.append(
-                    f"{STRATEGY_KEYS[0]} = {self.strategy} ({meant}): the payload class {payload_class} means {wanted}"
+                    f"{STRATEGY_KEYS[0]} = {self.strategy} ({meant}): the payload class {payload_class} means {means}"
                 )
         if self.merger is not None and merger_payload_class(self.merger) != payload_class:
             found.append(f"{MERGER_KEYS[0]} = {self.merger}: the table merges records by {payload_class}")
-        return found + self._marker_problems(payload_class)
+        takes_markers = mode is not None and mode is not MergeMode.CUSTOM
+        return found + self._marker_problems(payload_class, takes_markers)
 
-    def _marker_problems(self, payload_class: str) -> list[str]:
+    def _marker_problems(self, payload_class: str, takes_markers: bool) -> list[str]:
         field, marker = self.delete_field, self.delete_marker
         if field is None and marker is None:
             return []
         if field is None or marker is None:
             missing = DELETE_FIELD_KEYS[0] if field is None else DELETE_MARKER_KEYS[0]
             return [f"{missing} is missing: {DELETE_FIELD_KEYS[0]} and {DELETE_MARKER_KEYS[0]} go together"]
-        if payload_class in PAYLOADS and PAYLOADS[payload_class].takes_markers:
+        if takes_markers or (payload_class in PAYLOADS and PAYLOADS[payload_class].takes_markers):
             return []
         takers = ", ".join(rules.short_name for rules in PAYLOADS.values() if rules.takes_markers)
         return [f"{DELETE_FIELD_KEYS[0]} = {field}: the payload class {payload_class} ignores it; {takers} use it"]

@@ -41,6 +41,7 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException, HoodieNotSupportedException, MissingSchemaFieldException
 from hoodie.merge import field_merge
 from hoodie.merge.combining import Places, fold, replace_column, replace_columns, rows_since_last_delete, winners
+from hoodie.merge.merge_modes import is_by_mode, payload_of_table
 from hoodie.merge.merge_properties import DELETE_FIELD_KEYS, DELETE_MARKER_KEYS, MergeProperties
 from hoodie.merge.ordering_values import one_array, sortable
 from hoodie.merge.payload_rules import (
@@ -76,6 +77,10 @@ class MergeTableConfig(Protocol):
     @property
     def table_name(self) -> str:
         """The table's name, for messages."""
+
+    @property
+    def table_version(self) -> int:
+        """The table's version; 0 if the properties name none."""
 
     @property
     def ordering_fields(self) -> tuple[str, ...]:
@@ -151,6 +156,8 @@ class MergeSpec:
             )
         ordering_field = fields[0] if fields else None
         payload = canonical_payload_class(table_config.payload_class or OVERWRITE_WITH_LATEST_PAYLOAD)
+        if is_by_mode(table_config.table_version):
+            payload = payload_of_table(table_config.properties, table_config.table_version)
         if payload.startswith(MERGER_PREFIX):
             _check_merger(name, payload, merger)
             return cls(ordering_field, merger=merger)
@@ -164,7 +171,8 @@ class MergeSpec:
                 f"table '{name}' merges records by {PAYLOAD_PROPERTY} = {payload}; hoodie knows "
                 f"{', '.join(PAYLOADS)}. Write to this table with Hudi, or create one with one of these"
             )
-        if not table_config.payload_class and ordering_field is not None:
+        is_of_6 = not is_by_mode(table_config.table_version)
+        if is_of_6 and not table_config.payload_class and ordering_field is not None:
             _warn_about_missing_payload(name, ordering_field)
         rules = PAYLOADS[payload]
         stored = MergeProperties.of(table_config.properties)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
@@ -187,6 +187,18 @@ class TransactionManager:
             finally:
                 self._current = None
                 manager.unlock()
+
+    def giving_a_time(self, snapshot: TableSnapshot) -> AbstractContextManager[object]:
+        """Hold the lock for a block that takes an instant time or a completion time, where they need it.
+
+        In tables with completion times each time must be greater than all that were given out.
+
+        Args:
+            snapshot: The table.
+        """
+        if not snapshot.active_timeline.layout.has_completion_times:
+            return nullcontext()
+        return self.transaction(snapshot, "taking a time")
 
     @contextmanager
     def _noting(self) -> Iterator[None]:

@@ -20,6 +20,9 @@ KEY_GENERATORS: Mapping[str, str] = {
 Each has a twin in Hudi, for Avro records: see `avro_name`. The type of the twin is ``SIMPLE_AVRO`` and so on.
 """
 
+USER_PROVIDED = "USER_PROVIDED"
+"""The type of a user's class, which ``hoodie.table.keygenerator.class`` names."""
+
 
 def avro_name(class_name: str) -> str:
     """The twin of a class, which makes the same keys from Avro records: ``SimpleAvroKeyGenerator``."""
@@ -37,6 +40,18 @@ def class_of_type(name: str) -> str:
     if found is None:
         return name
     return KEY_GENERATOR_PACKAGE + (avro_name(found) if kind.endswith("_AVRO") else found)
+
+
+def type_of_class(name: str) -> str:
+    """The name of a class's type, as ``hoodie.table.keygenerator.type`` of versions 8 and 9 holds it.
+
+    Args:
+        name: A class of Hudi without its package, or a user's class.
+
+    Returns:
+        Such as ``SIMPLE``; `USER_PROVIDED` for a user's class.
+    """
+    return next((kind for kind, class_name in KEY_GENERATORS.items() if class_name == name), USER_PROVIDED)
 
 
 def infer_key_generator_type(record_key_fields: Sequence[str], partition_fields: Sequence[str]) -> str:

@@ -28,7 +28,14 @@ from hoodie.exception import (
     TableExistsException,
     TableNotFoundException,
 )
-from hoodie.merge.payload_rules import PAYLOAD_TYPES
+from hoodie.merge.merge_modes import (
+    LEGACY_PAYLOAD_KEY,
+    PartialUpdateMode,
+    TableMerging,
+    is_by_mode,
+    says_how_it_merges,
+)
+from hoodie.merge.payload_rules import PAYLOAD_TYPES, MergeMode
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME, check_inside, join
 
@@ -48,7 +55,9 @@ _SHOWN_KEYS = (
     "hoodie.table.recordkey.fields",
     "hoodie.table.partition.fields",
     "hoodie.table.precombine.field",
+    "hoodie.table.ordering.fields",
     "hoodie.compaction.payload.class",
+    "hoodie.record.merge.mode",
 )
 _READ_ATTEMPTS = 5
 _SECONDS_BETWEEN_ATTEMPTS = 0.2
@@ -331,6 +340,39 @@ class HoodieTableConfig:
         return self._text("hoodie.compaction.payload.class") or named
 
     @property
+    def initial_version(self) -> int | None:
+        """``hoodie.table.initial.version``: the version when the table was created; None when absent."""
+        return self._integer("hoodie.table.initial.version") or None
+
+    @property
+    def merge_mode(self) -> MergeMode | None:
+        """How a table of version 8 or 9 merges: ``hoodie.record.merge.mode``, or what Hudi infers; None in version 6.
+
+        Raises:
+            HoodieNotSupportedException: What the table says about merging is not supported, or contradicts itself.
+        """
+        return self._merging.mode if self._merging is not None else None
+
+    @property
+    def merge_strategy_id(self) -> str | None:
+        """``hoodie.record.merge.strategy.id``; None when absent."""
+        return self._text("hoodie.record.merge.strategy.id")
+
+    @property
+    def legacy_payload_class(self) -> str | None:
+        """``hoodie.table.legacy.payload.class``: the payload class that the merge mode stands for; None when absent."""
+        return self._text(LEGACY_PAYLOAD_KEY)
+
+    @property
+    def partial_update_mode(self) -> PartialUpdateMode | None:
+        """``hoodie.table.partial.update.mode``; None when absent, and up to version 8.
+
+        Raises:
+            HoodieNotSupportedException: See `merge_mode`.
+        """
+        return self._merging.partial_update_mode if self._merging is not None else None
+
+    @property
     def create_schema(self) -> str | None:
         """``hoodie.table.create.schema``: Avro JSON without meta columns; None when absent."""
         return self._text("hoodie.table.create.schema")
@@ -380,6 +422,14 @@ class HoodieTableConfig:
                 f"{'Writing' if to_write else 'Reading'} the table {self.table_name!r} is not supported because of its "
                 f"properties, and nothing was done: {'; '.join(found)}"
             )
+
+    @property
+    def _merging(self) -> TableMerging | None:
+        if not is_by_mode(self.table_version):
+            return None
+        if not says_how_it_merges(self.properties, self.table_version):
+            self.check_writable()
+        return TableMerging.of(self.properties)
 
     def _text(self, key: str) -> str | None:
         return self.properties.get(key, "").strip() or None

@@ -15,13 +15,20 @@ import pyarrow as pa
 from hoodie.avro.schema_converters import record_name, record_namespace, remove_meta_columns, to_arrow, to_avro
 from hoodie.common.config.property import all_keys
 from hoodie.common.model.field_path import type_at
-from hoodie.common.model.key_generator_type import KEY_GENERATOR_PACKAGE, KEY_GENERATORS
+from hoodie.common.model.key_generator_type import (
+    KEY_GENERATOR_PACKAGE,
+    KEY_GENERATORS,
+    USER_PROVIDED,
+    type_of_class,
+)
 from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.common.model.table_version import TABLE_VERSIONS
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.util.parquet_levels import check_levels
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException
+from hoodie.merge.merge_modes import REPLACED_PAYLOADS, is_by_mode, properties_of_new_table
 from hoodie.merge.merge_properties import (
     DELETE_FIELD_KEYS,
     DELETE_MARKER_KEYS,
@@ -30,6 +37,7 @@ from hoodie.merge.merge_properties import (
     PAYLOAD_KEYS,
     STRATEGY_KEYS,
     MergeProperties,
+    mode_of_payload,
 )
 from hoodie.merge.payload_rules import (
     DEFAULT_PAYLOAD,
@@ -47,11 +55,17 @@ ORDERING_PAYLOAD = DEFAULT_PAYLOAD
 OVERWRITE_PAYLOAD = OVERWRITE_WITH_LATEST_PAYLOAD
 """The payload class of tables without an ordering field: the row that is written later stays."""
 
+DEFAULT_TABLE_VERSION = 6
+"""The version of a new table whose creator names none."""
+
 _PAYLOAD_KEY = "hoodie.compaction.payload.class"
-_SUPPORTED_TABLE_VERSION = 6
 _REFUSED_KEY_GENERATORS = {"GLOBAL_DELETE": "GlobalDeleteKeyGenerator"}
 _ARCHIVE_FOLDER_KEY = "hoodie.archivelog.folder"
-_ARCHIVE_FOLDER = "archived"
+_ARCHIVE_FOLDERS = {6: ("archived",), 8: ("history", "archived"), 9: ("history", "archived")}
+"""The values of ``hoodie.archivelog.folder`` that a new table may have; the first one is stored if none is given."""
+_TIMELINE_FOLDER = "timeline"
+_HISTORY_FOLDER = "history"
+_EXTRACTOR_PACKAGE = "org.apache.hudi.hive."
 _PARTITION_TYPES = ("SIMPLE", "TIMESTAMP")
 _TABLE_NAME = re.compile(r"\w(?:[\w.\- ]*[\w.\-])?")
 _PROPERTY_KEYS_OF_ARGUMENTS = {
@@ -85,7 +99,8 @@ _EXTRA_KEYS = frozenset(
     }
 )
 _MERGE_KEYS = frozenset({*PAYLOAD_KEYS, *MODE_KEYS, *STRATEGY_KEYS, *MERGER_KEYS})
-"""Properties that say how records merge; a table stores only the payload class that they stand for."""
+"""Properties that say how records merge; a table stores what they stand for."""
+_DELETE_KEYS = frozenset({DELETE_FIELD_KEYS[0], DELETE_MARKER_KEYS[0]})
 _TIMESTAMP_KEYS = frozenset(all_keys([HoodieTimestampKeyGeneratorConfig]))
 _TYPED_PARTITIONS = "hoodie.datasource.write.partitionpath.field"
 _META_FIELDS = "hoodie.populate.meta.fields"
@@ -104,7 +119,7 @@ class TableDefinition:
     payload_class: str | type[HoodieRecordMerger] | None = None
     hive_style_partitioning: bool = False
     schema: pa.Schema | str | None = None
-    table_version: int = _SUPPORTED_TABLE_VERSION
+    table_version: int | None = None
     properties: Mapping[str, str] = attrs.field(factory=dict)
 
     def to_properties(self) -> dict[str, str]:
@@ -125,6 +140,8 @@ class _PropertiesBuilder:
         self._problems: list[str] = []
         self._not_supported: list[str] = []
         self._partition_types: tuple[str, ...] = ()
+        version = definition.table_version
+        self._version = DEFAULT_TABLE_VERSION if version is None or version not in TABLE_VERSIONS else version
 
     def build(self) -> dict[str, str]:
         definition = self._definition
@@ -140,15 +157,16 @@ class _PropertiesBuilder:
         orderings = self._field_names("ordering_fields", definition.ordering_fields)
         if not record_keys:
             self._problems.append("record_key_fields is empty: name the column or columns that identify a record")
-        if len(orderings) > 1 and definition.table_version == _SUPPORTED_TABLE_VERSION:
+        if len(orderings) > 1 and not is_by_mode(self._version):
             self._problems.append(
                 f"ordering_fields has {len(orderings)} fields ({', '.join(orderings)}), table version 6 stores one: "
-                "put the values that order records into one column"
+                "put the values that order records into one column, or use table_version=9"
             )
         key_generator = self._key_generator(record_keys, partitions)
         self._check_timestamps(key_generator)
         self._check_virtual_keys(key_generator)
-        payload = self._payload(orderings)
+        merging, payload = self._merging(orderings)
+        orderings = self._orderings_of(payload) or orderings
         extra = self._extra_properties()
         schema = self._avro_schema((*record_keys, *partitions, *orderings))
         if self._problems:
@@ -162,29 +180,90 @@ class _PropertiesBuilder:
         result = {
             "hoodie.table.name": definition.table_name,
             "hoodie.table.type": str(HoodieTableType.COPY_ON_WRITE.value),
-            "hoodie.table.version": str(definition.table_version),
-            "hoodie.timeline.layout.version": "1",
+            "hoodie.table.version": str(self._version),
+            "hoodie.timeline.layout.version": "2" if is_by_mode(self._version) else "1",
             "hoodie.table.timeline.timezone": "UTC",
-            _ARCHIVE_FOLDER_KEY: _ARCHIVE_FOLDER,
+            _ARCHIVE_FOLDER_KEY: _ARCHIVE_FOLDERS[self._version][0],
             "hoodie.table.recordkey.fields": ",".join(record_keys),
-            "hoodie.table.keygenerator.class": (
-                key_generator if "." in key_generator else f"{KEY_GENERATOR_PACKAGE}{key_generator}"
-            ),
             "hoodie.datasource.write.hive_style_partitioning": str(definition.hive_style_partitioning).lower(),
             "hoodie.datasource.write.partitionpath.urlencode": "false",
             "hoodie.datasource.write.drop.partition.columns": "false",
         }
+        if is_by_mode(self._version):
+            result |= self._properties_of_later(partitions, orderings, key_generator)
+            merged = properties_of_new_table(merging, payload, self._version)
+        else:
+            result |= self._properties_of_6(partitions, orderings, key_generator)
+            merged = {_PAYLOAD_KEY: payload}
+        if schema is not None:
+            result["hoodie.table.create.schema"] = schema
+        return {**result, **extra, **self._timestamp_properties(key_generator), **merged}
+
+    def _properties_of_6(
+        self, partitions: tuple[str, ...], orderings: tuple[str, ...], key_generator: str
+    ) -> dict[str, str]:
+        """Fields and key generator, as version 6 stores them."""
+        result = {
+            "hoodie.table.keygenerator.class": (
+                key_generator if "." in key_generator else f"{KEY_GENERATOR_PACKAGE}{key_generator}"
+            )
+        }
         if partitions:
             result["hoodie.table.partition.fields"] = ",".join(partitions)
         if partitions and key_generator == KEY_GENERATORS["CUSTOM"]:
-            types = self._partition_types or ("SIMPLE",) * len(partitions)
             # Version 6 has no place for the types. Hudi's writers read those that they are not given from here.
-            result[_TYPED_PARTITIONS] = ",".join(f"{name}:{kind}" for name, kind in zip(partitions, types, strict=True))
+            result[_TYPED_PARTITIONS] = self._typed(partitions)
         if orderings:
             result["hoodie.table.precombine.field"] = orderings[0]
-        if schema is not None:
-            result["hoodie.table.create.schema"] = schema
-        return {**result, **extra, **self._timestamp_properties(key_generator), _PAYLOAD_KEY: payload}
+        return result
+
+    def _properties_of_later(
+        self, partitions: tuple[str, ...], orderings: tuple[str, ...], key_generator: str
+    ) -> dict[str, str]:
+        """Fields, key generator and what else versions 8 and 9 have, as Hudi 1.2 stores it."""
+        result = {
+            "hoodie.table.initial.version": str(self._version),
+            "hoodie.timeline.path": _TIMELINE_FOLDER,
+            "hoodie.timeline.history.path": _HISTORY_FOLDER,
+            "hoodie.table.format": "native",
+            "hoodie.table.base.file.format": "PARQUET",
+            "hoodie.table.cdc.enabled": "false",
+            "hoodie.table.multiple.base.file.formats.enable": "false",
+            "hoodie.partition.metafile.use.base.format": "false",
+            "hoodie.populate.meta.fields": "true",
+            "hoodie.table.keygenerator.type": type_of_class(key_generator),
+            "hoodie.table.partition_extractor_class": _EXTRACTOR_PACKAGE + self._extractor(partitions),
+        }
+        if result["hoodie.table.keygenerator.type"] == USER_PROVIDED:
+            result["hoodie.table.keygenerator.class"] = key_generator
+        if partitions:
+            typed = key_generator == KEY_GENERATORS["CUSTOM"]
+            result["hoodie.table.partition.fields"] = self._typed(partitions) if typed else ",".join(partitions)
+        if orderings:
+            result["hoodie.table.ordering.fields"] = ",".join(orderings)
+            if self._version == 8:
+                # Hudi 1.0 knows this name only.
+                result["hoodie.table.precombine.field"] = ",".join(orderings)
+        return result
+
+    def _typed(self, partitions: tuple[str, ...]) -> str:
+        """The partition fields with their types: ``region:SIMPLE,ts:TIMESTAMP``."""
+        types = self._partition_types or ("SIMPLE",) * len(partitions)
+        return ",".join(f"{name}:{kind}" for name, kind in zip(partitions, types, strict=True))
+
+    def _extractor(self, partitions: tuple[str, ...]) -> str:
+        """Hudi's class that finds partition values in folder names, for Hive."""
+        if len(partitions) > 1:
+            return "MultiPartKeysValueExtractor"
+        if not partitions:
+            return "NonPartitionedExtractor"
+        hive_style = self._definition.hive_style_partitioning
+        return "HiveStylePartitionValueExtractor" if hive_style else "SinglePartPartitionValueExtractor"
+
+    def _orderings_of(self, payload: str) -> tuple[str, ...]:
+        """The ordering fields that a payload class brings along in version 9, as Debezium's do."""
+        replaced = REPLACED_PAYLOADS.get(payload) if self._version >= 9 else None
+        return replaced.ordering_fields if replaced is not None else ()
 
     def _check_table_name(self) -> None:
         name = self._definition.table_name
@@ -204,9 +283,10 @@ class _PropertiesBuilder:
 
     def _check_table_version(self) -> None:
         version = self._definition.table_version
-        if version != _SUPPORTED_TABLE_VERSION:
+        if version is not None and (isinstance(version, bool) or version not in TABLE_VERSIONS):
             self._not_supported.append(
-                f"table_version {version!r} is not supported: use 6, which Hudi 0.14 and later read and write"
+                f"table_version {version!r} is not supported: use 6, which Hudi 0.14 and later read and write, 8 "
+                "(Hudi 1.0 and later) or 9 (Hudi 1.1 and later)"
             )
 
     def _field_names(self, argument: str, value: str | Iterable[str]) -> tuple[str, ...]:
@@ -356,7 +436,8 @@ class _PropertiesBuilder:
                 f"{', '.join(sorted(given))} apply to times, and {key_generator} reads none: {way_out}"
             )
 
-    def _payload(self, orderings: tuple[str, ...]) -> str:
+    def _merging(self, orderings: tuple[str, ...]) -> tuple[MergeProperties, str]:
+        """What the properties say about merging, and the payload class that they name or stand for."""
         given = {key: value for key, value in self._definition.properties.items() if isinstance(value, str)}
         merging = MergeProperties.of(given)
         argument = self._definition.payload_class
@@ -364,6 +445,7 @@ class _PropertiesBuilder:
             merging = self._with_argument(merging, argument)
         payload = merging.resolve_payload(bool(orderings))
         is_merger = payload.startswith(MERGER_PREFIX)
+        orderings = self._orderings_of(payload) or orderings
         if payload not in PAYLOADS and not is_merger:
             self._not_supported.append(f"{_PAYLOAD_KEY} {payload} is not supported: use one of {', '.join(PAYLOADS)}")
         elif payload in PAYLOADS and PAYLOADS[payload].needs_ordering_field and not orderings:
@@ -376,8 +458,15 @@ class _PropertiesBuilder:
                 f"merge mode CUSTOM does not say how records merge: give {_PAYLOAD_KEY} or {MERGER_KEYS[0]}"
             )
         else:
-            self._problems += merging.problems(payload)
-        return payload
+            self._problems += merging.problems(payload, self._mode_of(payload))
+        return merging, payload
+
+    def _mode_of(self, payload: str) -> MergeMode | None:
+        """The merge mode that stands for a payload class; None in version 6, which goes by the payload class."""
+        if not is_by_mode(self._version):
+            return None
+        replaced = REPLACED_PAYLOADS.get(payload) if self._version >= 9 else None
+        return replaced.mode if replaced is not None else mode_of_payload(payload)
 
     def _with_argument(self, merging: MergeProperties, argument: str | type[HoodieRecordMerger]) -> MergeProperties:
         """Combine the properties with the argument ``payload_class``."""
@@ -398,7 +487,8 @@ class _PropertiesBuilder:
         return attrs.evolve(merging, payload_class=payload)
 
     def _extra_properties(self) -> dict[str, str]:
-        extra = {}
+        extra: dict[str, str] = {}
+        stored_elsewhere = _MERGE_KEYS | (_DELETE_KEYS if is_by_mode(self._version) else frozenset())
         for key, value in self._definition.properties.items():
             if not isinstance(key, str):
                 self._problems.append(f"{key!r}: a property's name must be text")
@@ -413,15 +503,15 @@ class _PropertiesBuilder:
                     key, [*_EXTRA_KEYS, *_MERGE_KEYS, *_PROPERTY_KEYS_OF_ARGUMENTS], n=1
                 )
                 hint = f", did you mean {nearest[0]}?" if nearest else ""
-                self._problems.append(f"property {key} is not a property of a table of version 6{hint}")
+                self._problems.append(f"property {key} is not a property of a table of version {self._version}{hint}")
             elif not isinstance(value, str):
                 self._problems.append(f"property {key} has the value {value!r}: give a string")
-            elif key == _ARCHIVE_FOLDER_KEY and value != _ARCHIVE_FOLDER:
+            elif key == _ARCHIVE_FOLDER_KEY and value not in _ARCHIVE_FOLDERS[self._version]:
                 self._problems.append(
-                    f"property {key} is {value!r}: a new table keeps its archived timeline in {_ARCHIVE_FOLDER!r}; "
-                    "leave it out"
+                    f"property {key} is {value!r}: a new table keeps its archived timeline in "
+                    f"{_ARCHIVE_FOLDERS[self._version][0]!r}; leave it out"
                 )
-            elif key not in _MERGE_KEYS:
+            elif key not in stored_elsewhere:
                 extra[key] = value
         return extra
 

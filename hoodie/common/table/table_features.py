@@ -1,6 +1,7 @@
 """The properties of a table that hoodie can work with, and those that it must not touch.
 
-Tables of version 6 are read and written, those of 8 and 9 read only.
+Tables of versions 6, 8 and 9 are read and written. Version 6 merges records by a payload class (`_RULES_OF_6`),
+versions 8 and 9 by a merge mode (`_RULES_OF_LATER` and `hoodie.merge.merge_modes`).
 
 If hoodie does not implement a property that says how the table's data is laid out or merged, its writes would break the
 table. `problems` names each such property, its value and what to do. Properties that this module does not know are
@@ -13,7 +14,18 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from hoodie.common.model.key_generator_type import KEY_GENERATOR_PACKAGE, KEY_GENERATORS, avro_name
+from hoodie.common.model.key_generator_type import (
+    KEY_GENERATOR_PACKAGE,
+    KEY_GENERATORS,
+    USER_PROVIDED,
+    avro_name,
+)
+from hoodie.merge.merge_modes import (
+    LEGACY_PAYLOAD_KEY,
+    MERGE_PROPERTY_PREFIX,
+    PARTIAL_UPDATE_KEY,
+    merging_problems,
+)
 from hoodie.merge.merge_properties import (
     DELETE_FIELD_KEYS,
     DELETE_MARKER_KEYS,
@@ -62,7 +74,7 @@ HARMLESS_PROPERTIES = frozenset(
         "hoodie.bootstrap.index.class",
         "hoodie.bootstrap.index.type",
         "hoodie.table.cdc.supplemental.logging.mode",
-        # belong to versions 8 and 9; version 6 has fixed places, and gives them no meaning
+        # places of versions 8 and 9; version 6 has fixed places, and gives them no meaning
         "hoodie.table.initial.version",
         "hoodie.timeline.path",
         "hoodie.timeline.history.path",
@@ -110,6 +122,13 @@ def _is_known_key_generator(value: str, _: Mapping[str, str]) -> bool:
     return name in KEY_GENERATOR_CLASSES or not name.startswith("org.apache.hudi.")
 
 
+def _is_known_key_generator_type(value: str, properties: Mapping[str, str]) -> bool:
+    kind = value.strip().upper()
+    if kind == USER_PROVIDED:
+        return bool(properties.get("hoodie.table.keygenerator.class", "").strip())
+    return kind.removesuffix("_AVRO") in KEY_GENERATORS
+
+
 def _is_known_payload(value: str, _: Mapping[str, str]) -> bool:
     name = canonical_payload_class(value)
     return name in PAYLOADS or name.startswith(MERGER_PREFIX)
@@ -129,9 +148,10 @@ _WHAT_THE_PAYLOAD_SAYS = "it must say what hoodie.compaction.payload.class says"
 _NEW_TABLE = "copy the rows into a table made by HoodieTableMetaClient.init_table"
 
 _VERSION = "hoodie.table.version"
+_PRECOMBINE_FIELD = "hoodie.table.precombine.field"
+_ORDERING_FIELDS = "hoodie.table.ordering.fields"
 _LAYOUT_OF_VERSION = {"6": "1", "8": "2", "9": "2"}
-"""The versions of tables that are read, and the layout of their timelines."""
-_WRITABLE_VERSIONS = frozenset({"6"})
+"""The versions of tables that are read and written, and the layout of their timelines."""
 
 
 def _is_layout_of_version(value: str, properties: Mapping[str, str]) -> bool:
@@ -145,12 +165,6 @@ _RULES = (
         "use a table of version 6, 8 or 9; Hudi 1.x makes it so with hoodie.write.table.version",
         default="(absent)",
         needed_to_read=True,
-    ),
-    _Rule(
-        _VERSION,
-        _is(*_WRITABLE_VERSIONS),
-        "hoodie reads tables of versions 8 and 9, and writes, services and repairs those of version 6 only: write to "
-        "it with Hudi, or use a table of version 6; Hudi 1.x keeps it so with hoodie.write.table.version=6",
     ),
     _Rule(
         "hoodie.timeline.layout.version",
@@ -186,26 +200,37 @@ _RULES = (
     ),
     _Rule(
         "hoodie.table.keygenerator.type",
-        _is(*KEY_GENERATORS, *(f"{name}_AVRO" for name in KEY_GENERATORS)),
-        f"use one of {', '.join(KEY_GENERATORS)}",
+        _is_known_key_generator_type,
+        f"use one of {', '.join(KEY_GENERATORS)}, or {USER_PROVIDED} with hoodie.table.keygenerator.class",
     ),
+)
+_RULES_OF_6 = (
     _Rule("hoodie.compaction.payload.class", _is_known_payload, f"use {', '.join(PAYLOADS)}"),
     _Rule("hoodie.compaction.payload.type", _is(*PAYLOAD_TYPES), f"use {', '.join(PAYLOAD_TYPES)}"),
     _Rule("hoodie.compaction.record.merger.strategy", _agrees_with_payload, _WHAT_THE_PAYLOAD_SAYS),
     _Rule("hoodie.record.merge.mode", _agrees_with_payload, _WHAT_THE_PAYLOAD_SAYS),
     _Rule("hoodie.record.merge.strategy.id", _agrees_with_payload, _WHAT_THE_PAYLOAD_SAYS),
     _Rule(
-        "hoodie.table.precombine.field",
+        _PRECOMBINE_FIELD,
         lambda value, _: "," not in value,
         "records of a table of version 6 are ordered by one field",
     ),
     _Rule(
-        "hoodie.table.ordering.fields",
-        lambda value, properties: value == properties.get("hoodie.table.precombine.field", value) and "," not in value,
-        "name one field, the same as hoodie.table.precombine.field",
+        _ORDERING_FIELDS,
+        lambda value, properties: value == properties.get(_PRECOMBINE_FIELD, value) and "," not in value,
+        f"name one field, the same as {_PRECOMBINE_FIELD}",
     ),
 )
-_RULED = frozenset(rule.key for rule in _RULES)
+_RULES_OF_LATER = (
+    _Rule(
+        _ORDERING_FIELDS,
+        lambda value, properties: not properties.get(_PRECOMBINE_FIELD) or value == properties[_PRECOMBINE_FIELD],
+        f"name the same fields as {_PRECOMBINE_FIELD}, or leave that one out",
+    ),
+)
+_RULED = frozenset(rule.key for rule in (*_RULES, *_RULES_OF_6, *_RULES_OF_LATER))
+_RULED_IN_LATER = frozenset({LEGACY_PAYLOAD_KEY, PARTIAL_UPDATE_KEY})
+"""Properties of versions 8 and 9 that `merging_problems` checks."""
 
 
 def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
@@ -219,7 +244,9 @@ def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
         Texts such as ``hoodie.table.cdc.enabled=true (write to this table with Hudi ...)``.
     """
     found: list[str] = []
-    for rule in _RULES:
+    version = properties.get(_VERSION, "").strip()
+    is_later = version in _LAYOUT_OF_VERSION and version != "6"
+    for rule in (*_RULES, *(_RULES_OF_LATER if is_later else _RULES_OF_6)):
         value = properties.get(rule.key, rule.default)
         if value is None or (not to_write and not rule.needed_to_read):
             continue
@@ -228,17 +255,22 @@ def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
             if rule.key == _VERSION:
                 # In another version any other property may have another meaning.
                 return found
+    if to_write and is_later:
+        merging = merging_problems(properties, int(version))
+        found += [f"{key}={properties.get(key, '(absent)')} ({way_out})" for key, way_out in merging.items()]
     if to_write:
         found += [
             f"{key}={value} (hoodie does not know this property, and a write could break the feature behind it: "
             "write to this table with Hudi, or remove the property if nothing needs it)"
             for key, value in properties.items()
-            if _is_unknown(key)
+            if _is_unknown(key, is_later)
         ]
     return found
 
 
-def _is_unknown(key: str) -> bool:
+def _is_unknown(key: str, is_later: bool) -> bool:
+    if is_later and (key in _RULED_IN_LATER or key.startswith(MERGE_PROPERTY_PREFIX)):
+        return False
     return (
         key.startswith("hoodie.")
         and key not in _RULED

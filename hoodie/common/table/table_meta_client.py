@@ -61,7 +61,7 @@ class HoodieTableMetaClient:
         payload_class: str | type[HoodieRecordMerger] | None = None,
         hive_style_partitioning: bool = False,
         schema: pa.Schema | str | None = None,
-        table_version: int = 6,
+        table_version: int | None = None,
         properties: Mapping[str, str] | None = None,
         allow_other_files: bool = False,
         storage_options: StorageOptions | None = None,
@@ -79,9 +79,10 @@ class HoodieTableMetaClient:
                 commas. Nested fields are dotted paths.
             partition_fields: The columns whose values name the folders of the data; empty for a single folder. Types
                 after the names, ``region:SIMPLE,ts:TIMESTAMP``, create a table with CustomKeyGenerator.
-            ordering_fields: At most one column; of two records with the same key, the one with the larger value stays.
-                It decides the payload class that is stored: DefaultHoodieRecordPayload with an ordering field, else
-                OverwriteWithLatestAvroPayload (the later write stays).
+            ordering_fields: At most one column, or several in versions 8 and 9, which are compared from left to right.
+                Of two records with the same key, the one with the larger value stays. They decide what is stored: with
+                an ordering field the merge mode EVENT_TIME_ORDERING (in version 6 DefaultHoodieRecordPayload), else
+                COMMIT_TIME_ORDERING (OverwriteWithLatestAvroPayload): the later write stays.
             key_generator: A class name, with or without package and "Avro", or your own class
                 (`hoodie.keygen.user_key_generator`). None infers it as Hudi does: no partition field
                 NonpartitionedKeyGenerator, one record key and one partition field SimpleKeyGenerator, else
@@ -89,10 +90,11 @@ class HoodieTableMetaClient:
                 because releases of Hudi disagree about the keys of ComplexKeyGenerator with one field (``id:7`` or
                 ``7``), and some refuse to write such a table.
             payload_class: How records with the same key merge: a payload class of Hudi, with or without its package, or
-                your own class (a `HoodieRecordMerger`). None: ``ordering_fields`` decides.
+                your own class (a `HoodieRecordMerger`). Version 9 stores a merge mode and merge properties instead of
+                most of them. None: ``ordering_fields`` decides.
             hive_style_partitioning: Folders ``region=asia`` instead of ``asia``.
             schema: The columns, as an Arrow schema or as Avro JSON; None leaves them to the first write.
-            table_version: 6.
+            table_version: 6, 8 or 9; None is `hoodie.common.table.table_definition.DEFAULT_TABLE_VERSION`.
             properties: More table properties, such as ``hoodie.database.name``,
                 ``hoodie.datasource.write.partitionpath.urlencode``, ``hoodie.compaction.payload.class``, or
                 ``hoodie.keygen.timebased.*`` for folders named by times.
@@ -143,7 +145,7 @@ class HoodieTableMetaClient:
         meta_path = storage_path.join(path, METAFOLDER_NAME)
         for folder in (
             ".schema",
-            table_properties["hoodie.archivelog.folder"],
+            HoodieTableConfig(table_properties).archive_folder,
             TEMP_FOLDER_NAME,
             ".aux/.bootstrap/.partitions",
             ".aux/.bootstrap/.fileids",

@@ -69,6 +69,7 @@ class TableSnapshot:
         storage_options: Options and credentials that the storage was opened with.
         table_config: The table's properties.
         active_timeline: The instants that are not archived, of all actions and states.
+        clock_skew_ms: See `HoodieActiveTimeline`.
     """
 
     base_path: str
@@ -76,6 +77,7 @@ class TableSnapshot:
     storage_options: StorageOptions | None
     table_config: HoodieTableConfig
     active_timeline: HoodieActiveTimeline
+    clock_skew_ms: int = 1
     # Not cached_property: until Python 3.12 all instances share its lock, and these properties read storage.
     _archived: list[HoodieArchivedTimeline] = attrs.field(init=False, factory=list)
     _schema_read: list[tuple[str | None, Mapping[HoodieInstant, HoodieCommitMetadata]]] = attrs.field(
@@ -84,9 +86,21 @@ class TableSnapshot:
 
     @classmethod
     def load(
-        cls, base_path: str, storage_options: StorageOptions | None = None, *, retry: RetryPolicy | None = None
+        cls,
+        base_path: str,
+        storage_options: StorageOptions | None = None,
+        *,
+        retry: RetryPolicy | None = None,
+        clock_skew_ms: int = 1,
     ) -> TableSnapshot:
-        """Load a table; see `HoodieTableMetaClient.load`."""
+        """Load a table; see `HoodieTableMetaClient.load`.
+
+        Args:
+            base_path: The table's folder.
+            storage_options: Options and credentials.
+            retry: How failed calls of the storage are repeated.
+            clock_skew_ms: For writers; see `HoodieActiveTimeline`.
+        """
         path = storage_path.normalise_path(base_path)
         storage = open_storage(path, storage_options, retry)
         try:
@@ -106,7 +120,7 @@ class TableSnapshot:
             # The timeline of another one cannot be listed. Readers and writers check other features themselves.
             table_config.check_version()
             try:
-                timeline = _load_active_timeline(storage, path, table_config)
+                timeline = _load_active_timeline(storage, path, table_config, clock_skew_ms)
                 break
             except TimelineMovedException:
                 if attempt == _MAX_LOADS:
@@ -114,7 +128,7 @@ class TableSnapshot:
                 logger.info("%s is being upgraded; loading it again", path)
                 time.sleep(_SECONDS_BETWEEN_LOADS)
                 table_config = HoodieTableConfig.load(storage, path)
-        return cls(path, storage, storage_options, table_config, timeline)
+        return cls(path, storage, storage_options, table_config, timeline, clock_skew_ms)
 
     def check_named_by(self, given_path: str) -> None:
         """Refuse to write by a path with globs: locks and heartbeats of writers are found by the table's folder.
@@ -137,7 +151,7 @@ class TableSnapshot:
         Raises:
             HoodieIOException: Storage failed.
         """
-        timeline = _load_active_timeline(self.storage, self.base_path, self.table_config)
+        timeline = _load_active_timeline(self.storage, self.base_path, self.table_config, self.clock_skew_ms)
         return attrs.evolve(self, active_timeline=timeline)
 
     def with_properties_reloaded(self) -> TableSnapshot:
@@ -287,7 +301,7 @@ def _without_globs(path: str) -> str:
 
 
 def _load_active_timeline(
-    storage: HoodieStorage, base_path: str, table_config: HoodieTableConfig
+    storage: HoodieStorage, base_path: str, table_config: HoodieTableConfig, clock_skew_ms: int
 ) -> HoodieActiveTimeline:
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
     folder = table_config.archive_folder
@@ -302,6 +316,7 @@ def _load_active_timeline(
         timezone=table_config.timeline_timezone,
         newest_archived_time=_NewestArchivedTime(storage, storage_path.join(meta_path, folder), load_archive),
         read_archived=partial(_read_archived, load_archive),
+        clock_skew_ms=clock_skew_ms,
     )
 
 

@@ -11,7 +11,8 @@
 | 7 | metrics, callbacks, services that are due | the client |
 
 A metadata table, which must know of an action before it counts, belongs between 2 and 3. The completion time, which
-names the completed file in later table versions, belongs between 3 and 4.
+names the completed file in tables of versions 8 and 9, is taken between 3 and 4. Times are given out under the table's
+lock there, so actions that need no lock for anything else take it for these two steps: see `AnnouncedAction.locked`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Callable
 import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.table.action.table_action import no_check
 
 
@@ -31,7 +32,7 @@ def complete_instant(
     action: Action,
     metadata: attrs.AttrsInstance,
     check: Callable[[], None] = no_check,
-) -> bool:
+) -> HoodieInstant | None:
     """Complete an instant of any action: the only place where one becomes complete.
 
     Args:
@@ -42,7 +43,7 @@ def complete_instant(
         check: Called right before the file is made; when it raises, the instant stays as it is.
 
     Returns:
-        False when it is complete already.
+        The completed instant; None when it was complete already.
 
     Raises:
         HoodieCommitException: There is no inflight file: it was rolled back.

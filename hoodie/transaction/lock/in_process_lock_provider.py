@@ -23,6 +23,8 @@ class InProcessLockProvider(LockProvider):
     Hudi: org.apache.hudi.client.transaction.lock.InProcessLockProvider. Differs: not reentrant.
     """
 
+    reaches_other_hosts = False
+
     def __init__(self, configuration: LockConfiguration) -> None:
         super().__init__(configuration)
         self._owner = str(uuid.uuid4())

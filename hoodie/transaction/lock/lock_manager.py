@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 
 from hoodie.common.util.class_loading import load_class
+from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieLockException
 from hoodie.transaction.lock.lock_provider import LockConfiguration, LockProvider
 
@@ -29,6 +30,8 @@ _UNSUPPORTED = (
     "ZookeeperBasedImplicitBasePathLockProvider",
 )
 _OF_HUDI = "org.apache.hudi."
+_SKEW_OF_HOSTS_MS = 200
+_SKEW_OF_PROCESSES_MS = 1
 
 
 def lock_provider_class(name: str | None) -> type[LockProvider]:
@@ -54,6 +57,24 @@ def lock_provider_class(name: str | None) -> type[LockProvider]:
         what = "is not supported" if simple_name in _UNSUPPORTED else "is not known"
         raise HoodieConfigException(f"{_KEY} = {name} {what}: give one of {choices}")
     return load_class(name, _KEY, LockProvider)
+
+
+def clock_skew_ms(config: HoodieWriteConfig) -> int:
+    """How much the clocks of a table's writers may differ, in milliseconds; see `HoodieActiveTimeline`.
+
+    Args:
+        config: The writer's configuration.
+
+    Raises:
+        HoodieConfigException: The lock provider is not known.
+
+    Hudi: org.apache.hudi.common.config.HoodieTimeGeneratorConfig.
+    """
+    given = config.lock.max_expected_clock_skew_ms
+    if given is not None:
+        return given
+    is_shared = config.write.has_several_writers and lock_provider_class(config.lock.provider).reaches_other_hosts
+    return _SKEW_OF_HOSTS_MS if is_shared else _SKEW_OF_PROCESSES_MS
 
 
 class LockManager:

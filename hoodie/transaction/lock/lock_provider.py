@@ -11,6 +11,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 import attrs
 
@@ -60,8 +61,13 @@ class LockProvider(ABC):
     Args:
         configuration: The table and the properties.
 
+    Attributes:
+        reaches_other_hosts: Whether writers on other machines can take the lock, whose clocks may differ.
+
     Hudi: org.apache.hudi.common.lock.LockProvider.
     """
+
+    reaches_other_hosts: ClassVar[bool] = True
 
     def __init__(self, configuration: LockConfiguration) -> None:
         self.configuration = configuration

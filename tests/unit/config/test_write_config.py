@@ -298,7 +298,7 @@ def test_names_of_others_are_kept_and_not_looked_at() -> None:
     [
         ("hoodie.clustering.inline", "False", "true"),
         ("hoodie.parquet.bloom.filter.enabled", True, False),
-        ("hoodie.table.version", 6, 8),
+        ("hoodie.table.initial.version", 6, 7),
         ("hoodie.errortable.enable", "false", "true"),
         ("hoodie.rollback.instant.backup.enabled", "false", "true"),
         ("hoodie.write.track.event.time.watermark", "false", "true"),

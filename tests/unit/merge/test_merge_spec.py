@@ -42,6 +42,7 @@ class Config:
     payload_class: str | None = None
     table_name: str = "trips"
     properties: Mapping[str, str] = attrs.field(factory=dict)
+    table_version: int = 6
 
 
 def resolve(spec: MergeSpec, stored: pa.Array, incoming: pa.Array | None, operations: np.ndarray) -> list[int]:

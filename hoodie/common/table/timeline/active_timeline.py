@@ -29,14 +29,14 @@ from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_layout import ContentT, TimelineLayout
 from hoodie.common.table.timeline.timeline_listing import list_instants, list_states
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
+from hoodie.common.table.timeline.whole_files import read_whole_file
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
     HoodieCorruptedDataException,
     HoodieIOException,
 )
-from hoodie.storage.storage import FileStatus, HoodieStorage
-from hoodie.storage.storage_clock import is_older
+from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
 logger = logging.getLogger(__name__)
@@ -47,11 +47,6 @@ Content = attrs.AttrsInstance | bytes
 _MAX_ATTEMPTS = 200
 # More than the hour that daylight saving repeats.
 _SUSPICIOUS_LEAD = timedelta(hours=2)
-_BEING_WRITTEN_S = 30
-"""Hudi may still be writing an incomplete file that is younger than this."""
-_LONGEST_PAUSE_S = 0.5
-_AVRO_MAGIC = b"Obj\x01"
-_AVRO_SYNC_LENGTH = 16
 
 
 def _utc_now() -> datetime:
@@ -91,6 +86,8 @@ class HoodieActiveTimeline(HoodieTimeline):
             for every new instant.
         read_archived: Returns the metadata of an archived completed commit, None for any other instant. Called when the
             file of a commit is gone.
+        clock_skew_ms: How much the clocks of writers may differ, in milliseconds. In layout 2 a step that takes a time
+            lasts that long, so that writers that trust their clocks, as Hudi does, take later ones under the same lock.
 
     Hudi: org.apache.hudi.common.table.timeline.HoodieActiveTimeline.
     """
@@ -104,6 +101,7 @@ class HoodieActiveTimeline(HoodieTimeline):
     read_archived: Callable[[HoodieInstant], HoodieCommitMetadata | None] = attrs.field(
         kw_only=True, default=_not_archived
     )
+    clock_skew_ms: int = attrs.field(kw_only=True, default=1)
 
     @classmethod
     def load(
@@ -116,6 +114,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         newest_archived_time: Callable[[], str | None] = _no_archive,
         read_archived: Callable[[HoodieInstant], HoodieCommitMetadata | None] = _not_archived,
         clock: Callable[[], datetime] = _utc_now,
+        clock_skew_ms: int = 1,
     ) -> HoodieActiveTimeline:
         """List the timeline: each instant once, in the highest state of its files.
 
@@ -127,6 +126,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             newest_archived_time: Returns the greatest archived instant time; called when an instant is made.
             read_archived: Returns the metadata of an archived commit; called when a commit's file is gone.
             clock: The present; for tests.
+            clock_skew_ms: See the class.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -140,6 +140,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             clock=clock,
             newest_archived_time=newest_archived_time,
             read_archived=read_archived,
+            clock_skew_ms=clock_skew_ms,
         )
 
     def reload(self) -> HoodieActiveTimeline:
@@ -167,10 +168,10 @@ class HoodieActiveTimeline(HoodieTimeline):
         """Take a new instant time and make its requested file.
 
         The time is greater than that of every instant, active or archived, of any action, even when the clock is behind
-        them. File names of different actions differ, so "create if absent" alone does not stop two writers from taking
-        the same time. The writer therefore lists the timeline again after it has created the file. If it finds another
-        instant with its time or a later one, it gives up its own and takes a new one. The writer with the greatest time
-        always succeeds.
+        them; in layout 2 greater than their completion times too. File names of different actions differ, so "create if
+        absent" alone does not stop two writers from taking the same time. The writer therefore lists the timeline again
+        after it has created the file. If it finds another instant with its time or a later one, it gives up its own and
+        takes a new one. The writer with the greatest time always succeeds.
 
         Args:
             action: What will be done.
@@ -188,19 +189,11 @@ class HoodieActiveTimeline(HoodieTimeline):
         """
         refused: list[str] = []
         for attempt in range(_MAX_ATTEMPTS):
-            last = self._newest_time(refused)
-            now = self.clock()
-            instant_time = next_instant_time(now, last, self.timezone)
-            if last is not None and last[:17] >= format_instant_time(now + _SUSPICIOUS_LEAD, self.timezone):
-                logger.warning(
-                    "The newest instant of %s is %s, far in the future; new instants follow it by milliseconds. "
-                    "Check the clocks of the writers",
-                    self.meta_path,
-                    last,
-                )
+            instant_time = self._next_time(self._list_states(), refused)
             if not announce(instant_time):
                 refused.append(instant_time)
             elif self._claim(instant_time, action, content):
+                self._let_clocks_pass()
                 return instant_time
             # Two writers that have given way to each other must not collide again.
             time.sleep(random.uniform(0, 0.002 * min(attempt + 1, 25)))
@@ -230,7 +223,7 @@ class HoodieActiveTimeline(HoodieTimeline):
                 f"The instant time {instant_time!r} is not of the form yyyyMMddHHmmssSSS, 17 digits that are a date; "
                 "let start_commit() choose it"
             )
-        last = self._newest_time()
+        last = self._newest_time(self._list_states())
         if last is not None and instant_time <= last:
             raise HoodieCommitException(
                 f"The instant time {instant_time} is not later than the newest instant {last} of {self.meta_path}: "
@@ -288,8 +281,10 @@ class HoodieActiveTimeline(HoodieTimeline):
 
     def save_as_complete(
         self, instant_time: str, action: Action, content: Content, check: Callable[[], None] = _no_check
-    ) -> bool:
+    ) -> HoodieInstant | None:
         """Make the completed file of an inflight instant: the commit point.
+
+        In layout 2 its completion time is greater than all times of the timeline. Call this under the table's lock.
 
         Args:
             instant_time: The instant time.
@@ -298,7 +293,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             check: Called right before the file is made; if it raises, the instant stays as it is.
 
         Returns:
-            False when that file exists: the instant is complete already.
+            The completed instant; None when it was complete already.
 
         Raises:
             HoodieCommitException: There is no inflight file: the instant was never started, or was rolled back.
@@ -310,16 +305,22 @@ class HoodieActiveTimeline(HoodieTimeline):
         inflight_path = self._path(instant_time, action, State.INFLIGHT)
         if not self.storage.exists(inflight_path):
             if State.COMPLETED in self._states_of(instant_time, action):
-                return False
+                return None
             raise HoodieCommitException(
                 f"Completing {action} {instant_time} failed: {inflight_path} does not exist. The instant was never "
                 "started, or another writer has rolled it back; write again with a new one"
             )
+        encoded = self._encoded(content)
         check()
-        completed_path = self._path(instant_time, action, State.COMPLETED)
-        completed = self.storage.create_if_absent(completed_path, self._encoded(content))
-        if completed:
-            logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)
+        completed = HoodieInstant(instant_time, action.completed_action, State.COMPLETED)
+        if self.layout.has_completion_times:
+            states = list(self._list_states())
+            if any(found.is_completed and found.key == completed.key for found in states):
+                return None
+            completed = attrs.evolve(completed, completion_time=self._next_time(states))
+        if not self.storage.create_if_absent(self.path_of(completed), encoded) or not self._is_only_one(completed):
+            return None
+        logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)
         return completed
 
     # --- undoing instants -----------------------------------------------------------------------------------------
@@ -436,11 +437,10 @@ class HoodieActiveTimeline(HoodieTimeline):
             HoodieIOException: There is no such file (any more), or storage failed.
         """
         path = self.path_of(instant)
+        first = State.INFLIGHT if instant.action is Action.SAVEPOINT else State.REQUESTED
+        begun = self._path(instant.requested_time, instant.action, first)
         try:
-            content = self.storage.read(path)
-            if self._is_whole(instant, content):
-                return content
-            return self._read_when_written(instant, path, content)
+            return read_whole_file(self.storage, path, begun, may_be_empty=self.layout.may_be_empty(instant))
         except FileNotFoundError as error:
             raise HoodieIOException(
                 f"Reading {instant} failed: {path} does not exist. The instant was archived or rolled back since the "
@@ -517,40 +517,15 @@ class HoodieActiveTimeline(HoodieTimeline):
     def _encoded(self, content: Content) -> bytes:
         return content if isinstance(content, bytes) else self.layout.encode(content)
 
-    def _read_when_written(self, instant: HoodieInstant, path: str, content: bytes) -> bytes:
-        """Wait until a file that Hudi has just created is complete; return any other, damaged file as it is."""
-        first = State.INFLIGHT if instant.action is Action.SAVEPOINT else State.REQUESTED
-        begun = self._path(instant.requested_time, instant.action, first)
-        if not any(self.storage.exists(_checksums_of(file)) for file in (path, begun)):
-            return content
-        deadline, pause = time.monotonic() + _BEING_WRITTEN_S, 0.02
-        while not self._is_whole(instant, content) and time.monotonic() < deadline:
-            status = self.storage.file_status(path)
-            if status is None or self._is_older(status, _BEING_WRITTEN_S * 1000):
-                break
-            logger.info("%s is being written; reading it again", path)
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_S)
-            content = self.storage.read(path)
-        return content
-
-    def _is_older(self, status: FileStatus, limit_ms: float) -> bool:
-        """Whether a file is older, by the storage's clock; by this machine's for readers that may not write there."""
-        try:
-            return is_older(self.storage, status, limit_ms)
-        except HoodieIOException:
-            return time.time() * 1000 - status.modification_time_ms > limit_ms
-
     def _claim(self, instant_time: str, action: Action, content: Content) -> bool:
         """Make the requested file, and withdraw it if another writer has taken the same time or a later one."""
         if not self.create_requested(instant_time, action, content):
             return False
         rival = max(
             (
-                found.requested_time
+                found.newest_time
                 for found in self._list_states()
-                if found.requested_time >= instant_time
-                and (found.requested_time, found.action) != (instant_time, action)
+                if found.newest_time >= instant_time and (found.requested_time, found.action) != (instant_time, action)
             ),
             default=None,
         )
@@ -561,9 +536,46 @@ class HoodieActiveTimeline(HoodieTimeline):
         logger.debug("Gave up %s %s for %s of another writer", action, instant_time, rival)
         return False
 
-    def _newest_time(self, further: Iterable[str] = ()) -> str | None:
-        """The greatest time of all instants, active and archived, and of further times."""
-        return newest([*(found.requested_time for found in self._list_states()), self.newest_archived_time(), *further])
+    def _is_only_one(self, completed: HoodieInstant) -> bool:
+        """Whether nobody else has completed an instant at the same moment.
+
+        The names of completed files hold their completion times in layout 2: "create if absent" succeeds for two
+        writers that complete one instant. The file with the earlier time stays.
+        """
+        if not self.layout.has_completion_times:
+            return True
+        try:
+            rivals = [found for found in self._list_states() if found.key == completed.key and found.is_completed]
+        except HoodieIOException as error:
+            # The instant is complete: this must not look as if it were not.
+            logger.warning("whether others completed %s too could not be found out: %s", completed, error)
+            rivals = []
+        if any((found.completion_time or "") < (completed.completion_time or "") for found in rivals):
+            self.storage.delete_file(self.path_of(completed))
+            return False
+        self._let_clocks_pass()
+        return True
+
+    def _next_time(self, states: Iterable[HoodieInstant], further: Iterable[str] = ()) -> str:
+        """A time that is greater than all times of a timeline, active and archived, and than further times."""
+        last, now = self._newest_time(states, further), self.clock()
+        if last is not None and last[:17] >= format_instant_time(now + _SUSPICIOUS_LEAD, self.timezone):
+            logger.warning(
+                "The newest instant of %s is %s, far in the future; new instants follow it by milliseconds. "
+                "Check the clocks of the writers",
+                self.meta_path,
+                last,
+            )
+        return next_instant_time(now, last, self.timezone)
+
+    def _newest_time(self, states: Iterable[HoodieInstant], further: Iterable[str] = ()) -> str | None:
+        """The greatest of all times of a timeline, active and archived, and of further times."""
+        return newest([newest(found.newest_time for found in states), self.newest_archived_time(), *further])
+
+    def _let_clocks_pass(self) -> None:
+        """Wait until the clocks of all writers show a later time than the one that was just taken."""
+        if self.layout.has_completion_times:
+            time.sleep(self.clock_skew_ms / 1000)
 
     def _delete_pending_files(self, instant_time: str, action: Action) -> None:
         self.storage.delete_file(self._path(instant_time, action, State.INFLIGHT))
@@ -581,18 +593,3 @@ class HoodieActiveTimeline(HoodieTimeline):
 
     def _path(self, instant_time: str, action: Action, state: State) -> str:
         return join(self.layout.active_path(self.meta_path), self.layout.file_name(instant_time, action, state))
-
-    def _is_whole(self, instant: HoodieInstant, content: bytes) -> bool:
-        """Whether a file has its end."""
-        if not content:
-            return self.layout.may_be_empty(instant)
-        if content.startswith(_AVRO_MAGIC):
-            # An Avro file ends with its sync marker, which its header holds as well.
-            return content.find(content[-_AVRO_SYNC_LENGTH:]) < len(content) - _AVRO_SYNC_LENGTH
-        return content.rstrip().endswith(b"}")
-
-
-def _checksums_of(path: str) -> str:
-    """The checksum file that Hadoop creates right after each file on a file system without atomic creation."""
-    folder, _, name = path.rpartition("/")
-    return f"{folder}/.{name}.crc"

@@ -100,6 +100,11 @@ class HoodieInstant:
         return self.requested_time, self.action.completed_action
 
     @property
+    def newest_time(self) -> str:
+        """The completion time, or the requested time where there is none; or the later one."""
+        return max(self.requested_time, self.completion_time or "")
+
+    @property
     def sort_key(self) -> tuple[str, Action, State]:
         """The order on a timeline: by time, a commit before the savepoint of the same time."""
         return *self.key, self.state

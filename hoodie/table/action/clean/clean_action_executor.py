@@ -165,8 +165,10 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         return plan
 
     def begin(self, plan: HoodieCleanerPlan, instant_time: str) -> None:
-        """See `TableAction.begin`; the inflight file holds the plan too."""
-        self.snapshot.active_timeline.transition_requested_to_inflight(instant_time, self.kind, self._content)
+        """See `TableAction.begin`; in timeline layout 1 the inflight file holds the plan too."""
+        timeline = self.snapshot.active_timeline
+        content = b"" if timeline.layout.has_completion_times else self._content
+        timeline.transition_requested_to_inflight(instant_time, self.kind, content)
 
     def already_ended(self, instant_time: str) -> None:
         """Another process completed it: nothing is left to do."""
@@ -189,11 +191,12 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         gone = self._delete_partitions(plan.partitions_to_be_deleted)
         metadata = _metadata_of(instant_time, plan, files, failed, gone, started)
         try:
-            is_ours = complete_instant(self.snapshot, instant_time, self.kind, metadata)
+            with self.locked():
+                completed = complete_instant(self.snapshot, instant_time, self.kind, metadata)
         except HoodieCommitException:
             # Another process completed it, and it was archived since.
-            is_ours = False
-        if not is_ours:
+            completed = None
+        if completed is None:
             logger.info("another process completed clean %s of %s", instant_time, base_path)
             return None
         logger.info(

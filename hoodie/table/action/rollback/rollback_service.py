@@ -223,12 +223,14 @@ class RollbackService:
         """
         marked = _marked_instants(snapshot)
         beating = _instants_with_heartbeat(snapshot)
-        for folder in (
+        folders = (
             snapshot.meta_path,
             parent(snapshot.heartbeat_path("0")),
+            snapshot.active_timeline.layout.active_path(snapshot.meta_path),
             join(snapshot.meta_path, TEMP_FOLDER_NAME),
             join(snapshot.meta_path, snapshot.table_config.archive_folder),
-        ):
+        )
+        for folder in dict.fromkeys(folders):
             snapshot.storage.delete_leftovers(folder, LEFTOVER_AGE_MS)
         snapshot = snapshot.refreshed()
         pending = {instant.requested_time for instant in snapshot.active_timeline.filter_pending()}
@@ -456,10 +458,13 @@ def _check_nothing_follows(snapshot: TableSnapshot, instant: HoodieInstant) -> N
 
 def _perhaps_lost(snapshot: TableSnapshot, instant: HoodieInstant, reason: str) -> HoodieRollbackException:
     timeline = snapshot.active_timeline
-    completed = HoodieInstant(instant.requested_time, instant.action, State.COMPLETED)
+    completed = join(
+        timeline.layout.active_path(timeline.meta_path),
+        timeline.layout.file_name(instant.requested_time, instant.action, State.COMPLETED, "<completion time>"),
+    )
     return HoodieRollbackException(
         f"{instant.action} {instant.requested_time} of {snapshot.base_path} is pending "
         f"({timeline.path_of(instant)}), but {reason}: its completed file may have been lost, and rolling it back "
-        f"would delete its rows. Restore {timeline.path_of(completed)}; or, if the write did fail, call "
+        f"would delete its rows. Restore {completed}; or, if the write did fail, call "
         f"rollback({instant.requested_time!r})"
     )

@@ -374,8 +374,8 @@ def test_a_minimal_table_is_read_and_written() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "is_readable"),
     [
-        ("hoodie.table.version", "8", False),
-        ("hoodie.table.version", "9", False),
+        ("hoodie.table.version", "7", False),
+        ("hoodie.table.version", "10", False),
         ("hoodie.table.version", "5", False),
         ("hoodie.table.version", "", False),
         ("hoodie.timeline.layout.version", "2", False),
@@ -421,7 +421,7 @@ def test_all_problems_are_named_at_once_but_of_another_version_only_the_version(
     message = refused(HoodieTableConfig(MINIMAL | two).check_writable)
     assert "hoodie.table.cdc.enabled=true" in message and "hoodie.table.x=y" in message
     assert "hoodie.table.x" not in refused(
-        HoodieTableConfig(MINIMAL | two | {"hoodie.table.version": "9"}).check_writable
+        HoodieTableConfig(MINIMAL | two | {"hoodie.table.version": "10"}).check_writable
     )
 
 

@@ -94,7 +94,7 @@ def test_an_instant_goes_through_its_three_files(tmp_path: Path) -> None:
     time = timeline.create_new_instant_time(Action.COMMIT)
     assert time == NOW_TIME
     assert timeline.transition_requested_to_inflight(time, Action.COMMIT, b"profile") is True
-    assert timeline.save_as_complete(time, Action.COMMIT, HoodieCommitMetadata().to_json()) is True
+    assert timeline.save_as_complete(time, Action.COMMIT, HoodieCommitMetadata().to_json()) is not None
     assert names(tmp_path) == [f"{time}.commit", f"{time}.commit.requested", f"{time}.inflight"]
     assert (tmp_path / f"{time}.inflight").read_bytes() == b"profile"
     completed = timeline.reload().last_instant
@@ -112,7 +112,7 @@ def test_a_compaction_is_requested_as_such_and_completes_as_a_commit(tmp_path: P
     timeline = load(tmp_path)
     time = timeline.create_new_instant_time(Action.COMPACTION, b"plan")
     timeline.transition_requested_to_inflight(time, Action.COMPACTION)
-    assert timeline.save_as_complete(time, Action.COMPACTION, b"{}") is True
+    assert timeline.save_as_complete(time, Action.COMPACTION, b"{}") is not None
     assert names(tmp_path) == [f"{time}.commit", f"{time}.compaction.inflight", f"{time}.compaction.requested"]
 
 
@@ -121,7 +121,7 @@ def test_a_savepoint_starts_inflight_at_the_time_of_its_commit(tmp_path: Path) -
     with pytest.raises(ValueError, match="savepoint"):
         timeline.create_requested(OLD_TIME, Action.SAVEPOINT)
     assert timeline.transition_requested_to_inflight(OLD_TIME, Action.SAVEPOINT) is True
-    assert timeline.save_as_complete(OLD_TIME, Action.SAVEPOINT, b"x") is True
+    assert timeline.save_as_complete(OLD_TIME, Action.SAVEPOINT, b"x") is not None
 
 
 def test_every_step_is_won_once(tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_every_step_is_won_once(tmp_path: Path) -> None:
     assert timeline.create_requested(OLD_TIME, Action.COMMIT) is False
     assert timeline.transition_requested_to_inflight(OLD_TIME, Action.COMMIT, b"a") is True
     assert timeline.transition_requested_to_inflight(OLD_TIME, Action.COMMIT, b"b") is False
-    assert timeline.save_as_complete(OLD_TIME, Action.COMMIT, b"a") is True
-    assert timeline.save_as_complete(OLD_TIME, Action.COMMIT, b"b") is False
+    assert timeline.save_as_complete(OLD_TIME, Action.COMMIT, b"a") is not None
+    assert timeline.save_as_complete(OLD_TIME, Action.COMMIT, b"b") is None
     assert (tmp_path / f"{OLD_TIME}.inflight").read_bytes() == b"a"
     assert (tmp_path / f"{OLD_TIME}.commit").read_bytes() == b"a"
 
@@ -500,9 +500,9 @@ def test_of_two_threads_one_completes_the_instant(tmp_path: Path) -> None:
 def test_a_completion_whose_answer_was_lost_is_a_completion(tmp_path: Path) -> None:
     touch(tmp_path, "1.commit.requested", "1.inflight", "2.commit.requested", "2.inflight")
     timeline = load(tmp_path, losing_answers(tmp_path, is_applied=True))
-    assert timeline.save_as_complete("1", Action.COMMIT, b"mine") is True
+    assert timeline.save_as_complete("1", Action.COMMIT, b"mine") is not None
     (tmp_path / "2.commit").write_bytes(b"theirs")
-    assert timeline.save_as_complete("2", Action.COMMIT, b"mine") is False
+    assert timeline.save_as_complete("2", Action.COMMIT, b"mine") is None
 
 
 @pytest.mark.parametrize("lead", [timedelta(0), timedelta(hours=1)])
