@@ -43,8 +43,8 @@ class TimelineFiles:
     instants: Mapping[_Key, Mapping[HoodieInstant, FileStatus]]
 
     @classmethod
-    def list(cls, storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> TimelineFiles:
-        """List them; nothing else of the table is looked at.
+    def of(cls, storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> TimelineFiles:
+        """List the files; nothing else of the table is looked at.
 
         Args:
             storage: Where the table is.
@@ -198,4 +198,3 @@ class TimelineCopy:
                 "it, and call again"
             )
         return name
-
