@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient
+from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -21,6 +21,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
 )
 from hoodie.table.metadata_table import refuse_metadata_table, switch_off_metadata_table
+from hoodie.table.repair import remove_orphan_files
 from tests.support.hookable_storage import Faults, faults_of, hooked, run_with_faults
 from tests.support.later_version import change_properties
 from tests.support.services_table import ServicesTable
@@ -43,9 +44,9 @@ def real(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> ServicesTable:
-    made = ServicesTable(tmp_path / "t")
+@pytest.fixture(params=[6, 9])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> ServicesTable:
+    made = ServicesTable(tmp_path / "t", table_version=request.param)
     for _ in range(4):
         made.upsert("a")
     return made
@@ -282,6 +283,33 @@ def test_a_folder_that_is_listed_no_more_is_deleted_by_the_next_write(table: Ser
     assert has_folder(table.base_path)
     table.upsert("a")
     assert not has_folder(table.base_path)
+
+
+@pytest.mark.parametrize("real", ["v8_cow_mdt", "v9_cow_mdt", "trap_stale"], indirect=True)
+def test_hudi_rs_reads_what_is_written_on_top(real: Path) -> None:
+    stored = hoodie.read_table(str(real))
+    changed = user_rows(stored.slice(0, 3))
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(real), {})) as client:
+        client.delete(stored.slice(0, 3))
+    expected = [row for row in user_rows(stored) if row not in changed]
+    assert len(expected) == stored.num_rows - 3
+    assert in_order(read_by_hudi_rs(real)) == in_order(expected) == in_order(user_rows(hoodie.read_table(str(real))))
+    assert listed(real) == () and not has_folder(real)
+
+
+def test_orphan_files_stay_behind_one_that_readers_trust(table: ServicesTable) -> None:
+    orphan = table.base_path / "x/orphan-0_0-0-0_20200101000000000.parquet"
+    shutil.copy(next(table.base_path.glob("x/*.parquet")), orphan)
+    build(table.base_path)
+    is_later = table.load().table_config.table_version > 6
+    if is_later:
+        with pytest.raises(HoodieCommitException, match="removing orphan files would make it wrong"):
+            remove_orphan_files(str(table.base_path), delete=True, include_visible=True)
+        assert orphan.exists()
+        with table.client() as client:
+            client.clean()
+    remove_orphan_files(str(table.base_path), delete=True, include_visible=True)
+    assert not orphan.exists()
 
 
 # --- what comes in between --------------------------------------------------------------------------------------------
