@@ -41,7 +41,7 @@ from hoodie.exception import (
 )
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import join, parent
-from hoodie.table.metadata_table import listed_partitions, switch_off_metadata_table
+from hoodie.table.metadata_table import listed_partitions, refuse_indexes, switch_off_metadata_table
 from hoodie.table.repair.repaired_table import check_flags
 from hoodie.table.upgrade.archive_copy import ArchiveCopy, ArchiveOfHistory, HistoryOfArchive
 from hoodie.table.upgrade.completion_order import CompletedInstant, completion_times_of, time_of_change
@@ -216,11 +216,13 @@ class _VersionChange:
         """Refuse a table that cannot be changed as it is.
 
         Raises:
-            HoodieNotSupportedException: A property stands against it.
+            HoodieNotSupportedException: A property stands against it, or an index of the metadata table.
             HoodieCommitException: Instants are pending.
             HoodieHeartbeatException: A writer is alive.
         """
         self._snapshot.table_config.check_writable()
+        if self._config.write.metadata_enable is not False:
+            refuse_indexes(self._snapshot, listed_partitions(self._snapshot.table_config))
         problem = key_generator_problem(self._snapshot.table_config, self._config.properties)
         if problem is not None:
             raise self._not_possible([problem])

@@ -24,7 +24,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     TableNotFoundException,
 )
-from hoodie.table.upgrade import TableVersionChange, upgrade_table
+from hoodie.table.upgrade import TableVersionChange, downgrade_table, upgrade_table
 from tests.support.later_version import change_properties
 from tests.support.table_builder import SMALL_FILTERS, content, init_table, local_client, rows, write_config
 from tests.support.table_history import files_of_timelines, history_of
@@ -34,9 +34,6 @@ VERSIONS = (6, 8, 9)
 DIRECTIONS = [(a, b) for a in VERSIONS for b in VERSIONS if a != b]
 DATA = Path(__file__).parents[3] / "data"
 ARCHIVING = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.cleaner.commits.retained": "2"}
-CLUSTERING = {
-    "hoodie.table.version": "6",
-}
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +72,7 @@ def make_busy(base_path: Path, version: int = 6) -> Path:
         client.delete(rows(("k0", "x", 40)))
     actions = {str(instant.action) for instant in HoodieTableMetaClient.load(path).active_timeline}
     assert actions >= {"commit", "replacecommit", "clean", "rollback", "savepoint"}, actions
-    assert len(HoodieTableMetaClient.load(path).archived_timeline) > 3
+    assert version > 6 or len(HoodieTableMetaClient.load(path).archived_timeline) > 3
     return base_path
 
 
@@ -195,7 +192,8 @@ def test_shared_tables_in_every_version(tmp_path: Path, later_tables: Path, name
     (table,) = folders_of_tables(tmp_path / name)
     rows_before, first = in_order(hoodie.read_table(str(table)).to_pylist()), version_of(table)
     for version in (*(v for v in VERSIONS if v != first), *VERSIONS):
-        bring(table, version)
+        change = upgrade_table if version >= version_of(table) else downgrade_table
+        change(write_config(table, **{"hoodie.metadata.enable": "false"}), version)
         assert version_of(table) == version
         assert in_order(hoodie.read_table(str(table)).to_pylist()) == rows_before
         assert in_order(read_by_hudi_rs(table)) == in_order(user_rows(hoodie.read_table(str(table))))
@@ -249,17 +247,21 @@ def test_the_later_of_two_completed_files_of_a_clean_counts(busy: Path) -> None:
     assert_clean(busy)
 
 
-def test_a_clustering_has_an_action_of_its_own_while_it_is_pending(tmp_path: Path) -> None:
-    with zipfile.ZipFile(DATA / "hudi_trips_v9.zip") as archive:
-        archive.extractall(tmp_path)
-    table = tmp_path / "hudi_trips_v9"
-    if not list((table / ".hoodie/timeline").glob("*.clustering.requested")):
-        pytest.skip("no clustering is active")
-    names = {path.name for path in (table / ".hoodie/timeline").iterdir() if path.is_file()}
-    bring(table, 6)
-    assert not list((table / ".hoodie").glob("*clustering*"))
-    bring(table, 9)
-    assert {path.name for path in (table / ".hoodie/timeline").iterdir() if path.is_file()} == names
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_clustering_has_an_action_of_its_own_while_it_is_pending(busy: Path, version: int) -> None:
+    with local_client(busy, SMALL_FILTERS) as client:
+        overwrite = client.insert_overwrite(rows(("again", "y", 50))).instant_time
+        clustering = client.insert_overwrite(rows(("again", "y", 50))).instant_time
+    file = busy / f".hoodie/{clustering}.replacecommit"
+    file.write_text(file.read_text().replace('"INSERT_OVERWRITE"', '"CLUSTER"'))
+    names = {path.name for path in (busy / ".hoodie").glob("2*")}
+    bring(busy, version)
+    of_later = {path.name for path in (busy / ".hoodie/timeline").glob("2*")}
+    assert {f"{clustering}.clustering.requested", f"{clustering}.clustering.inflight"} < of_later
+    assert {f"{overwrite}.replacecommit.requested", f"{overwrite}.replacecommit.inflight"} < of_later
+    assert f"{clustering}.replacecommit.requested" not in of_later
+    bring(busy, 6)
+    assert {path.name for path in (busy / ".hoodie").glob("2*")} == names
 
 
 def test_a_plan_of_a_clean_is_in_both_of_its_pending_files_of_version_6(busy: Path) -> None:
@@ -442,9 +444,7 @@ def test_keys_that_releases_of_hudi_write_in_two_ways_are_refused(busy: Path) ->
 def test_indexes_of_the_metadata_table_are_dropped_only_where_the_writer_says_so(busy: Path) -> None:
     change_properties(busy, {"hoodie.table.metadata.partitions": "files,record_index"})
     (busy / ".hoodie/metadata").mkdir()
-    with pytest.raises(HoodieNotSupportedException, match="record_index"):
-        bring(busy, 9)
-    assert version_of(busy) == 6
+    refused(busy, HoodieNotSupportedException, "record_index")
     change = upgrade_table(write_config(busy, **{"hoodie.metadata.enable": "false"}))
     assert change.metadata_partitions == ("files", "record_index")
     assert not (busy / ".hoodie/metadata").exists()
