@@ -29,7 +29,7 @@ import attrs
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
-from hoodie.common.table.timeline.instant_time import is_after
+from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout, timeline_layout
 from hoodie.common.table.timeline.timeline_listing import UPGRADE_FILE_NAME
 from hoodie.config.write_config import HoodieWriteConfig
@@ -331,8 +331,8 @@ class _VersionChange:
 
     def _order_notes(self, times: Mapping[tuple[str, Action], str]) -> list[str]:
         """Tell of commits that were completed in another order than they were requested in."""
-        commits = sorted(key for key in times if key[1] in COMMIT_ACTIONS)
-        late = [before[0] for before, after in pairwise(commits) if is_after(times[before], times[after])]
+        ends = {key[0]: end for key, end in times.items() if key[1] in COMMIT_ACTIONS}
+        late = [one for one, following in pairwise(in_order(ends)) if is_after(ends[one], ends[following])]
         notes = [
             "incremental readers must begin at requested times from now on: a time of completion that they have kept "
             "is not one"

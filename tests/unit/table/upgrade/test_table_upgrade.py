@@ -522,3 +522,63 @@ def test_a_client_that_has_begun_before_the_upgrade_does_not_write_to_the_old_ti
     found = {row["id"] for row in hoodie.read_table(str(busy)).to_pylist()}
     assert {"one", "two", "three"} <= found
     assert_clean(busy)
+
+
+# --- by a write -------------------------------------------------------------------------------------------------------
+
+NINE = {"hoodie.write.table.version": "9", **SMALL_FILTERS}
+
+
+def test_a_write_that_asks_for_a_later_version_is_refused_with_both_ways_out(busy: Path) -> None:
+    with (
+        local_client(busy, NINE) as client,
+        pytest.raises(
+            HoodieConfigException, match=r"HoodieTableMetaClient\.upgrade, or .*hoodie.write.auto.upgrade=true"
+        ),
+    ):
+        client.upsert(rows(("a", "x", 1)))
+    bring(busy, 9)
+    with (
+        local_client(busy, {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "true"}) as client,
+        pytest.raises(HoodieConfigException, match=r"downgrade the table by HoodieTableMetaClient\.downgrade"),
+    ):
+        client.upsert(rows(("a", "x", 1)))
+
+
+def test_a_write_upgrades_where_it_is_told_to(busy: Path) -> None:
+    leave_pending(busy)
+    before = history_of(busy)
+    with local_client(busy, {**NINE, "hoodie.write.auto.upgrade": "true"}) as client:
+        assert version_of(busy) == 6
+        written = client.upsert(rows(("by write", "x", 1000)))
+        assert version_of(busy) == 9
+        client.upsert(rows(("by write", "x", 1001)))
+    after = history_of(busy)
+    assert len(after.rows) == len(before.rows) + 1
+    assert after.instants[-1][0] > written.instant_time
+    assert [one for one in after.instants if one[0] < written.instant_time and one[1] != "rollback"] == [
+        one for one in before.instants if one[2] == "COMPLETED" and one[1] != "rollback"
+    ]
+    assert_clean(busy)
+
+
+def test_a_write_does_not_upgrade_by_itself(busy: Path) -> None:
+    for options in (
+        {"hoodie.write.auto.upgrade": "true"},
+        {"hoodie.write.auto.upgrade": "true", **NINE, "hoodie.write.table.version": "6"},
+        {},
+    ):
+        with local_client(busy, {**SMALL_FILTERS, **options}) as client:
+            client.upsert(rows(("a", "x", 1000)))
+        assert version_of(busy) == 6
+
+
+def test_a_write_that_cannot_upgrade_fails_before_it_begins(busy: Path) -> None:
+    (busy / ".hoodie/20991123000000000.indexing.requested").write_bytes(b"x")
+    before = history_of(busy).rows
+    with (
+        local_client(busy, {**NINE, "hoodie.write.auto.upgrade": "true"}) as client,
+        pytest.raises(HoodieCommitException, match="indexing 20991123000000000"),
+    ):
+        client.upsert(rows(("a", "x", 1)))
+    assert version_of(busy) == 6 and history_of(busy).rows == before
