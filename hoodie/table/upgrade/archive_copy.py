@@ -30,7 +30,7 @@ from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
-from hoodie.table.action.archive.archive_files import ArchiveFiles
+from hoodie.table.action.archive.archive_files import LogArchiveFiles
 from hoodie.table.upgrade.completion_order import CompletedInstant
 
 logger = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ class ArchiveOfHistory(ArchiveCopy):
         there = self._archived()
         held: list[bytes] = []
         size_bytes = 0
-        files = ArchiveFiles(self.storage, self.target, self.target_layout, self.archival, self.check)
+        files = LogArchiveFiles(self.storage, self.target, self.target_layout, self.archival, self.check)
         files.finish_merge()
         count = 0
         for path in self._paths():
