@@ -182,6 +182,7 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
 
     Raises:
         HoodieIOException: The archive holds commits of the range, or files of it were cleaned.
+        HoodieNotSupportedException: A commit of the range wrote a log file.
         HoodieCorruptedDataException: The metadata of a commit is damaged.
     """
     timeline = snapshot.active_timeline
@@ -206,6 +207,12 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
             group = HoodieFileGroupId(stat.partition_path, stat.file_id)
             if stat.path and group not in replaced:
                 path = join(snapshot.base_path, stat.path)
+                if parse_log_file_name(file_name(path)) is not None:
+                    raise HoodieNotSupportedException(
+                        f"reading {snapshot.base_path} {commits}: {instant.action} {instant.requested_time} wrote the log "
+                        f"file {stat.path}, and hoodie does not read log files yet: rows would be missing. Begin after "
+                        "that commit, or read the range with Hudi"
+                    )
                 found[group] = FileSlice.of_base_file(stat.partition_path, path, stat.file_size_bytes)
                 writers[group] = instant
     groups = sorted(found)
