@@ -43,7 +43,7 @@ from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, 
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import TableQuery, checked_columns
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.missing_files import check_base_files, known_partitions
+from hoodie.table.missing_files import check_files, known_partitions
 from hoodie.table.table_state import missing_at
 
 logger = logging.getLogger(__name__)
@@ -285,9 +285,11 @@ def _slices_at(
     partitions = sorted(set(view.list_partitions()).intersection(wanted))
     view.load_partitions(partitions)
     if is_latest or as_of is None:
-        check_base_files(snapshot, view, wanted)
+        check_files(snapshot, view, wanted, needs_logs=not optimized)
         if optimized:
-            return [s for partition in partitions for s in _only_base_files(partition, view.latest_base_files(partition))]
+            return [
+                s for partition in partitions for s in _only_base_files(partition, view.latest_base_files(partition))
+            ]
         return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
     if optimized:
         older = {path: view.latest_base_files_before_or_on(path, as_of) for path in partitions}
