@@ -16,6 +16,8 @@ from hoodie.exception import HoodieException, HoodieIOException, HoodieNotSuppor
 from tests.support.later_version import archive, avro_commit, change_properties, to_version
 from tests.support.table_builder import init_table, local_client, rows
 
+pytestmark = pytest.mark.table_version(6)
+
 SCAN = {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}
 NO_SERVICES = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 Keys = list[str]
