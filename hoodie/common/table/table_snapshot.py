@@ -198,7 +198,7 @@ class TableSnapshot:
 
     def view(self) -> HoodieTableFileSystemView:
         """A new view of the table's files by `active_timeline`; partitions are listed on first use."""
-        return HoodieTableFileSystemView(self.table_metadata, self.active_timeline)
+        return HoodieTableFileSystemView(self.table_metadata, self.active_timeline, lambda: self.archived_timeline)
 
     def load_schema(self) -> pa.Schema:
         """The user's columns; see `HoodieTableMetaClient.load_schema`."""

@@ -14,11 +14,11 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from hoodie.avro.service_metadata import HoodieMergeArchiveFilePlan
-from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_entry import entry_schema
 from hoodie.common.table.timeline.archived_timeline import archive_files, read_archive_file
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import format_instant_time
+from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.io.log.log_block import HoodieLogBlockType, avro_datums
@@ -101,22 +101,24 @@ class LogArchiveFiles(ArchiveFiles[bytes]):
     Args:
         storage: Where the table is.
         folder: Full path of the archive.
-        timeline: The table's active timeline.
+        layout: The layout of the table's timeline.
         archival: Sizes of blocks and merges.
         check: Called right before each step that only one archiver at a time may do; raises where its lock was lost.
+        timezone: ``hoodie.table.timeline.timezone`` of the table.
     """
 
     def __init__(
         self,
         storage: HoodieStorage,
         folder: str,
-        timeline: HoodieActiveTimeline,
+        layout: TimelineLayout,
         archival: HoodieArchivalConfig,
         check: Callable[[], None],
+        timezone: str = "UTC",
     ) -> None:
         self._storage = storage
-        self._layout = timeline.layout
-        self._timezone = timeline.timezone
+        self._layout = layout
+        self._timezone = timezone
         self._check = check
         self._folder = folder
         self._archival = archival

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
-from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.lsm_archive import LsmArchiveWriter, LsmEntry
+from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage import FileStatus, HoodieStorage
@@ -35,21 +35,23 @@ class LsmArchiveFiles(ArchiveFiles[LsmEntry]):
     Args:
         storage: Where the table is.
         folder: Full path of the archive.
-        timeline: The table's active timeline.
+        layout: The layout of the table's timeline.
         archival: Sizes of compactions, and how many manifests stay.
         check: Called right before each step that only one archiver at a time may do; raises where its lock was lost.
+        timezone: Not used: completed files hold their times.
     """
 
     def __init__(
         self,
         storage: HoodieStorage,
         folder: str,
-        timeline: HoodieActiveTimeline,
+        layout: TimelineLayout,
         archival: HoodieArchivalConfig,
         check: Callable[[], None],
+        timezone: str = "UTC",
     ) -> None:
         self._writer = LsmArchiveWriter(storage, folder, check)
-        self._layout = timeline.layout
+        self._layout = layout
         self._archival = archival
         self._has_new_file = False
 

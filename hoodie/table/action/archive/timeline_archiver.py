@@ -74,9 +74,10 @@ class HoodieTimelineArchiver:
         self._archive: ArchiveFiles[Any] = _FILES[self._timeline.layout.version](
             snapshot.storage,
             join(snapshot.meta_path, snapshot.table_config.archive_folder),
-            self._timeline,
+            self._timeline.layout,
             config.archival,
             check,
+            self._timeline.timezone,
         )
 
     def archive_if_required(self) -> int:
