@@ -401,10 +401,12 @@ def test_deletion_of_instants_during_archive_seen_half_way_is_a_whole_history(
         client.clean()
     history.was_cleaned = True
     times = [i.requested_time for i in history.timeline().commits_timeline()]
+    timeline = history.timeline()
+    active_path = timeline.layout.active_path(timeline.meta_path)
     deletes = itertools.count()
 
     def read(name: str, path: str) -> None:
-        if name != "delete" or "/.hoodie/2" not in path:
+        if name != "delete" or not path.startswith(f"{active_path}/2"):
             return
         next(deletes)
         found = history.timeline().commits_timeline()

@@ -995,7 +995,10 @@ def test_an_archiver_whose_lock_was_lost_leaves_its_work_to_another(path: str, m
         client(path, keep).archive()
     table = HoodieTableMetaClient.load(path)
     archived = [i.requested_time for i in table.archived_timeline]
-    assert len(list(Path(path, ".hoodie", "archived").glob(".commits_*"))) == 1
+    folder = Path(table.snapshot.meta_path, table.table_config.archive_folder)
+    assert (
+        len([file for file in folder.glob("*") if file.name.startswith(".commits_") or file.suffix == ".parquet"]) == 1
+    )
     assert {*archived, *(i.requested_time for i in table.active_timeline.commits_timeline())} >= before
     check_table(path, model(("a", "x", 7), ("b", "y", 1)))
 
