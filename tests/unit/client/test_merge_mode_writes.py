@@ -78,6 +78,16 @@ def test_a_stored_row_without_one_of_its_ordering_values_loses(tmp_path: Path) -
     assert stored(tmp_path / "t") == {"k": 2, "l": 1}
 
 
+def test_a_null_among_the_32_bit_ordering_values_of_stored_rows_counts_as_0(tmp_path: Path) -> None:
+    """As in Hudi 1.2.0, which fails for nulls of other types."""
+    create(tmp_path / "t", TABLES["event_time_by_int"])
+    with local_client(tmp_path / "t", {}) as client:
+        client.bulk_insert(rows(*({"id": key, "small": None, "no": 1} for key in "abc")))
+    changes = ({"id": key, "small": small, "no": 2} for key, small in (("a", -3), ("b", 0), ("c", 3)))
+    upsert(tmp_path / "t", rows(*changes))
+    assert stored(tmp_path / "t") == {"a": 1, "b": 2, "c": 2}
+
+
 def test_commit_time_looks_at_no_ordering_field(tmp_path: Path) -> None:
     create(tmp_path / "t", TABLES["commit_time"])
     upsert(tmp_path / "t", rows({"id": "k", "no": 1, "ord": 9}))
