@@ -15,6 +15,7 @@ from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from tests.support.table_builder import SCHEMA, SMALL_FILTERS, init_table, local_client, read_rows, rows, sorted_rows
 
 __all__ = ["ServicesTable"]
@@ -56,7 +57,7 @@ class ServicesTable:
         metadata = HoodieReplaceCommitMetadata(
             operation_type=WriteOperationType.DELETE_PARTITION, partition_to_replace_file_ids=replaced
         )
-        timeline.save_as_complete(time, Action.REPLACE_COMMIT, metadata.to_json())
+        timeline.save_as_complete(time, Action.REPLACE_COMMIT, metadata)
         return time
 
     def savepoint(self, instant_time: str) -> None:
@@ -81,12 +82,26 @@ class ServicesTable:
         timeline.save_as_complete(instant_time, Action.SAVEPOINT, content)
 
     def delete_savepoint(self, instant_time: str) -> None:
-        for suffix in ("savepoint", "savepoint.inflight"):
-            (self.base_path / ".hoodie" / f"{instant_time}.{suffix}").unlink()
+        for path in self.timeline_path.glob(f"{instant_time}*.savepoint*"):
+            path.unlink()
 
     def request_clean(self, plan: Any) -> str:
         """A clean that somebody planned and did not carry out."""
         return self.load().active_timeline.create_new_instant_time(Action.CLEAN, encode(plan))
+
+    @property
+    def layout(self) -> TimelineLayout:
+        return self.load().active_timeline.layout
+
+    @property
+    def timeline_path(self) -> Path:
+        """The folder of the active timeline."""
+        return Path(self.layout.active_path(str(self.base_path / ".hoodie")))
+
+    def completed_file(self, instant_time: str) -> Path:
+        """The completed file of a commit."""
+        (path,) = self.timeline_path.glob(f"{instant_time}*commit")
+        return path
 
     def load(self) -> HoodieTableMetaClient:
         return HoodieTableMetaClient.load(str(self.base_path))
@@ -97,7 +112,7 @@ class ServicesTable:
     def files(self) -> dict[str, set[str]]:
         """Region -> instant times of its base files."""
         found: dict[str, set[str]] = {}
-        for path in self.base_path.rglob("*.parquet"):
+        for path in self.base_path.glob("[!.]*/**/*.parquet"):
             found.setdefault(path.parent.name, set()).add(path.stem.rsplit("_", 1)[1])
         return found
 
