@@ -14,7 +14,7 @@ import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from tests.interop.hudi_process import HudiProcess
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
 
 TIME = "hoodie.keygen.timebased."
 TIMES = {

@@ -23,7 +23,7 @@ from tests.interop.test_replace_and_restore import call
 from tests.support.table_builder import SCHEMA, TRIPS, init_table, local_client, rows
 from tests.unit.test_tables_of_real_hudi import COPY_ON_WRITE, VIRTUAL_KEYS, copy_of_table
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
 
 Options = dict[str, str]
 TripRow = tuple[str, str, int, float | None]
