@@ -470,7 +470,7 @@ class Committer:
         return deleted
 
     def _with_same_properties(self, snapshot: TableSnapshot) -> TableSnapshot:
-        """Load the table's properties again; refuse if version, layout or metadata table changed during the write."""
+        """Load the table's properties again; refuse if version or layout changed during the write."""
         before = snapshot.table_config
         snapshot = snapshot.with_properties_reloaded()
         after = snapshot.table_config
@@ -480,11 +480,6 @@ class Committer:
             raise HoodieNotSupportedException(
                 f"the table {snapshot.base_path} changed while it was being written; nothing was committed: {error}"
             ) from error
-        if after.metadata_partitions or after.metadata_partitions_inflight:
-            raise HoodieCommitException(
-                f"a metadata table was built on {snapshot.base_path} while it was being written; committing would "
-                "make it wrong. Nothing was committed: write again"
-            )
         if (before.table_version, before.timeline_layout_version) != (
             after.table_version,
             after.timeline_layout_version,

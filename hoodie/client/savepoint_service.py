@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import attrs
 
-from hoodie.client.open_table import load_table, switch_off_metadata_table
+from hoodie.client.open_table import load_table
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.instant_time import is_before
@@ -89,6 +89,7 @@ class SavepointService:
         """Archive a savepoint's commit if readers would take it for the beginning; returns the table after that."""
         if not _is_beginning(snapshot, instant_time):
             return snapshot
+        snapshot = self._rollbacks.without_metadata_table(snapshot)
         HoodieTimelineArchiver(self._config, snapshot, transaction.check_held).archive_commit(instant_time)
         return snapshot.refreshed()
 
@@ -118,7 +119,7 @@ class SavepointService:
             check(snapshot, instant_time)
             _, snapshot = self._rollbacks.finish_pending_rollbacks(snapshot)
             self._rollbacks.refuse_living_writers(snapshot)
-            snapshot = switch_off_metadata_table(self._config, snapshot).refreshed()
+            snapshot = self._rollbacks.without_metadata_table(snapshot)
             executor = RestoreActionExecutor(snapshot, instant_time, self._rollbacks.refuse_living_writers)
             with self._metrics.step("plan the restore"):
                 announced = announce(executor, transaction.check_held)
@@ -138,6 +139,7 @@ class SavepointService:
                 f"{instant_time}"
             )
         logger.warning("finishing restore %s of %s", restore_time, snapshot.base_path)
+        snapshot = self._rollbacks.without_metadata_table(snapshot)
         executor = RestoreActionExecutor(snapshot, instant_time, self._rollbacks.refuse_living_writers)
         with self._metrics.step("restore"):
             return carry_out(executor, restore_time, is_left_behind=True, check=transaction.check_held)

@@ -13,7 +13,7 @@ from functools import partial
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
-from hoodie.client.open_table import load_table, switch_off_metadata_table
+from hoodie.client.open_table import load_table
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
@@ -133,7 +133,7 @@ class TableServices:
         """Load and check the table, and switch off its metadata table."""
         snapshot = load_table(self._config)
         refuse_pending_restore(snapshot, _NO_SERVICES)
-        return switch_off_metadata_table(self._config, snapshot)
+        return self._rollbacks.without_metadata_table(snapshot)
 
     def _look_again(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Load the timeline again: while this client waited for the lock, others may have changed the table."""

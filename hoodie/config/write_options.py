@@ -304,9 +304,9 @@ class HoodieWriteOptions(PropertyGroup):
     """Only with OPTIMISTIC_CONCURRENCY_CONTROL: compare the keys of new records with those that other writers added
     since the write began. Without it, a key that two writers insert at the same time is stored twice."""
     metadata_enable: bool | None = property_field("hoodie.metadata.enable", boolean(), None)
-    """hoodie does not write metadata tables yet: a write switches off a metadata table that only holds file listings.
-    Set false to allow that for a metadata table that holds more (indexes, column statistics). True is the same as not
-    given."""
+    """hoodie does not write metadata tables yet: a write switches off a metadata table that only holds file listings,
+    in tables of versions 8 and 9 also one with column and partition statistics. Set false to allow that for a metadata
+    table that holds more, such as indexes. True is the same as not given."""
 
     progress_enable: ProgressMode = property_field(
         "hoodie.write.progress.enable", choice(ProgressMode), ProgressMode.AUTO, is_ours=True

@@ -25,9 +25,9 @@ OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false", *
 class ServicesTable:
     """Partitions ``x`` and ``y``; commits of one row each, named by number."""
 
-    def __init__(self, base_path: Path) -> None:
+    def __init__(self, base_path: Path, **arguments: Any) -> None:
         self.base_path = base_path
-        init_table(base_path, table_name="trips")
+        init_table(base_path, **{"table_name": "trips", **arguments})
         self._ts = 0
 
     def client(self, **properties: Any) -> HoodieLocalWriteClient:

@@ -6,7 +6,7 @@ reader of every Hudi release reads them. The footer carries the entries of `hood
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from hoodie.common.bloom.bloom_filter import BloomFilter, checked_keys
 from hoodie.common.bloom.key_blocks import BLOCK_BYTES, BLOCK_KEYS, Keys
-from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.common.config.storage_config import HoodieStorageConfig, ParquetCompression
 from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMNS, RECORD_KEY_META
 from hoodie.exception import HoodieException, HoodieIOException, HoodieSchemaException
 from hoodie.io.parquet.column_adaptation import with_encoding
@@ -480,6 +480,42 @@ def file_without_rows(column: str, entries: Mapping[str, str]) -> bytes:
     pq.write_table(pa.schema([(column, pa.int64())], metadata=entries).empty_table(), sink)
     content: bytes = sink.getvalue().to_pybytes()
     return content
+
+
+def write_rows(
+    stream: pa.NativeFile, batches: Iterable[pa.RecordBatch], schema: pa.Schema, avro_schema: str, path: str
+) -> int:
+    """Write a file of gzipped rows that are no records of a table: one row group for each batch.
+
+    Args:
+        stream: Where to write; closed by the call, and aborted if it fails.
+        batches: The rows.
+        schema: Their columns. Only those of text and numbers get statistics.
+        avro_schema: Avro schema for the footer.
+        path: The file, for messages.
+
+    Returns:
+        The length of the file.
+
+    Raises:
+        HoodieIOException: The stream failed.
+    """
+    settings = HoodieStorageConfig(parquet_compression_codec=ParquetCompression.GZIP)
+    options = writer_options(settings, ())
+    options["write_statistics"] = [field.name for field in schema if not pa.types.is_binary(field.type)]
+    try:
+        with _translated(path):
+            with pq.ParquetWriter(stream, schema, **options) as file:
+                for batch in batches:
+                    file.write_table(pa.Table.from_batches([batch], schema), row_group_size=max(batch.num_rows, 1))
+                file.add_key_value_metadata(footer_entries(None, None, avro_schema))
+            size_bytes = int(stream.tell())
+            stream.close()
+    except BaseException:
+        with suppress(Exception):
+            abort_stream(stream)
+        raise
+    return size_bytes
 
 
 @contextmanager

@@ -4,7 +4,7 @@
 |---|---|---|
 | 1 | what the action did is checked: files and markers, validators | the action |
 | 2 | the lock, a new snapshot, conflicts with others | the action, as far as it needs them |
-| 3 | `check`: the lock is still held | `complete_instant` |
+| 3 | no metadata table has come, and `check`: the lock is still held | `complete_instant` |
 | 4 | the completed file is made: from here on the action counts | `complete_instant` |
 | 5 | the lock is released | the action |
 | 6 | markers, heartbeats and other leftovers of the action are deleted | the action |
@@ -24,6 +24,7 @@ import attrs
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.table.action.table_action import no_check
+from hoodie.table.metadata_table import refuse_metadata_table
 
 
 def complete_instant(
@@ -46,7 +47,9 @@ def complete_instant(
         The completed instant; None when it was complete already.
 
     Raises:
-        HoodieCommitException: There is no inflight file: it was rolled back.
+        HoodieCommitException: There is no inflight file: it was rolled back. Or the table has a metadata table now.
         HoodieIOException: Storage failed; nothing was completed.
     """
+    if action is not Action.SAVEPOINT:
+        refuse_metadata_table(snapshot, f"completing {action} {instant_time}")
     return snapshot.active_timeline.save_as_complete(instant_time, action, metadata, check)

@@ -31,6 +31,7 @@ from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
+from hoodie.table.metadata_table import refuse_metadata_table
 from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
 from hoodie.table.table_state import being_rolled_back
 
@@ -161,6 +162,7 @@ def remove_orphan_files(
 
     Raises:
         HoodieConfigException: Neither a backup folder nor ``delete`` is given, or both, or the folder is in the table.
+        HoodieCommitException: The table is of version 8 or 9 and has a metadata table, which readers trust.
         HoodieLockException: The lock was not given.
         HoodieIOException: Storage failed; call again.
     """
@@ -177,6 +179,8 @@ def remove_orphan_files(
     with repaired.lock("removal of orphan files") as snapshot:
         files = _look(snapshot)
         wanted = tuple(file for file in files if include_visible or not file.is_visible)
+        if wanted and not dry_run and snapshot.active_timeline.layout.has_completion_times:
+            refuse_metadata_table(snapshot, "removing orphan files")
         for file in wanted if not dry_run else ():
             path = storage_path.join(snapshot.base_path, file.path)
             try:

@@ -12,9 +12,7 @@ an instant may be in several files.
 
 from __future__ import annotations
 
-import json
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -23,6 +21,7 @@ import attrs
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
+from hoodie.common.table.timeline.lsm_manifest import newest_manifest
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.exception import (
     HoodieCorruptedDataException,
@@ -39,9 +38,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_VERSION_FILE = "_version_"
-_MANIFEST = re.compile(r"manifest_(\d+)", re.ASCII)
-_DATA_FILE = re.compile(r"\d+_\d+_\d\.parquet", re.ASCII)
 _HEAD = ("instantTime", "completionTime", "action")
 _CONTENTS = ("metadata", "plan")
 _MAX_READS = 5
@@ -204,50 +200,12 @@ def _read_while_compacted(storage: HoodieStorage, folder: str, read: Callable[[S
     """Read the files of an archive; again if a writer has compacted and cleaned some of them meanwhile."""
     for attempt in range(1, _MAX_READS + 1):
         try:
-            return read(_listed_files(storage, folder))
+            return read(newest_manifest(storage, folder).paths(folder))
         except FileNotFoundError as error:
             if attempt == _MAX_READS:
                 raise HoodieIOException(f"files of the archive {folder} vanish while it is read") from error
             logger.info("files of the archive %s were compacted meanwhile: %s", folder, error)
     raise AssertionError("unreachable")
-
-
-def _listed_files(storage: HoodieStorage, folder: str) -> list[str]:
-    """Paths of the files that the newest manifest lists.
-
-    Raises:
-        FileNotFoundError: The manifest was deleted meanwhile.
-        HoodieCorruptedDataException: The manifest is damaged.
-    """
-    number = _newest_manifest(storage, folder)
-    if number is None:
-        return []
-    path = join(folder, f"manifest_{number}")
-    try:
-        names = [str(file["fileName"]) for file in json.loads(storage.read(path))["files"]]
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise HoodieCorruptedDataException(
-            f"Cannot read the manifest {path} of the archived timeline: {error!r}"
-        ) from error
-    strange = [name for name in names if not _DATA_FILE.fullmatch(name)]
-    if strange:
-        raise HoodieCorruptedDataException(f"The manifest {path} lists {strange[0]!r}, which is no file of an archive")
-    return [join(folder, name) for name in names]
-
-
-def _newest_manifest(storage: HoodieStorage, folder: str) -> int | None:
-    """The number of the newest manifest; None for a table that was never archived.
-
-    Writers delete the file of the number and make it anew. Where it is missing or empty, the listing tells.
-    """
-    try:
-        text = storage.read(join(folder, _VERSION_FILE)).decode("ascii", "replace").strip()
-    except FileNotFoundError:
-        text = ""
-    if text.isdecimal():
-        return int(text)
-    matches = (_MANIFEST.fullmatch(status.name) for status in storage.list_directory(folder) if not status.is_directory)
-    return max((int(match[1]) for match in matches if match is not None), default=None)
 
 
 def _places_in(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInstant, _Place]:

@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient (rollback, rollbackFai
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.table.clustering_plans import is_clustering
@@ -22,7 +22,8 @@ from hoodie.storage.storage_clock import age_ms
 from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.action.table_action import announce, carry_out, no_check
-from hoodie.table.table_state import pending_rollback_plan, refuse_pending_restore
+from hoodie.table.metadata_table import has_metadata_table, switch_off_metadata_table
+from hoodie.table.table_state import being_rolled_back, pending_rollback_plan, refuse_pending_restore
 from hoodie.transaction.begun_instants import is_begun_here
 from hoodie.transaction.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
@@ -57,6 +58,8 @@ class RollbackService:
     def prepare_write(self, snapshot: TableSnapshot) -> tuple[list[str], TableSnapshot]:
         """Clear failed writes before a new write: EAGER rolls all of them back, LAZY and NEVER leave them alone.
 
+        A metadata table is switched off.
+
         Returns:
             The instant times that were rolled back, and the table after that.
 
@@ -66,11 +69,13 @@ class RollbackService:
             HoodieRollbackException: A pending instant has completed ones after it (EAGER), or files and no markers: its
                 completed file may be lost.
         """
+        rolled_back: list[str] = []
         if self._config.write.failed_writes is FailedWritesPolicy.EAGER:
-            return self._roll_back_all(snapshot)
-        snapshot = snapshot.refreshed()
-        refuse_pending_restore(snapshot, _NO_WRITES)
-        return [], snapshot
+            rolled_back, snapshot = self._roll_back_all(snapshot)
+        else:
+            snapshot = snapshot.refreshed()
+            refuse_pending_restore(snapshot, _NO_WRITES)
+        return rolled_back, self.without_metadata_table(snapshot)
 
     def rollback_failed_writes(self, snapshot: TableSnapshot) -> list[str]:
         """Finish pending rollbacks, then roll back failed ingestions, the newest first, as the policy says.
@@ -213,6 +218,42 @@ class RollbackService:
                 f"expires. {SEVERAL_WRITERS}"
             )
 
+    # --- the metadata table ---------------------------------------------------------------------------------------
+
+    def without_metadata_table(self, snapshot: TableSnapshot, dead: Collection[str] = ()) -> TableSnapshot:
+        """Switch off a metadata table that a change would make stale; see `switch_off_metadata_table`.
+
+        Args:
+            snapshot: The table, just loaded.
+            dead: Times of pending writes that their writers have given up.
+
+        Returns:
+            The table without it.
+
+        Raises:
+            HoodieNotSupportedException: It holds indexes, and ``hoodie.metadata.enable`` does not say to drop them.
+            HoodieCommitException: Instants are pending.
+            HoodieHeartbeatException: EAGER, and the writer of a pending write is alive.
+            HoodieLockException: The lock was not given.
+        """
+        if not has_metadata_table(snapshot):
+            return snapshot
+
+        def is_dead(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
+            if instant.requested_time in dead or instant.requested_time in being_rolled_back(snapshot.active_timeline):
+                return True
+            if instant not in self.failed_writes(snapshot):
+                return False
+            if self._config.write.failed_writes is FailedWritesPolicy.EAGER:
+                self._check_heartbeat(snapshot, instant)
+                return True
+            is_lazy = self._config.write.failed_writes is FailedWritesPolicy.LAZY
+            return is_lazy and is_heartbeat_expired(snapshot, instant.requested_time, self._config.write)
+
+        with self._transactions.transaction(snapshot, "switching off the metadata table"):
+            is_asked_for = self._config.write.metadata_enable is False
+            return switch_off_metadata_table(snapshot, is_asked_for=is_asked_for, is_dead=is_dead)
+
     # --- what is left of writes that have ended -------------------------------------------------------------------
 
     def _delete_leftovers(self, snapshot: TableSnapshot) -> TableSnapshot:
@@ -281,6 +322,7 @@ class RollbackService:
         return snapshot, snapshot.active_timeline.filter_actions(*COMMIT_ACTIONS).find(instant_time)
 
     def _roll_back(self, snapshot: TableSnapshot, instant: HoodieInstant, check: Callable[[], None]) -> None:
+        snapshot = self.without_metadata_table(snapshot, {instant.requested_time})
         executor = RollbackActionExecutor(snapshot, instant, using_markers=self._config.write.rollback_using_markers)
         with self._metrics.step("roll back", instant.requested_time):
             with self._metrics.step("plan the rollback"):
@@ -331,6 +373,7 @@ class RollbackService:
         Raises:
             HoodieRollbackException: Another commit is built on it, or nothing is left of what it replaced.
         """
+        snapshot = self.without_metadata_table(snapshot)
         markers = self._config.write.rollback_using_markers
         executor = RollbackActionExecutor(snapshot, instant, using_markers=markers, is_late=True, is_empty=is_empty)
         with self._metrics.step("roll back", instant.requested_time):
@@ -356,6 +399,8 @@ class RollbackService:
         """
         finished = []
         pending = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
+        if len(pending):
+            snapshot = self.without_metadata_table(snapshot)
         for rollback in pending:
             plan = pending_rollback_plan(snapshot.active_timeline, rollback)
             if plan is None:

@@ -1,0 +1,78 @@
+"""In tables of versions 8 and 9 all times are given out while the table's lock is held."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
+from tests.support.table_builder import init_table, local_client, read_rows, rows
+
+SEVERAL = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.provider": f"{__name__}.Lock",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+    "hoodie.clean.commits.retained": 1,
+    "hoodie.clean.automatic": "false",
+}
+
+
+class Lock(InProcessLockProvider):
+    """A lock that tells whether it is held."""
+
+    held = 0
+
+    def try_lock(self, timeout_ms: int) -> bool:
+        """Count it."""
+        taken = super().try_lock(timeout_ms)
+        Lock.held += taken
+        return taken
+
+    def unlock(self) -> None:
+        """Count it."""
+        Lock.held -= self.is_held()
+        super().unlock()
+
+
+@pytest.fixture
+def given_out(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bool]]:
+    """Each time that is taken: the step, the action, and whether the lock is held."""
+    taken: list[tuple[str, str, bool]] = []
+    for step in ("_claim", "save_as_complete"):
+        original = getattr(HoodieActiveTimeline, step)
+
+        def record(self: Any, time: str, action: Any, *rest: Any, step: str = step, original: Any = original) -> Any:
+            taken.append((step, str(action), Lock.held > 0))
+            return original(self, time, action, *rest)
+
+        monkeypatch.setattr(HoodieActiveTimeline, step, record)
+    return taken
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_every_time_of_every_action(tmp_path: Path, version: int, given_out: list[tuple[str, str, bool]]) -> None:
+    path = init_table(tmp_path / "t", table_version=version)
+    with local_client(path, **SEVERAL) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "y", 1)))
+        first = client.upsert(rows(("a", "x", 2), ("b", "y", 2))).instant_time
+        client.savepoint(first)
+        client.upsert(rows(("a", "x", 3)))
+        client.insert_overwrite(rows(("c", "x", 4)))
+        client.upsert(rows(("b", "y", 5)))
+        assert client.clean() is not None
+        client.rollback(client.upsert(rows(("c", "x", 6))).instant_time)
+        client.restore_to_savepoint(first)
+    assert read_rows(path) == [("a", "x", 2), ("b", "y", 2)]
+    assert [taken for taken in given_out if not taken[2]] == []
+    assert {action for step, action, _ in given_out if step == "save_as_complete"} == {
+        "commit", "savepoint", "replacecommit", "clean", "rollback", "restore",
+    }  # fmt: skip
+
+
+def test_version_6_takes_no_lock_to_start_a_commit(tmp_path: Path, given_out: list[tuple[str, str, bool]]) -> None:
+    with local_client(init_table(tmp_path / "t", table_version=6), **SEVERAL) as client:
+        client.upsert(rows(("a", "x", 1)))
+    assert given_out == [("_claim", "commit", False), ("save_as_complete", "commit", True)]

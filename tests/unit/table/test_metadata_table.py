@@ -1,0 +1,359 @@
+"""The metadata table of other writers: switched off before anything is changed, and nothing is changed behind one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import hoodie
+from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
+from hoodie.common.table.table_config import HoodieTableConfig
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieHeartbeatException,
+    HoodieIOException,
+    HoodieNotSupportedException,
+)
+from hoodie.table.metadata_table import refuse_metadata_table, switch_off_metadata_table
+from hoodie.table.repair import remove_orphan_files
+from tests.support.hookable_storage import Faults, faults_of, hooked, run_with_faults
+from tests.support.later_version import change_properties
+from tests.support.services_table import ServicesTable
+from tests.support.table_builder import content
+from tests.support.table_builder import rows as to_write
+from tests.unit.test_tables_of_real_hudi import folders_of_tables, in_order, read_by_hudi_rs, user_rows
+
+LISTED = "hoodie.table.metadata.partitions"
+INFLIGHT = f"{LISTED}.inflight"
+BUILT_FROM_FILES = ["v8_cow_mdt", "v9_cow_mdt", "hand_cow", "trap_stale"]
+CRASHED = "hmdt_crash"
+"""Its newest commit is in the metadata table and pending in the table."""
+
+
+@pytest.fixture
+def real(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy of a table of real Hudi with a metadata table."""
+    shutil.copytree(request.getfixturevalue("later_tables") / request.param, tmp_path / request.param)
+    (folder,) = folders_of_tables(tmp_path / request.param)
+    return folder
+
+
+@pytest.fixture(params=[6, 9])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> ServicesTable:
+    made = ServicesTable(tmp_path / "t", table_version=request.param)
+    for _ in range(4):
+        made.upsert("a")
+    return made
+
+
+def switch_off(
+    base_path: Path,
+    is_asked_for: bool = False,
+    is_dead: Callable[[TableSnapshot, HoodieInstant], bool] = lambda snapshot, instant: False,
+) -> TableSnapshot:
+    snapshot = TableSnapshot.load(str(base_path))
+    return switch_off_metadata_table(snapshot, is_asked_for=is_asked_for, is_dead=is_dead)
+
+
+def listed(base_path: Path) -> tuple[str, ...]:
+    config = TableSnapshot.load(str(base_path)).table_config
+    return config.metadata_partitions + config.metadata_partitions_inflight
+
+
+def build(base_path: Path, partitions: str = "files", inflight: str = "") -> None:
+    """What Hudi leaves when it builds a metadata table, as far as hoodie looks at it."""
+    folder = base_path / ".hoodie/metadata"
+    (folder / ".hoodie").mkdir(parents=True, exist_ok=True)
+    (folder / "files").mkdir(exist_ok=True)
+    (folder / "files/files-0000-0_0-0-0_00000000000000000.hfile").write_bytes(b"x")
+    HoodieTableConfig.create(
+        TableSnapshot.load(str(base_path)).storage,
+        str(folder),
+        {"hoodie.table.name": "t_metadata", "hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"},
+    )
+    change_properties(base_path, {LISTED: partitions, INFLIGHT: inflight})
+
+
+def has_folder(base_path: Path) -> bool:
+    return (base_path / ".hoodie/metadata").exists()
+
+
+# --- tables of real Hudi ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("real", BUILT_FROM_FILES, indirect=True)
+def test_what_hudi_builds_by_default_is_switched_off_with_a_warning(
+    real: Path, later_tables: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = content(real)
+    rows = in_order(hoodie.read_table(str(real)).to_pylist())
+    snapshot = switch_off(real)
+    assert "switching off the metadata table" in caplog.text
+    assert snapshot.table_config.properties[LISTED] == "" == snapshot.table_config.properties.get(INFLIGHT, "")
+    assert listed(real) == () and not has_folder(real)
+    after = content(real)
+    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    assert {path for path in changed if not path.startswith(".hoodie/metadata/")} <= {
+        ".hoodie/hoodie.properties", ".hoodie/.hoodie.properties.crc",
+    }  # fmt: skip
+    assert any(path.startswith(".hoodie/.index_defs/") for path in after)
+    assert in_order(hoodie.read_table(str(real)).to_pylist()) == rows
+    # hudi-rs trusts a metadata table: that of trap_stale misses ten rows.
+    assert in_order(read_by_hudi_rs(real)) == in_order(user_rows(hoodie.read_table(str(real))))
+
+
+@pytest.mark.parametrize("real", ["v9_cow_rli_part"], indirect=True)
+def test_indexes_are_dropped_only_where_the_writer_says_so(real: Path, later_tables: Path) -> None:
+    before = content(real)
+    with pytest.raises(HoodieNotSupportedException, match="drop record_index: set hoodie.metadata.enable=false"):
+        switch_off(real)
+    assert content(real) == before
+    switch_off(real, is_asked_for=True)
+    assert listed(real) == () and not has_folder(real)
+    expected = pq.read_table(later_tables / "rows/v9_cow_rli_part.parquet")
+    assert in_order(read_by_hudi_rs(real)) == in_order(user_rows(expected))
+
+
+@pytest.mark.parametrize("real", ["v9_sql"], indirect=True)
+def test_indexes_of_sql_and_pending_indexings_are_refused(real: Path) -> None:
+    before = content(real)
+    with pytest.raises(HoodieNotSupportedException, match="drop expr_index_idx_ts, secondary_index_idx_name"):
+        switch_off(real)
+    with pytest.raises(HoodieCommitException, match="indexing 20261122072356710 is pending"):
+        switch_off(real, is_asked_for=True, is_dead=lambda _, instant: instant.action is Action.DELTA_COMMIT)
+    assert content(real) == before
+
+
+@pytest.mark.parametrize("real", [CRASHED], indirect=True)
+@pytest.mark.parametrize("is_asked_for", [False, True])
+def test_a_pending_write_is_waited_for_unless_its_writer_is_dead(real: Path, is_asked_for: bool) -> None:
+    before = content(real)
+    with pytest.raises(HoodieCommitException, match="commit 20261122073535008 is pending.*finish it first, or roll"):
+        switch_off(real, is_asked_for)
+    assert content(real) == before
+    rows = in_order(read_by_hudi_rs(real))
+    switch_off(real, is_asked_for, lambda _, instant: instant.requested_time == "20261122073535008")
+    assert listed(real) == () and not has_folder(real)
+    assert in_order(read_by_hudi_rs(real)) == rows == in_order(user_rows(hoodie.read_table(str(real))))
+
+
+@pytest.mark.parametrize("real", ["v9_cow_mdt"], indirect=True)
+def test_what_is_pending_in_the_metadata_table_alone_is_waited_for(real: Path) -> None:
+    pending = real / ".hoodie/metadata/.hoodie/timeline/20261231000000000.compaction.requested"
+    pending.write_bytes(b"")
+    before = content(real)
+    with pytest.raises(HoodieCommitException, match="compaction 20261231000000000 is pending in it"):
+        switch_off(real)
+    assert content(real) == before
+    switch_off(real, is_asked_for=True)
+    assert listed(real) == () and not has_folder(real)
+
+
+@pytest.mark.parametrize("real", ["v9_cow_mdt"], indirect=True)
+@pytest.mark.usefixtures("faulty_storage")
+def test_a_run_that_died_at_any_call_is_finished_by_the_next(real: Path, tmp_path: Path) -> None:
+    rows = in_order(hoodie.read_table(str(real)).to_pylist())
+    kept = tmp_path / "kept"
+    shutil.copytree(real, kept)
+    whole = {path for path in content(kept) if path.startswith(".hoodie/metadata/")}
+    counted = Faults()
+    run_with_faults(counted, lambda: switch_off(real))
+    assert len(counted.calls) > 5
+    left_over = 0
+    for number, how in faults_of(counted.calls):
+        shutil.rmtree(real)
+        shutil.copytree(kept, real)
+        run_with_faults(Faults(number, how), lambda: switch_off(real))
+        left = {path for path in content(real) if path.startswith(".hoodie/metadata/")}
+        # Whoever trusts the properties finds a whole metadata table, or none.
+        assert left == whole if listed(real) else True, (number, how)
+        left_over += bool(left) and not listed(real)
+        assert in_order(hoodie.read_table(str(real)).to_pylist()) == rows
+        switch_off(real)
+        assert listed(real) == () and not has_folder(real), (number, how)
+        assert in_order(hoodie.read_table(str(real)).to_pylist()) == rows
+    assert left_over
+
+
+# --- before each change -----------------------------------------------------------------------------------------------
+
+CHANGES: dict[str, Callable[[ServicesTable, HoodieLocalWriteClient], object]] = {
+    "upsert": lambda table, client: table.upsert("a", client=client),
+    "start_commit": lambda table, client: client.start_commit(),
+    "clean": lambda table, client: client.clean(),
+    "archive": lambda table, client: client.archive(),
+    "rollback": lambda table, client: client.rollback(newest(table)),
+    "restore": lambda table, client: client.restore_to_instant(newest(table, 2)),
+}
+
+
+def newest(table: ServicesTable, number: int = 1) -> str:
+    return table.load().active_timeline.completed_writes().instants[-number].requested_time
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("inflight", [False, True])
+def test_each_change_switches_it_off_before_any_file_is_touched(
+    table: ServicesTable, change: str, inflight: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(table.base_path, *("", "files") if inflight else ("files",))
+    behind: list[str] = []
+
+    def look(name: str, path: str) -> None:
+        is_data = path.endswith(".parquet") and name in ("delete", "start")
+        is_end = name == "create" and path.endswith((".commit", ".clean", ".rollback", ".restore"))
+        if (is_data or is_end) and listed(table.base_path):
+            behind.append(f"{name} {path}")
+
+    with table.client(**{"hoodie.cleaner.commits.retained": 1}) as client, hooked(monkeypatch, look):
+        CHANGES[change](table, client)
+    assert not behind
+    assert listed(table.base_path) == () and not has_folder(table.base_path)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_change_is_refused_where_it_holds_indexes(table: ServicesTable, change: str) -> None:
+    build(table.base_path, "files,record_index")
+    before = content(table.base_path)
+    with table.client() as client, pytest.raises(HoodieNotSupportedException, match="drop record_index"):
+        CHANGES[change](table, client)
+    assert content(table.base_path) == before
+    with table.client(hoodie__metadata__enable="false") as client:
+        CHANGES[change](table, client)
+    assert listed(table.base_path) == () and not has_folder(table.base_path)
+
+
+def test_a_savepoint_leaves_it_as_it_is(table: ServicesTable) -> None:
+    build(table.base_path, "files,record_index")
+    with table.client() as client:
+        client.savepoint()
+        assert client.delete_savepoint(newest(table))
+    assert listed(table.base_path) == ("files", "record_index") and has_folder(table.base_path)
+
+
+def test_a_failed_write_is_rolled_back_once_it_is_off(table: ServicesTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = table.leave_pending("a", "b")
+    build(table.base_path)
+    order: list[str] = []
+
+    def look(name: str, path: str) -> None:
+        if name == "rmdir" and path.endswith(".hoodie/metadata"):
+            order.append("switched off")
+        if path.endswith((".rollback.requested", f"{failed}.parquet")) and name in ("create", "delete"):
+            order.append(name)
+
+    with table.client() as client, hooked(monkeypatch, look):
+        assert client.rollback_failed_writes() == [failed]
+    assert order[:3] == ["switched off", "create", "delete"]
+    assert table.read() == [("a", "x", 4)]
+
+
+def test_a_living_writer_is_not_cut_off(table: ServicesTable) -> None:
+    other = table.leave_pending("a")
+    build(table.base_path)
+    heartbeat = table.base_path / ".hoodie/.heartbeat" / other
+    heartbeat.parent.mkdir(exist_ok=True)
+    heartbeat.write_bytes(b"")
+    before = content(table.base_path)
+    with table.client() as client, pytest.raises(HoodieHeartbeatException, match="is being written"):
+        client.start_commit()
+    assert content(table.base_path) == before
+    several = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.lock.provider": "hoodie.transaction.lock.storage_based_lock_provider.StorageBasedLockProvider",
+        "hoodie.cleaner.policy.failed.writes": "LAZY",
+    }
+    with table.client(**several) as client, pytest.raises(HoodieCommitException, match=f"commit {other} is pending"):
+        client.start_commit()
+    assert listed(table.base_path) == ("files",) and has_folder(table.base_path)
+    heartbeat.unlink()
+    with table.client(**several) as client:
+        client.start_commit()
+    assert listed(table.base_path) == () and not has_folder(table.base_path)
+
+
+def test_a_folder_that_is_listed_no_more_is_deleted_by_the_next_write(table: ServicesTable) -> None:
+    build(table.base_path, "")
+    assert has_folder(table.base_path)
+    table.upsert("a")
+    assert not has_folder(table.base_path)
+
+
+@pytest.mark.parametrize("real", ["v8_cow_mdt", "v9_cow_mdt", "trap_stale"], indirect=True)
+def test_hudi_rs_reads_what_is_written_on_top(real: Path) -> None:
+    stored = hoodie.read_table(str(real))
+    changed = user_rows(stored.slice(0, 3))
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(real), {})) as client:
+        client.delete(stored.slice(0, 3))
+    expected = [row for row in user_rows(stored) if row not in changed]
+    assert len(expected) == stored.num_rows - 3
+    assert in_order(read_by_hudi_rs(real)) == in_order(expected) == in_order(user_rows(hoodie.read_table(str(real))))
+    assert listed(real) == () and not has_folder(real)
+
+
+def test_orphan_files_stay_behind_one_that_readers_trust(table: ServicesTable) -> None:
+    orphan = table.base_path / "x/orphan-0_0-0-0_20200101000000000.parquet"
+    shutil.copy(next(table.base_path.glob("x/*.parquet")), orphan)
+    build(table.base_path)
+    is_later = table.load().table_config.table_version > 6
+    if is_later:
+        with pytest.raises(HoodieCommitException, match="removing orphan files would make it wrong"):
+            remove_orphan_files(str(table.base_path), delete=True, include_visible=True)
+        assert orphan.exists()
+        with table.client() as client:
+            client.clean()
+    remove_orphan_files(str(table.base_path), delete=True, include_visible=True)
+    assert not orphan.exists()
+
+
+# --- what comes in between --------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_committed_behind_one_that_was_built_meanwhile(table: ServicesTable) -> None:
+    rows = table.read()
+    with table.client(hoodie__auto__commit="false") as client:
+        instant_time = client.start_commit()
+        written = client.upsert(to_write(("a", "x", 9)), instant_time)
+        build(table.base_path)
+        with pytest.raises(HoodieCommitException, match=f"completing commit {instant_time} would make it wrong"):
+            client.commit(instant_time, written)
+    assert table.read() == rows and listed(table.base_path) == ("files",)
+    table.upsert("a")
+    assert table.read() == [("a", "x", 5)] and listed(table.base_path) == ()
+
+
+def test_nothing_is_cleaned_behind_one_that_was_built_meanwhile(
+    table: ServicesTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = table.files()
+
+    def look(name: str, path: str) -> None:
+        if name == "create" and path.endswith(".clean.requested") and not listed(table.base_path):
+            build(table.base_path)
+
+    properties = {"hoodie.cleaner.commits.retained": 1}
+    with table.client(**properties) as client:
+        with hooked(monkeypatch, look), pytest.raises(HoodieCommitException, match=r"carrying out clean \d+ would"):
+            client.clean()
+        assert table.files() == files and has_folder(table.base_path)
+        assert [i.state for i in table.instants(Action.CLEAN)] == [State.REQUESTED]
+        # The clean that was planned is finished, with the metadata table switched off.
+        assert client.clean() is not None
+    assert listed(table.base_path) == () and len(table.files()["x"]) < len(files["x"])
+
+
+def test_the_properties_are_read_again(table: ServicesTable) -> None:
+    snapshot = TableSnapshot.load(str(table.base_path))
+    refuse_metadata_table(snapshot, "a test")
+    build(table.base_path, "", "column_stats")
+    with pytest.raises(HoodieCommitException, match=r"partitions=column_stats\), and a test would make it wrong"):
+        refuse_metadata_table(snapshot, "a test")
+    (table.base_path / ".hoodie/hoodie.properties").unlink()
+    with pytest.raises((HoodieIOException, hoodie.exception.TableNotFoundException)):
+        refuse_metadata_table(snapshot, "a test")
