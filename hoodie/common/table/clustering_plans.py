@@ -10,6 +10,9 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieIOException
 
+CLUSTERING_ACTIONS = (Action.REPLACE_COMMIT, Action.CLUSTERING)
+"""The actions that a pending clustering can have: the first one in timeline layout 1, the second one in layout 2."""
+
 
 def requested_replacement(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> HoodieRequestedReplaceMetadata:
     """Load the plan from the requested file of a replacecommit; its fields are None if the file is empty.
@@ -35,7 +38,7 @@ def requested_replacement(timeline: HoodieActiveTimeline, instant: HoodieInstant
 def is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
     """Whether a pending instant is a clustering, and not an insert overwrite or the like."""
     if instant.action is not Action.REPLACE_COMMIT:
-        return False
+        return instant.action is Action.CLUSTERING
     return requested_replacement(timeline, instant).clustering_plan is not None
 
 
@@ -55,6 +58,6 @@ def file_groups_in_pending_clustering(timeline: HoodieActiveTimeline) -> dict[tu
     """Partition path and file id of all file groups in pending clusterings -> the instant of the clustering."""
     return {
         file_group: instant.requested_time
-        for instant in timeline.filter_actions(Action.REPLACE_COMMIT).filter_pending()
+        for instant in timeline.filter_actions(*CLUSTERING_ACTIONS).filter_pending()
         for file_group in clustered_file_groups(timeline, instant)
     }
