@@ -28,7 +28,6 @@ from tests.unit.test_tables_of_real_hudi import (
     folders_of_tables,
     in_order,
     read_by_hudi_rs,
-    refused_and_unchanged,
     user_rows,
 )
 
@@ -210,16 +209,6 @@ def test_a_table_is_continued_and_hudi_rs_agrees(table: Path) -> None:
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
-
-
-def test_merge_on_read_tables_are_refused_by_name(later_tables: Path) -> None:
-    count = 0
-    for folder in folders_of_tables(later_tables):
-        properties = (folder / ".hoodie/hoodie.properties").read_text("latin-1")
-        if "hoodie.table.type=MERGE_ON_READ" in properties:
-            refused_and_unchanged(folder, r"hoodie\.table\.type=MERGE_ON_READ")
-            count += 1
-    assert count >= 30
 
 
 @pytest.mark.parametrize("table", ["v9_cow_rli_part"], indirect=True)

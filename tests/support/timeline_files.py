@@ -1,0 +1,179 @@
+"""The files of a timeline and of its archive, whatever the version of the table.
+
+| to | use |
+|---|---|
+| know the folder | `timeline_folder`, `archive_folder` |
+| find, damage or delete the file of an instant in a state | `state_file`, `state_files`, `delete_instant` |
+| make one by hand | `make_state` |
+| know what a call of the storage is about | `instant_of_path`, `is_completed_file` |
+| read or change what a commit says | `read_commit`, `write_commit` |
+| give an instant another time | `rename_instant` |
+| see what the archive consists of | `archive_files` |
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hoodie import HoodieTableMetaClient
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.timeline_layout import timeline_layout
+
+__all__ = [
+    "archive_files",
+    "archive_folder",
+    "delete_instant",
+    "instant_of_path",
+    "is_completed_file",
+    "make_state",
+    "read_commit",
+    "rename_instant",
+    "state_file",
+    "state_files",
+    "timeline_folder",
+    "write_commit",
+]
+
+_LAYOUTS = timeline_layout(1), timeline_layout(2)
+
+
+def timeline_folder(base_path: str | Path) -> Path:
+    """The folder of the active timeline: ``.hoodie``, or a folder in it."""
+    timeline = _timeline(base_path)
+    return Path(timeline.layout.active_path(timeline.meta_path))
+
+
+def archive_folder(base_path: str | Path) -> Path:
+    """The folder of the archived timeline."""
+    table = HoodieTableMetaClient.load(str(base_path))
+    return Path(table.meta_path, table.table_config.archive_folder)
+
+
+def archive_files(base_path: str | Path) -> list[Path]:
+    """The files of the archive that hold instants, in the order of their names."""
+    folder = archive_folder(base_path)
+    return sorted([*folder.glob(".commits_.archive.*"), *folder.glob("*.parquet")])
+
+
+def state_file(
+    base_path: str | Path, instant_time: str, action: str = "commit", state: State = State.COMPLETED
+) -> Path:
+    """The file that puts an instant into a state.
+
+    Args:
+        base_path: The table.
+        instant_time: Its requested time.
+        action: What is done, as in file names.
+        state: The state.
+
+    Raises:
+        FileNotFoundError: The name would hold a completion time, and there is no such file to know it from. The file of
+            any other state is named whether it is there or not.
+    """
+    layout = _timeline(base_path).layout
+    if state is State.COMPLETED and layout.has_completion_times:
+        for file in state_files(base_path, instant_time):
+            found = layout.parse_file_name(file.name)
+            if found is not None and found.is_completed and found.action is Action(action).completed_action:
+                return file
+        raise FileNotFoundError(f"{action} {instant_time} of {base_path} is not completed")
+    return timeline_folder(base_path) / layout.file_name(instant_time, Action(action), state)
+
+
+def state_files(base_path: str | Path, instant_time: str | None = None) -> list[Path]:
+    """All files of the timeline, or those of the instants of one time, in the order of their names."""
+    layout = _timeline(base_path).layout
+    found = ((file, layout.parse_file_name(file.name)) for file in timeline_folder(base_path).iterdir())
+    return sorted(
+        file
+        for file, instant in found
+        if instant is not None and instant_time in (None, instant.requested_time) and file.is_file()
+    )
+
+
+def delete_instant(base_path: str | Path, instant_time: str, action: str) -> None:
+    """Delete all files of an instant, which must be there."""
+    files = [file for file in state_files(base_path, instant_time) if _is_of(file, Action(action))]
+    assert files, f"no {action} {instant_time} in {base_path}"
+    for file in files:
+        file.unlink()
+
+
+def make_state(
+    base_path: str | Path,
+    instant_time: str,
+    action: str,
+    state: State,
+    content: bytes = b"",
+    completion_time: str | None = None,
+) -> Path:
+    """Write the file that puts an instant into a state, over one that is there, and no other one.
+
+    Args:
+        base_path: The table.
+        instant_time: Its requested time.
+        action: What is done, as in file names.
+        state: The state.
+        content: Of the file.
+        completion_time: Of a completed one, where names have it; by default a millisecond after the requested time.
+    """
+    layout = _timeline(base_path).layout
+    end = None
+    if state is State.COMPLETED and layout.has_completion_times:
+        end = completion_time or str(int(instant_time) + 1)
+    file = timeline_folder(base_path) / layout.file_name(instant_time, Action(action), state, end)
+    file.write_bytes(content)
+    return file
+
+
+def rename_instant(base_path: str | Path, instant_time: str, new_time: str) -> None:
+    """Give all files of a time another one; where they hold the time of completion, it becomes a millisecond later."""
+    layout = _timeline(base_path).layout
+    for file in state_files(base_path, instant_time):
+        found = layout.parse_file_name(file.name)
+        assert found is not None
+        end = str(int(new_time) + 1) if found.completion_time is not None else None
+        file.rename(file.with_name(layout.file_name(new_time, found.action, found.state, end)))
+
+
+def instant_of_path(path: str | Path) -> HoodieInstant | None:
+    """The instant in the state that a path stands for in a timeline of either layout; None for other paths."""
+    name = Path(path).name
+    return next((found for found in (layout.parse_file_name(name) for layout in _LAYOUTS) if found is not None), None)
+
+
+def is_completed_file(path: str | Path, action: str = "commit", instant_time: str | None = None) -> bool:
+    """Whether a path is that of the completed file of an instant: of any one, or of that of a time."""
+    found = instant_of_path(path)
+    return (
+        found is not None
+        and found.is_completed
+        and found.action is Action(action).completed_action
+        and instant_time in (None, found.requested_time)
+    )
+
+
+def read_commit(base_path: str | Path, instant_time: str) -> HoodieCommitMetadata:
+    """What a commit of the active timeline says; of a pending one, what is foreseen."""
+    timeline = _timeline(base_path)
+    (instant,) = [found for found in timeline.commits_timeline() if found.requested_time == instant_time]
+    return timeline.read_commit_metadata(instant)
+
+
+def write_commit(base_path: str | Path, instant_time: str, metadata: HoodieCommitMetadata) -> None:
+    """Let a completed commit of the active timeline say something else."""
+    timeline = _timeline(base_path)
+    (instant,) = [found for found in timeline.commits_timeline() if found.requested_time == instant_time]
+    assert instant.is_completed
+    Path(timeline.path_of(instant)).write_bytes(timeline.layout.encode(metadata))
+
+
+def _timeline(base_path: str | Path) -> HoodieActiveTimeline:
+    return HoodieTableMetaClient.load(str(base_path)).active_timeline
+
+
+def _is_of(file: Path, action: Action) -> bool:
+    found = instant_of_path(file)
+    return found is not None and found.action.completed_action is action.completed_action
