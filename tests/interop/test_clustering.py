@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
 
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
-SCHEDULED = {"hoodie.clustering.schedule.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
 INLINE = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
 FIRST = [("a", "north", 1, 1.0), ("b", "north", 1, 1.0), ("c", "south", 1, 1.0)]
 SECOND = [("d", "north", 2, 2.0), ("e", "south", 2, 2.0)]
@@ -38,6 +37,13 @@ def base_path(tmp_path: Path) -> Path:
 
 def write(hudi: HudiProcess, base_path: Path, entry: tuple[str, str, int, float], **more: str) -> None:
     hudi.write(base_path, rows(entry), SIMPLE.hudi_options("trips") | OFF | NEW_FILES | more)
+
+
+def cluster(hudi: HudiProcess, base_path: Path, step: str) -> None:
+    """Plan a clustering (``schedule``), or carry out what is planned (``execute``)."""
+    for name, value in hudi.standing_options().items():
+        hudi.sql(f"SET {name}={value}")
+    hudi.sql(f"CALL run_clustering(path => '{base_path}', op => '{step}')")
 
 
 def pending(base_path: Path) -> list[str]:
@@ -72,7 +78,8 @@ def test_what_was_clustered_is_read_changed_and_undone(hudi: HudiProcess, base_p
 
 
 def test_file_groups_that_a_pending_clustering_rewrites_stay_as_they_are(hudi: HudiProcess, base_path: Path) -> None:
-    write(hudi, base_path, ("f", "west", 3, 3.0), **SCHEDULED)
+    write(hudi, base_path, ("f", "west", 3, 3.0))
+    cluster(hudi, base_path, "schedule")
     (clustering,) = pending(base_path)
     state = sorted([*FIRST, *SECOND, ("f", "west", 3, 3.0)])
     with local_client(base_path, OFF) as client:
@@ -89,9 +96,7 @@ def test_file_groups_that_a_pending_clustering_rewrites_stay_as_they_are(hudi: H
         client.upsert(rows(("n", "north", 4, 4.0), ("o", "east", 4, 4.0)))
     state = sorted([*state, ("n", "north", 4, 4.0), ("o", "east", 4, 4.0)])
     assert both(hudi, base_path) == state and pending(base_path) == [clustering]
-    for name, value in hudi.standing_options().items():
-        hudi.sql(f"SET {name}={value}")
-    hudi.sql(f"CALL run_clustering(path => '{base_path}', op => 'execute')")
+    cluster(hudi, base_path, "execute")
     assert pending(base_path) == [] and both(hudi, base_path) == state
     with local_client(base_path, OFF) as client:
         client.upsert(rows(("a", "north", 9, 9.0), ("e", "south", 9, 9.0), ("n", "north", 9, 9.0)))
@@ -101,23 +106,24 @@ def test_file_groups_that_a_pending_clustering_rewrites_stay_as_they_are(hudi: H
 
 
 def test_cleans_keep_what_a_pending_clustering_reads(hudi: HudiProcess, base_path: Path) -> None:
-    write(hudi, base_path, ("f", "west", 3, 3.0), **SCHEDULED)
+    write(hudi, base_path, ("f", "west", 3, 3.0))
+    cluster(hudi, base_path, "schedule")
+    assert len(pending(base_path)) == 1
     state = sorted([*FIRST, *SECOND, ("f", "west", 3, 3.0)])
     with local_client(base_path, OFF, cleaner_commits_retained="1") as client:
         for ts in range(4, 8):
             client.upsert(rows(("o", "east", ts, 4.0)))
         client.clean()
     state = sorted([*state, ("o", "east", 7, 4.0)])
-    for name, value in hudi.standing_options().items():
-        hudi.sql(f"SET {name}={value}")
-    hudi.sql(f"CALL run_clustering(path => '{base_path}', op => 'execute')")
+    cluster(hudi, base_path, "execute")
     assert pending(base_path) == [] and both(hudi, base_path) == state
 
 
 @pytest.mark.parametrize("undo", ["rollback", "restore"])
 def test_a_pending_clustering_is_given_up(hudi: HudiProcess, base_path: Path, undo: str) -> None:
     kept = newest(base_path)
-    write(hudi, base_path, ("f", "west", 3, 3.0), **SCHEDULED)
+    write(hudi, base_path, ("f", "west", 3, 3.0))
+    cluster(hudi, base_path, "schedule")
     (clustering,) = pending(base_path)
     state = sorted([*FIRST, *SECOND])
     with local_client(base_path, OFF) as client:
