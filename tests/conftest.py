@@ -36,9 +36,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True)
 def table_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The version of the tables that the test makes without naming one: that of its marker, or of the command line."""
+    """The version of the tables that the test makes without naming one.
+
+    It is that of the test's parameter, of its marker, or of the command line.
+    """
     marker = request.node.get_closest_marker("table_version")
-    version: int = marker.args[0] if marker is not None else request.config.getoption("--table-version")
+    given = marker.args[0] if marker is not None else request.config.getoption("--table-version")
+    version: int = getattr(request, "param", given)
     monkeypatch.setattr(table_definition, "DEFAULT_TABLE_VERSION", version)
     return version
 
