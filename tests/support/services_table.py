@@ -16,6 +16,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from tests.support.table_builder import SCHEMA, SMALL_FILTERS, init_table, local_client, read_rows, rows, sorted_rows
+from tests.support.timeline_files import delete_instant
 
 __all__ = ["ServicesTable"]
 
@@ -56,7 +57,7 @@ class ServicesTable:
         metadata = HoodieReplaceCommitMetadata(
             operation_type=WriteOperationType.DELETE_PARTITION, partition_to_replace_file_ids=replaced
         )
-        timeline.save_as_complete(time, Action.REPLACE_COMMIT, metadata.to_json())
+        timeline.save_as_complete(time, Action.REPLACE_COMMIT, metadata)
         return time
 
     def savepoint(self, instant_time: str) -> None:
@@ -81,8 +82,7 @@ class ServicesTable:
         timeline.save_as_complete(instant_time, Action.SAVEPOINT, content)
 
     def delete_savepoint(self, instant_time: str) -> None:
-        for suffix in ("savepoint", "savepoint.inflight"):
-            (self.base_path / ".hoodie" / f"{instant_time}.{suffix}").unlink()
+        delete_instant(self.base_path, instant_time, "savepoint")
 
     def request_clean(self, plan: Any) -> str:
         """A clean that somebody planned and did not carry out."""

@@ -5,6 +5,7 @@
 | know the folder | `timeline_folder`, `archive_folder` |
 | find, damage or delete the file of an instant in a state | `state_file`, `state_files`, `delete_instant` |
 | make one by hand | `make_state` |
+| know what messages call a completed file that is lost | `name_of_lost` |
 | know what a call of the storage is about | `instant_of_path`, `is_completed_file` |
 | read or change what a commit says | `read_commit`, `write_commit` |
 | give an instant another time | `rename_instant` |
@@ -13,6 +14,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from hoodie import HoodieTableMetaClient
@@ -28,6 +30,7 @@ __all__ = [
     "instant_of_path",
     "is_completed_file",
     "make_state",
+    "name_of_lost",
     "read_commit",
     "rename_instant",
     "state_file",
@@ -80,6 +83,11 @@ def state_file(
                 return file
         raise FileNotFoundError(f"{action} {instant_time} of {base_path} is not completed")
     return timeline_folder(base_path) / layout.file_name(instant_time, Action(action), state)
+
+
+def name_of_lost(completed: Path) -> str:
+    """What messages call a completed file that is not there any more: nobody knows its time of completion then."""
+    return re.sub(r"^(\d+)_\d+", r"\1_<completion time>", completed.name)
 
 
 def state_files(base_path: str | Path, instant_time: str | None = None) -> list[Path]:
