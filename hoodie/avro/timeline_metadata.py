@@ -304,9 +304,13 @@ def encode_record(name: str, value: Mapping[str, Any], layout: int = 1) -> bytes
         HoodieException: A field has a value that its schema does not allow.
     """
     [datum] = encode_datums(name, [value], layout)
+    return _container(_schema_text(name, layout), datum)
+
+
+def _container(schema: str, datum: bytes) -> bytes:
     sync_marker = os.urandom(16)
     out = bytearray(b"Obj\x01")
-    _METADATA_ENCODER(out, {"avro.codec": "null", "avro.schema": _schema_text(name, layout)})
+    _METADATA_ENCODER(out, {"avro.codec": "null", "avro.schema": schema})
     out += sync_marker
     _LONG_ENCODER(out, 1)
     _LONG_ENCODER(out, len(datum))
@@ -404,6 +408,21 @@ def decode_datums(schema: str, datums: Sequence[bytes], source: str = "") -> lis
         HoodieCorruptedDataException: The schema or a record is damaged.
     """
     return _decoded(lambda: _reader().read_datums(schema, datums), source)
+
+
+def decode_datum_as(schema: str, datum: bytes, name: str, source: str = "") -> dict[str, Any]:
+    """Read a bare Avro record as a record of `RECORDS`: fields that its writer did not know get their defaults.
+
+    Args:
+        schema: The schema that it was written with.
+        datum: The record.
+        name: One of `RECORDS`.
+        source: The path of the file, for the error message.
+
+    Raises:
+        HoodieCorruptedDataException: The schema or the record is damaged, or is that of another record.
+    """
+    return decode_record(_container(schema, datum), name, source)
 
 
 def decode_heads(

@@ -19,7 +19,7 @@ from hoodie.client.base_table_service_client import BaseHoodieTableServiceClient
 from hoodie.client.call_arguments import check_extra_metadata, check_named_classes, check_result, check_time
 from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
-from hoodie.client.open_table import load_table
+from hoodie.client.open_table import load_table, upgrade_if_due
 from hoodie.client.partitions_to_delete import Partitions, paths_to_delete
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, PreCommitValidators, Validator
@@ -197,7 +197,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         return self._heartbeats.start(snapshot, instant_time)
 
     def _prepare_table(self, operation: WriteOperationType | str | None = None) -> TableSnapshot:
-        """Load and check the table, roll back its failed writes, and switch off its metadata table."""
+        """Load and check the table, roll back its failed writes, switch off its metadata table, and upgrade it."""
         snapshot = load_table(self._config)
         keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
         check_layout(self._index, snapshot, keys, replaces_all(operation))
@@ -208,7 +208,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 self._forget(instant_time)
                 self._index.rollback_commit(instant_time)
             self._forget_ended(snapshot.active_timeline)
-        return snapshot
+        return upgrade_if_due(self._config, snapshot)
 
     # --- writing ------------------------------------------------------------------------------------------------
 

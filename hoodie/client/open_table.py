@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.table.upgrade import upgrade_table
 from hoodie.transaction.lock.lock_manager import clock_skew_ms
 
 
@@ -22,3 +23,23 @@ def load_table(config: HoodieWriteConfig) -> TableSnapshot:
     snapshot.table_config.check_writable()
     config.check_against_table(snapshot.table_config)
     return snapshot
+
+
+def upgrade_if_due(config: HoodieWriteConfig, snapshot: TableSnapshot) -> TableSnapshot:
+    """Upgrade a table that is of an earlier version than its writer asks for, with ``hoodie.write.auto.upgrade=true``.
+
+    Args:
+        config: The writer's configuration.
+        snapshot: The table, its failed writes rolled back.
+
+    Returns:
+        The table as it is then.
+
+    Raises:
+        HoodieException: The table cannot be upgraded; see `HoodieTableMetaClient.upgrade`.
+    """
+    wanted = config.table.table_version
+    if not config.table.auto_upgrade or wanted is None or wanted <= snapshot.table_config.table_version:
+        return snapshot
+    upgrade_table(config, wanted)
+    return load_table(config)

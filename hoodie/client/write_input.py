@@ -60,6 +60,7 @@ from hoodie.exception import (
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.merge.ordering_values import ordering_key
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import PlannedSlice
 from hoodie.query.table_query import Filters, TableQuery
@@ -264,11 +265,11 @@ class WriteInput:
         self._check_delete_flag(schemas.columns)
         merge_spec = self._table.merge_spec.for_input(schemas.columns, absent, default_values(schemas.avro))
         self._table.merge_spec = merge_spec
-        ordering_field = merge_spec.ordering_field
+        lacks_ordering = any(top_level_name(schemas.columns, field) in absent for field in merge_spec.ordering_fields)
         preparer = RecordPreparer(
             schemas.columns,
             None if has_keys else key_generator.bind(schemas.columns),
-            None if ordering_field and top_level_name(schemas.columns, ordering_field) in absent else ordering_field,
+            () if lacks_ordering else merge_spec.ordering_fields,
             requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
             fill_missing=self._config.write.nulls_missing_columns or not self._has_schema or bool(absent),
             merge_spec=merge_spec,
@@ -294,8 +295,9 @@ class WriteInput:
 
         As in Hudi, inserts that do not combine records need no ordering field.
         """
-        field = self._table.merge_spec.ordering_field
-        if field is None or type_at(columns, field) is not None:
+        fields = self._table.merge_spec.ordering_fields
+        field = next((field for field in fields if type_at(columns, field) is None), None)
+        if field is None:
             return
         write = self._config.write
         combines = operation in _COMBINED_INSERTS and (
@@ -304,7 +306,7 @@ class WriteInput:
         twin = spelled_otherwise(columns.names, [field.partition(".")[0]])
         if combines or twin or operation is WriteOperationType.UPSERT:
             raise MissingSchemaFieldException(
-                f"the ordering field '{field}' of the table (hoodie.table.precombine.field) is not a column of the "
+                f"the ordering field '{field}' of the table ({ordering_key(fields)}) is not a column of the "
                 f"input{twin}, so it is unknown which record of a key is newer; nothing was written. Its columns "
                 f"are: {', '.join(columns.names)}"
             )

@@ -43,3 +43,16 @@ class HoodieArchivalConfig(PropertyGroup):
         "hoodie.archive.merge.small.file.limit.bytes", integer(minimum=1), 20 * 1024 * 1024
     )
     """An archive file smaller than this may be merged."""
+    compaction_batch_size: int = property_field(
+        "hoodie.timeline.compaction.batch.size", integer(minimum=2, maximum=2**31 - 1), 10, since="1.0.0"
+    )
+    """Tables of versions 8 and 9: when a level of the archive has so many files, they become one file of the next
+    level."""
+    compaction_target_file_max_bytes: int = property_field(
+        "hoodie.timeline.compaction.target.file.max.bytes", integer(minimum=1), 1000 * 1024 * 1024, since="1.0.0"
+    )
+    """Tables of versions 8 and 9: the oldest files of a level are compacted up to this size together, at least two."""
+    manifest_retained_versions: int = property_field(
+        "hoodie.timeline.manifest.retained.versions", integer(minimum=1, maximum=2**31 - 1), 3, since="1.1.0"
+    )
+    """Tables of versions 8 and 9: how many manifests of the archive stay, for readers that have begun with them."""

@@ -75,8 +75,8 @@ class HoodieReadConfig(PropertyGroup):
         alternatives=("hoodie.datasource.view.type",),
     )
     """``snapshot``: the newest rows, or those at ``as.of.instant``. ``incremental``: the rows that commits of a range
-    wrote, in their latest state. ``read_optimized``: of a copy-on-write table the same as ``snapshot``. The default is
-    ``snapshot``."""
+    wrote, in their latest state. ``read_optimized``: of a copy-on-write table the same as ``snapshot``, of a
+    merge-on-read table the rows of its base files alone. The default is ``snapshot``."""
     as_of: str | None = property_field("as.of.instant", text(), None)
     """Read the table as it was at this time, with the columns of that time: an instant, a date (``2026-01-02``), a time
     (``2026-01-02 10:15:30.123``; without a fraction, all of that second), or seconds or milliseconds since 1970."""

@@ -107,7 +107,11 @@ class HoodieTableOptions(PropertyGroup):
         since="1.0.0",
     )
     """The version of a new table: 6 (for Hudi 0.14 and later), 8 (Hudi 1.0 and later) or 9 (Hudi 1.1 and later). An
-    existing table keeps its version: another one is refused."""
+    existing table keeps its version: another one is refused, unless `hoodie.write.auto.upgrade` is set."""
+    auto_upgrade: bool = property_field("hoodie.write.auto.upgrade", boolean(), False, since="1.0.0")
+    """Upgrade an existing table that is of an earlier version than `hoodie.write.table.version`, before a write begins.
+    With false such a write is refused; call `HoodieTableMetaClient.upgrade`. Hudi 0.15 cannot read an upgraded table,
+    so hoodie's default is false. (Hudi 1.x upgrades by default, also if no version is given.)"""
     record_key_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.recordkey.field", column_names(), None, alternatives=("hoodie.table.recordkey.fields",)
     )
@@ -200,10 +204,17 @@ class HoodieTableOptions(PropertyGroup):
         table_type = stored.get("hoodie.table.type", "COPY_ON_WRITE")
         compare("hoodie.datasource.write.table.type", self.table_type, table_type, "hoodie.table.type")
         version = version_of(stored)
-        if self.table_version is not None and self.table_version != version:
+        wanted = self.table_version if self.table_version is not None else version
+        if wanted > version and not self.auto_upgrade:
             found.append(
-                f"hoodie.write.table.version = {self.table_version}: the table is of version {version} "
-                "(hoodie.table.version), and a write does not change it; leave it out"
+                f"hoodie.write.table.version = {wanted}: the table is of version {version} (hoodie.table.version); "
+                "leave it out, or upgrade the table: by HoodieTableMetaClient.upgrade, or by this write with "
+                "hoodie.write.auto.upgrade=true"
+            )
+        elif wanted < version:
+            found.append(
+                f"hoodie.write.table.version = {wanted}: the table is of version {version} (hoodie.table.version); "
+                "leave it out, or downgrade the table by HoodieTableMetaClient.downgrade"
             )
         ordering = "hoodie.table.precombine.field"
         if ordering not in stored and "hoodie.table.ordering.fields" in stored:

@@ -83,7 +83,7 @@ class PartitionMoves:
     def needs_rows(self) -> bool:
         """Whether the decision needs whole records, and not only their keys and ordering values."""
         spec = self.merge_spec
-        whole = bool(set(self.stored_columns) - {spec.ordering_field}) or spec.combines_rows
+        whole = bool(set(self.stored_columns) - set(spec.ordering_fields)) or spec.combines_rows
         return self.update_partition_path and (whole or spec.delete_field is not None)
 
     def decide(self, batch: pa.RecordBatch, rows: np.ndarray, locations: pa.RecordBatch) -> pa.RecordBatch:

@@ -81,7 +81,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         self.base_file = file_slice.sole_base_file
         self._goes_on = False
         self._rows_seen = 0
-        self._compared_columns = columns_to_compare(context.schema, context.merge_spec.ordering_field)
+        self._compared_columns = columns_to_compare(context.schema, context.merge_spec.ordering_fields)
         self._source = HoodieFileGroupReader(
             context.storage, file_slice, context.schema_with_meta, merge_spec=context.merge_spec
         ).merge_source(context.config.storage)

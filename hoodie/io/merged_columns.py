@@ -93,14 +93,16 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def columns_to_compare(schema: pa.Schema, ordering_field: str | None) -> list[str]:
+def columns_to_compare(schema: pa.Schema, ordering_fields: Sequence[str]) -> list[str]:
     """The user's columns, ordered by the cost of finding out that a record changed.
 
     Args:
         schema: The user's columns.
-        ordering_field: The column that orders records of one key, if there is one.
+        ordering_fields: The columns that order records of one key.
     """
-    return sorted(schema.names, key=lambda name: (name != ordering_field, comparison_cost(schema.field(name).type)))
+    return sorted(
+        schema.names, key=lambda name: (name not in ordering_fields, comparison_cost(schema.field(name).type))
+    )
 
 
 def count_unchanged(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,29 +13,51 @@ from hoodie.common.model.field_path import name_in_any_case
 from hoodie.common.model.record_columns import IS_DELETED_FIELD, user_column_names
 from hoodie.exception import HoodieSchemaException
 from hoodie.merge.ordering_values import one_array
-from hoodie.merge.payload_rules import BINLOG_POSITION, LOG_SEQUENCE_NUMBER, TOASTED_VALUE
+from hoodie.merge.payload_rules import BINLOG_POSITION, LOG_SEQUENCE_NUMBER
+
+IsEmpty = Callable[[pa.Array, str], "npt.NDArray[np.bool_]"]
+"""Which values of a column, given with its name, are taken from the other one of two rows."""
 
 _NULL, _FALSE, _TRUE = -1, 0, 1
+
+
+def empty_by_defaults(default_values: Mapping[str, object]) -> IsEmpty:
+    """The rule that nulls and default values are empty.
+
+    Args:
+        default_values: For each of these columns, the value that counts as empty (None for none); in other columns null
+            counts as empty.
+    """
+    return lambda column, name: _is_default(column, name, default_values)
+
+
+def empty_by_marker(marker: str | None) -> IsEmpty:
+    """The rule that a text which stands for an unknown value is empty, in string and binary columns.
+
+    Args:
+        marker: The text; None: nothing is empty.
+    """
+    return lambda column, name: _is_marker(column, marker)
 
 
 def fill_from_stored(
     stored: pa.RecordBatch,
     incoming: pa.RecordBatch,
     stored_first: npt.NDArray[np.bool_],
-    default_values: Mapping[str, object],
-) -> pa.RecordBatch:
+    is_empty: IsEmpty,
+) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
     """Fill the empty fields of incoming rows with stored values; for some rows, the other way round.
 
     Args:
         stored: The user's columns.
         incoming: The user's columns and others, which stay as they are.
         stored_first: Rows whose stored fields stay; only their empty ones are filled with incoming values.
-        default_values: For each of these columns, the value that counts as empty (None for none); in other columns null
-            counts as empty.
+        is_empty: Which fields are empty.
 
     Returns:
-        Rows with the columns of ``incoming``.
+        Rows with the columns of ``incoming``; and which of them took fields from both sides.
     """
+    mixed = np.zeros(incoming.num_rows, dtype=np.bool_)
     count = incoming.num_rows
     numbers = np.arange(count)
     columns = list(incoming.columns)
@@ -43,14 +65,15 @@ def fill_from_stored(
         if name not in stored.schema.names:
             continue
         old, new = stored.column(name), columns[index]
-        takes_old = np.where(stored_first, ~_is_empty(old, name, default_values), _is_empty(new, name, default_values))
+        takes_old = np.where(stored_first, ~is_empty(old, name), is_empty(new, name))
+        mixed |= takes_old != stored_first
         if takes_old.any():
             both = pa.concat_arrays([old if old.type == new.type else old.cast(new.type), new])
             columns[index] = both.take(pa.array(np.where(takes_old, numbers, count + numbers)))
-    return pa.RecordBatch.from_arrays(columns, schema=incoming.schema)
+    return pa.RecordBatch.from_arrays(columns, schema=incoming.schema), mixed
 
 
-def _is_empty(column: pa.Array, name: str, default_values: Mapping[str, object]) -> npt.NDArray[np.bool_]:
+def _is_default(column: pa.Array, name: str, default_values: Mapping[str, object]) -> npt.NDArray[np.bool_]:
     if name in default_values:
         if default_values[name] is None:
             return np.zeros(len(column), dtype=np.bool_)
@@ -61,22 +84,30 @@ def _is_empty(column: pa.Array, name: str, default_values: Mapping[str, object])
     return nulls
 
 
-def fill_toasted(stored: pa.RecordBatch, incoming: pa.RecordBatch) -> pa.RecordBatch:
-    """Incoming rows with the stored values in place of `TOASTED_VALUE` in string and binary fields."""
-    count = incoming.num_rows
-    numbers = np.arange(count)
-    columns = list(incoming.columns)
-    for index, name in enumerate(incoming.schema.names):
-        column = columns[index]
-        is_text = pa.types.is_string(column.type)
-        if name not in stored.schema.names or not (is_text or pa.types.is_binary(column.type)):
-            continue
-        value = TOASTED_VALUE if is_text else TOASTED_VALUE.encode()
-        toasted = pc.fill_null(pc.equal(column, pa.scalar(value, column.type)), False).to_numpy(zero_copy_only=False)
-        if toasted.any():
-            both = pa.concat_arrays([stored.column(name).cast(column.type), column])
-            columns[index] = both.take(pa.array(np.where(toasted, numbers, count + numbers)))
-    return pa.RecordBatch.from_arrays(columns, schema=incoming.schema)
+def _is_marker(column: pa.Array, marker: str | None) -> npt.NDArray[np.bool_]:
+    is_text = pa.types.is_string(column.type)
+    if marker is None or not (is_text or pa.types.is_binary(column.type)):
+        return np.zeros(len(column), dtype=np.bool_)
+    equal = pc.equal(column, pa.scalar(marker if is_text else marker.encode(), column.type))
+    marked: npt.NDArray[np.bool_] = pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
+    return marked
+
+
+def boxed_defaults(default_values: Mapping[str, object], schema: pa.Schema) -> dict[str, object]:
+    """The default values of columns that count as empty in tables of version 9; None for columns where none does.
+
+    Hudi compares a value with its default by the identity of Java's objects: null, booleans and small integers are
+    the same object each time, other values never are.
+
+    Args:
+        default_values: Columns with a default other than null -> the default.
+        schema: The columns.
+    """
+    boxed = {field.name for field in schema if pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)}
+    return {
+        name: value if name in boxed and isinstance(value, int) and -128 <= value <= 127 else None
+        for name, value in default_values.items()
+    }
 
 
 # --- log positions of databases -----------------------------------------------------------------------------------
@@ -163,20 +194,89 @@ def combine_fields(
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     flags = _flags(rows)
     begins, covers = _segments(starts, len(keys), ordering, flags)
-    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys))))
-    in_segment = np.arange(len(keys)) >= begins[group]
-    position = np.arange(len(keys))
+    nothing = empty_by_defaults({})
+    return _columns_combined(rows, starts, names, begins, covers, np.ones(len(keys), dtype=np.bool_), nothing)
+
+
+def combine_by_mode(
+    rows: pa.Table,
+    keys: npt.NDArray[np.int64],
+    ordering: npt.NDArray[np.int64],
+    deletes: npt.NDArray[np.bool_],
+    names: Sequence[str],
+    is_empty: IsEmpty,
+) -> pa.Table:
+    """Merge the rows of each key into one, by the rules of a merge mode.
+
+    The rows are applied in order. A row that is not older than what was left before takes its place, and fills its
+    empty fields from it. An older row only fills empty fields. A delete neither gives nor takes fields: what it wins
+    against is forgotten, and older rows after it have no effect.
+
+    Args:
+        rows: All rows; those of one key are together and in their order.
+        keys: The key of each row.
+        ordering: The ordering value of each row.
+        deletes: Which rows ask for a delete.
+        names: The columns to merge; the others are taken from the last row that won.
+        is_empty: Which fields are empty.
+
+    Returns:
+        One row per key, in the order of the keys.
+    """
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    counts = np.diff(np.append(starts, len(keys)))
+    begins, covers = starts.copy(), np.zeros(len(keys), dtype=np.bool_)
+    covers[starts] = True
+    has_effect = np.ones(len(keys), dtype=np.bool_)
+    largest, is_deleted = ordering[starts].copy(), deletes[starts].copy()
+    for step in range(1, int(counts.max()) if len(counts) else 0):
+        going_on = np.flatnonzero(counts > step)
+        row = starts[going_on] + step
+        wins = ordering[row] >= largest[going_on]
+        alone = deletes[row] | is_deleted[going_on]
+        covers[row] = wins
+        has_effect[row] = wins | ~alone
+        begins[going_on[wins & alone]] = row[wins & alone]
+        largest[going_on] = np.where(wins, ordering[row], largest[going_on])
+        is_deleted[going_on] = np.where(wins, deletes[row], is_deleted[going_on])
+    return _columns_combined(rows, starts, names, begins, covers, has_effect, is_empty)
+
+
+def _columns_combined(
+    rows: pa.Table,
+    starts: npt.NDArray[np.int64],
+    names: Sequence[str],
+    begins: npt.NDArray[np.int64],
+    covers: npt.NDArray[np.bool_],
+    has_effect: npt.NDArray[np.bool_],
+    is_empty: IsEmpty,
+) -> pa.Table:
+    """One row per key: the last one that overwrites others, its fields filled from the rest of its segment.
+
+    Args:
+        rows: All rows; those of one key are together and in their order.
+        starts: The first row of each key.
+        names: The columns to merge.
+        begins: The first row of each key that counts.
+        covers: Which rows overwrite those before them.
+        has_effect: Which of the others fill empty fields.
+        is_empty: Which fields are empty.
+    """
+    count = rows.num_rows
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
+    position = np.arange(count)
+    in_segment = (position >= begins[group]) & has_effect
     base = np.zeros(len(starts), dtype=np.int64)
     np.maximum.at(base, group[covers & in_segment], position[covers & in_segment])
     result = rows.take(pa.array(base))
     for name in names:
         column = one_array(rows[name])
-        usable = in_segment & column.is_valid().to_numpy(zero_copy_only=False)
-        # The last value that overwrites, else the first that fills, else the base row's null.
-        rank = np.where(covers, len(keys) + position, len(keys) - 1 - position)
+        usable = in_segment & ~is_empty(column, name)
+        # The last value that overwrites, else the first that fills, else the base row's empty one.
+        rank = np.where(covers, count + position, count - 1 - position)
         best = np.full(len(starts), -1, dtype=np.int64)
         np.maximum.at(best, group[usable], rank[usable])
-        chosen = np.where(best >= len(keys), best - len(keys), len(keys) - 1 - best)
+        chosen = np.where(best >= count, best - count, count - 1 - best)
         chosen = np.where(best < 0, base, chosen)
         index = result.schema.get_field_index(name)
         result = result.set_column(index, result.schema.field(index), column.take(pa.array(chosen)))

@@ -141,7 +141,7 @@ class TableMerging:
         """
         named = MergeProperties.of(properties)
         mode = MergeMode(named.mode) if named.mode is not None else _inferred_mode(named, properties)
-        partial = _text(properties, PARTIAL_UPDATE_KEY)
+        partial = _text(properties, PARTIAL_UPDATE_KEY) if mode is not MergeMode.CUSTOM else None
         legacy = _text(properties, LEGACY_PAYLOAD_KEY)
         legacy = canonical_payload_class(legacy) if legacy is not None else None
         if legacy is None and mode is not MergeMode.CUSTOM:

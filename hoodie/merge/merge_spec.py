@@ -1,8 +1,9 @@
 """The rules that merge records with the same key: within the input, and between the input and stored records.
 
-`MergeSpec` is built once from a table's properties, and every step that merges uses it. It works on whole columns. The
-rules of each payload class are in `hoodie.merge.payload_rules`, those of a user's class in
-`hoodie.merge.record_merger`.
+`MergeSpec` is built once from a table's properties, and every step that merges uses it. It works on whole columns.
+`MergeSpec.rules` says which set of rules is at work: in tables of version 6, and in later ones whose merge mode is
+CUSTOM, those of a payload class (`hoodie.merge.payload_rules`) or of a user's class (`hoodie.merge.record_merger`); in
+other tables of versions 8 and 9 those of the merge mode (`hoodie.merge.mode_rules`).
 
 A row with ``_hoodie_is_deleted`` (or another mark that the payload class knows) competes like any other row with its
 ordering value. A plain delete (a key without data) has no ordering value: it deletes whatever is stored, and within the
@@ -12,13 +13,13 @@ input its position decides::
                        delete a, a5         -> a5
                        a9, delete a, a5, a3 -> a5
 
-These are the rules of Hudi 0.15.0 for copy-on-write tables.
+These are the rules of Hudi 0.15.0 for copy-on-write tables, and those of Hudi 1.2.0 for merge modes.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import attrs
@@ -27,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.field_path import column_at, name_in_any_case, top_level_name
+from hoodie.common.model.field_path import name_in_any_case, top_level_name
 from hoodie.common.model.record_columns import (
     IS_DELETED_FIELD,
     MERGE_ERROR,
@@ -41,15 +42,18 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException, HoodieNotSupportedException, MissingSchemaFieldException
 from hoodie.merge import field_merge
 from hoodie.merge.combining import Places, fold, replace_column, replace_columns, rows_since_last_delete, winners
-from hoodie.merge.merge_modes import is_by_mode, payload_of_table
+from hoodie.merge.merge_modes import TableMerging, is_by_mode, merging_problems
 from hoodie.merge.merge_properties import DELETE_FIELD_KEYS, DELETE_MARKER_KEYS, MergeProperties
-from hoodie.merge.ordering_values import one_array, sortable
+from hoodie.merge.mode_rules import MergeEntries, hard_deletes, later_row_wins, rules_of_mode
+from hoodie.merge.ordering_values import one_array, ordering_column, sortable
 from hoodie.merge.payload_rules import (
     DEFAULT_PAYLOAD,
     MERGER_PREFIX,
     OVERWRITE_WITH_LATEST_PAYLOAD,
     PAYLOADS,
+    TOASTED_VALUE,
     FieldRule,
+    MergeMode,
     PayloadRules,
     StoredRule,
     canonical_payload_class,
@@ -95,32 +99,40 @@ class MergeTableConfig(Protocol):
         """All properties of the table."""
 
 
+def _as_names(value: str | Iterable[str] | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
 @attrs.frozen
 class MergeSpec:
     """How records with the same key become one record.
 
     Attributes:
-        ordering_field: The column that orders records with the same key, a dotted path into structs; None if the table
-            has none.
-        rules: The rules of the table's payload class.
+        ordering_fields: The columns that order records with the same key, from left to right; dotted paths into
+            structs. None if the table has none, or merges by COMMIT_TIME_ORDERING, which looks at none.
+        rules: The rules of the table's payload class or merge mode.
         delete_field: The column that marks deletes, for payload classes that use markers.
         delete_marker: The value of that column that marks a delete, as text.
         merger: A user's merger, which decides instead of the rules.
         absent_columns: Columns of the table that the input lacks; they keep their stored values.
         default_values: Columns with a default other than null -> the default as text. The rules of some payload classes
             treat these values as absent.
+        unavailable_value: The text that stands for an unknown value, for rules that replace it.
 
     Hudi: org.apache.hudi.common.model.{HoodieRecordPayload, HoodieAvroRecordMerger, HoodiePreCombineAvroRecordMerger}.
     Differs: works on columns, and holds no records.
     """
 
-    ordering_field: str | None = None
+    ordering_fields: tuple[str, ...] = attrs.field(default=(), converter=_as_names)
     rules: PayloadRules = PAYLOADS[OVERWRITE_WITH_LATEST_PAYLOAD]
     delete_field: str | None = None
     delete_marker: str | None = None
     merger: HoodieRecordMerger | None = None
     absent_columns: frozenset[str] = frozenset()
     default_values: Mapping[str, object] = attrs.field(factory=dict)
+    unavailable_value: str | None = TOASTED_VALUE
 
     @classmethod
     def from_table_config(
@@ -144,23 +156,23 @@ class MergeSpec:
             merger: The record merger that the writer names.
 
         Raises:
-            HoodieNotSupportedException: hoodie does not know the payload class, or it stands for another merger than
-                the writer's, or there are several ordering fields.
+            HoodieNotSupportedException: hoodie does not know the payload class or merge mode, or it stands for another
+                merger than the writer's, or a table of version 6 has several ordering fields.
         """
         name = table_config.table_name
         fields = tuple(table_config.ordering_fields)
-        if len(fields) > 1:
-            raise HoodieNotSupportedException(
-                f"table '{name}' orders records by several fields ({', '.join(fields)}), "
-                "property hoodie.table.precombine.field; hoodie supports only one ordering field"
-            )
-        ordering_field = fields[0] if fields else None
         payload = canonical_payload_class(table_config.payload_class or OVERWRITE_WITH_LATEST_PAYLOAD)
-        if is_by_mode(table_config.table_version):
-            payload = payload_of_table(table_config.properties, table_config.table_version)
+        merging = _merging_of_later(table_config)
+        if merging is not None:
+            payload = merging.known_as
+        elif len(fields) > 1:
+            raise HoodieNotSupportedException(
+                f"table '{name}' orders records by several fields ({', '.join(fields)}), property "
+                "hoodie.table.precombine.field; tables of version 6 have only one ordering field"
+            )
         if payload.startswith(MERGER_PREFIX):
             _check_merger(name, payload, merger)
-            return cls(ordering_field, merger=merger)
+            return cls(fields, merger=merger)
         if merger is not None:
             raise HoodieNotSupportedException(
                 f"the writer merges records by {merger_class_name(type(merger))}, and table '{name}' by "
@@ -171,20 +183,23 @@ class MergeSpec:
                 f"table '{name}' merges records by {PAYLOAD_PROPERTY} = {payload}; hoodie knows "
                 f"{', '.join(PAYLOADS)}. Write to this table with Hudi, or create one with one of these"
             )
-        is_of_6 = not is_by_mode(table_config.table_version)
-        if is_of_6 and not table_config.payload_class and ordering_field is not None:
-            _warn_about_missing_payload(name, ordering_field)
+        if merging is None and not table_config.payload_class and fields:
+            _warn_about_missing_payload(name, fields[0])
         rules = PAYLOADS[payload]
+        unavailable: str | None = TOASTED_VALUE
+        if merging is not None and merging.mode is not MergeMode.CUSTOM:
+            rules, unavailable = rules_of_mode(merging, bool(fields)), merging.unavailable_value
+            fields = fields if rules.stored_rule is StoredRule.LARGER else ()
         stored = MergeProperties.of(table_config.properties)
         field, marker = stored.delete_field or delete_field, stored.delete_marker or delete_marker
         if not (rules.takes_markers and field):
-            return cls(ordering_field, rules)
+            return cls(fields, rules, unavailable_value=unavailable)
         if not marker:
             raise HoodieNotSupportedException(
                 f"table '{name}': {DELETE_FIELD_KEYS[0]} = {field} names the column that marks deletes, but not the "
                 f"value that marks them: give {DELETE_MARKER_KEYS[0]} as well"
             )
-        return cls(ordering_field, rules, field, marker)
+        return cls(fields, rules, field, marker, unavailable_value=unavailable)
 
     # --- what the steps need
     # --------------------------------------------------------------------------------------------
@@ -214,7 +229,7 @@ class MergeSpec:
         if self.merger is not None or self.rules.field_rule is not None or self.absent_columns:
             return names
         if self.rules.stored_rule in (StoredRule.LARGER, StoredRule.LARGER_OR_EQUAL):
-            return [top_level_name(schema, self.ordering_field)] if self.ordering_field is not None else []
+            return list(dict.fromkeys(top_level_name(schema, field) for field in self.ordering_fields))
         return [name for name in (self.rules.sequence_column,) if name is not None]
 
     def age_of_stored(self, stored: pa.RecordBatch, count: int) -> npt.NDArray[np.int64]:
@@ -228,8 +243,8 @@ class MergeSpec:
             Int64, larger for newer rows; all equal if the rules do not use ordering values.
         """
         compares = self.rules.stored_rule in (StoredRule.LARGER, StoredRule.LARGER_OR_EQUAL) and self.merger is None
-        if compares and self.ordering_field is not None:
-            values = column_at(stored, self.ordering_field)
+        if compares and self.ordering_fields:
+            values = ordering_column(stored, self.ordering_fields)
             if values is not None:
                 (numbers,) = sortable([values])
                 return numbers
@@ -251,6 +266,8 @@ class MergeSpec:
         self._check_columns(schema)
         delete_field = self._delete_field_in(schema)
         defaults = default_values if self.rules.field_rule is FieldRule.DEFAULTS else {}
+        if self.rules.by_mode:
+            defaults = field_merge.boxed_defaults(defaults, schema)
         return attrs.evolve(
             self, absent_columns=absent_columns, default_values=dict(defaults), delete_field=delete_field
         )
@@ -293,9 +310,10 @@ class MergeSpec:
         """
         flagged = _is_true(rows, IS_DELETED_FIELD)
         if self.delete_field is not None:
-            # With a marker Hudi ignores the flag; but EventTimeAvroPayload fails for a new record with the flag.
+            # With a marker payload classes ignore the flag; but EventTimeAvroPayload fails for a new record with it.
+            # By merge modes both delete.
             marked = self._marked(rows)
-            if not self.rules.deletes_compete:
+            if self.rules.by_mode or not self.rules.deletes_compete:
                 marked |= flagged
             return marked
         column, value = self.rules.delete_column, self.rules.delete_value
@@ -304,6 +322,16 @@ class MergeSpec:
             equal = pc.equal(pc.ascii_lower(texts), value.lower())
             flagged |= pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
         return flagged
+
+    def hard_deletes(self, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
+        """Which rows, if they ask for a delete, delete as a plain delete does, whatever their ordering value.
+
+        Args:
+            rows: The table's columns.
+        """
+        if not self.rules.by_mode:
+            return np.zeros(rows.num_rows, dtype=np.bool_)
+        return hard_deletes(rows, self.ordering_fields)
 
     def delete_columns(self, schema: pa.Schema) -> set[str]:
         """The columns of a schema that `flagged_deletes` reads."""
@@ -345,6 +373,10 @@ class MergeSpec:
         rows, keys, ordering = rows_since_last_delete(rows, places)
         if self.merger is not None:
             merged = fold(self.merger, rows, keys, self._with_operations)
+        elif self.rules.by_mode:
+            deletes = rows[OPERATION].to_numpy() != RecordOperation.UPSERT
+            names = user_column_names(rows.schema)
+            merged = field_merge.combine_by_mode(rows, keys, ordering, deletes, names, self._is_empty)
         else:
             merged = field_merge.combine_fields(rows, keys, ordering, user_column_names(rows.schema))
             merged = self._with_operations(merged)
@@ -369,8 +401,10 @@ class MergeSpec:
         """
         if self.merger is not None or (incoming[OPERATION].to_numpy() != RecordOperation.UPSERT).any():
             return True
-        return name_in_any_case(incoming.schema.names, IS_DELETED_FIELD) is not None and (
-            self.rules.field_rule in (FieldRule.NULLS, FieldRule.DEFAULTS) or self.delete_field is not None
+        return (
+            name_in_any_case(incoming.schema.names, IS_DELETED_FIELD) is not None
+            and (self.rules.field_rule in (FieldRule.NULLS, FieldRule.DEFAULTS) or self.delete_field is not None)
+            and not self.rules.by_mode
         )
 
     def merge(self, stored: pa.RecordBatch, incoming: pa.RecordBatch) -> MergeOutcome:
@@ -418,16 +452,27 @@ class MergeSpec:
         deletes = self._deletes_stored(rows, operations)
         codes = np.where(deletes, DELETE_STORED, TAKE_INCOMING).astype(np.uint8)
         rule = self.rules.field_rule
+        if rule is not None and self.rules.by_mode:
+            rows, mixed = field_merge.fill_from_stored(stored, rows, stored_wins, self._is_empty)
+            codes[stored_wins & (deletes | ~mixed)] = KEEP_STORED
+            return MergeOutcome(codes, rows, errors)
         if rule in (FieldRule.NULLS, FieldRule.DEFAULTS):
-            defaults = self.default_values if rule is FieldRule.DEFAULTS else {}
-            rows = field_merge.fill_from_stored(stored, rows, stored_wins, defaults)
+            rows, _ = field_merge.fill_from_stored(stored, rows, stored_wins, self._is_empty)
             # The flag is a field like others: a null keeps the stored value.
             codes[_is_true(rows, IS_DELETED_FIELD)] = DELETE_STORED
             return MergeOutcome(codes, rows, errors)
         if rule is FieldRule.TOASTED:
-            rows = field_merge.fill_toasted(stored, rows)
+            nobody = np.zeros(rows.num_rows, dtype=np.bool_)
+            rows, _ = field_merge.fill_from_stored(stored, rows, nobody, self._is_empty)
         codes[stored_wins if self.rules.deletes_compete else stored_wins & ~deletes] = KEEP_STORED
         return MergeOutcome(codes, rows, errors)
+
+    def _is_empty(self, column: pa.Array, name: str) -> npt.NDArray[np.bool_]:
+        """Which values of a column are taken from the other one of two rows."""
+        if self.rules.field_rule is FieldRule.TOASTED:
+            return field_merge.empty_by_marker(self.unavailable_value)(column, name)
+        defaults = self.default_values if self.rules.field_rule is FieldRule.DEFAULTS else {}
+        return field_merge.empty_by_defaults(defaults)(column, name)
 
     def _deletes_stored(self, rows: pa.RecordBatch, operations: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
         """Which rows delete the stored row of their key if they win."""
@@ -450,14 +495,18 @@ class MergeSpec:
             return field_merge.binlog_wins(stored, rows, competing, errors)
         if rule is StoredRule.LOG_SEQUENCE:
             return field_merge.log_sequence_wins(stored, rows, competing, errors)
-        if rule is StoredRule.NEVER or self.ordering_field is None:
+        if rule is StoredRule.NEVER or not self.ordering_fields:
             return nobody
-        if top_level_name(stored.schema, self.ordering_field) in self.absent_columns:
+        if any(top_level_name(stored.schema, field) in self.absent_columns for field in self.ordering_fields):
             return nobody
-        stored_ordering = column_at(stored, self.ordering_field)
+        stored_ordering = ordering_column(stored, self.ordering_fields)
         if stored_ordering is None or ORDERING_VALUE not in rows.schema.names:
             side = "incoming" if stored_ordering is not None else "stored"
-            raise HoodieException(f"merging by ordering field '{self.ordering_field}': the {side} rows come without it")
+            fields = ", ".join(self.ordering_fields)
+            raise HoodieException(f"merging by ordering field '{fields}': the {side} rows come without it")
+        if self.rules.by_mode:
+            older, newer = MergeEntries.of([stored_ordering, rows.column(ORDERING_VALUE)], [nobody, ~competing])
+            return ~later_row_wins(self.rules, older, newer) & competing
         old, new = sortable([stored_ordering, rows.column(ORDERING_VALUE)])
         nobody |= (old > new) & competing
         if rule is StoredRule.LARGER_OR_EQUAL:
@@ -483,6 +532,21 @@ class MergeSpec:
             for name in incoming.schema.names
         ]
         return pa.RecordBatch.from_arrays(columns, schema=incoming.schema)
+
+
+def _merging_of_later(table_config: MergeTableConfig) -> TableMerging | None:
+    """How a table of version 8 or 9 merges; None for a table of version 6."""
+    if not is_by_mode(table_config.table_version):
+        return None
+    problems = merging_problems(table_config.properties, table_config.table_version)
+    if problems:
+        told = [
+            f"{key}={table_config.properties.get(key, '(absent)')} ({way_out})" for key, way_out in problems.items()
+        ]
+        raise HoodieNotSupportedException(
+            f"how table '{table_config.table_name}' merges records is not supported: {'; '.join(told)}"
+        )
+    return TableMerging.of(table_config.properties)
 
 
 def _check_merger(table_name: str, payload: str, merger: HoodieRecordMerger | None) -> None:

@@ -1,14 +1,53 @@
-"""Turn ordering values into numbers that compare as Hudi compares the values."""
+"""Turn ordering values into numbers that compare as Hudi compares the values.
+
+Several ordering fields make one value: a struct with one field for each, which compares from left to right. It is null
+if one of them is.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.model.field_path import column_at, type_at
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieSchemaException
+
+
+def ordering_type(schema: pa.Schema, fields: Sequence[str]) -> pa.DataType | None:
+    """The type of the ordering value; None if there are no ordering fields, or one is not in the schema.
+
+    Args:
+        schema: The table's columns.
+        fields: The ordering fields, dotted paths into structs.
+    """
+    types = [type_at(schema, field) for field in fields]
+    if not types or any(data_type is None for data_type in types):
+        return None
+    return types[0] if len(types) == 1 else pa.struct([(str(index), kind) for index, kind in enumerate(types)])
+
+
+def ordering_column(rows: pa.RecordBatch | pa.Table, fields: Sequence[str]) -> pa.Array | None:
+    """The ordering values of rows; None if there are no ordering fields, or one is not among the columns.
+
+    Args:
+        rows: Rows with the ordering fields.
+        fields: The ordering fields, dotted paths into structs.
+    """
+    columns = [column_at(rows, field) for field in fields]
+    found = [one_array(column) for column in columns if column is not None]
+    if not columns or len(found) < len(columns):
+        return None
+    if len(found) == 1:
+        return found[0]
+    unknown = found[0].is_null()
+    for column in found[1:]:
+        unknown = pc.or_(unknown, column.is_null())
+    return pa.StructArray.from_arrays(found, names=[str(index) for index in range(len(found))], mask=unknown)
 
 
 def sortable(columns: list[pa.Array | pa.ChunkedArray]) -> list[npt.NDArray[np.int64]]:
@@ -24,6 +63,8 @@ def sortable(columns: list[pa.Array | pa.ChunkedArray]) -> list[npt.NDArray[np.i
         HoodieSchemaException: The type has no order, or the types are of different kinds.
     """
     arrays = [one_array(column) for column in columns]
+    if any(_is_of_several_fields(array.type) for array in arrays):
+        return _sortable_structs(arrays)
     wanted = _common_type([array.type for array in arrays])
     arrays = [array if array.type == wanted else array.cast(wanted) for array in arrays]
     values = pa.concat_arrays(arrays) if len(arrays) > 1 else arrays[0]
@@ -35,6 +76,28 @@ def sortable(columns: list[pa.Array | pa.ChunkedArray]) -> list[npt.NDArray[np.i
         numbers = np.where(valid, numbers, np.iinfo(np.int64).min)
     bounds = np.cumsum([len(array) for array in arrays])[:-1]
     return [piece for piece in np.split(numbers, bounds)]
+
+
+def _is_of_several_fields(data_type: pa.DataType) -> bool:
+    """Whether it is a struct of `ordering_type`; a user's column of structs has no order."""
+    return bool(pa.types.is_struct(data_type)) and data_type.num_fields > 1 and data_type.field(0).name == "0"
+
+
+def _sortable_structs(arrays: list[pa.Array]) -> list[npt.NDArray[np.int64]]:
+    """Numbers that compare as structs from left to right; a null struct is the smallest."""
+    count = {array.type.num_fields if _is_of_several_fields(array.type) else 0 for array in arrays}
+    if len(count) > 1:
+        raise HoodieSchemaException("ordering values of one field and of several do not compare")
+    fields = [np.concatenate(sortable([array.field(index) for array in arrays])) for index in range(count.pop())]
+    order = np.lexsort(fields[::-1])
+    steps = np.zeros(len(order), dtype=np.int64)
+    for field in fields:
+        steps[1:] |= field[order][1:] != field[order][:-1]
+    numbers = np.empty(len(order), dtype=np.int64)
+    numbers[order] = np.cumsum(steps)
+    valid = np.concatenate([array.is_valid().to_numpy(zero_copy_only=False) for array in arrays])
+    numbers[~valid] = np.iinfo(np.int64).min
+    return list(np.split(numbers, np.cumsum([len(array) for array in arrays])[:-1]))
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
@@ -141,9 +204,15 @@ def null_ordering_count(
     return int((needed & ordering.is_null().to_numpy(zero_copy_only=False)).sum())
 
 
-def null_ordering_message(ordering_field: str, count: int) -> str:
+def ordering_key(ordering_fields: Sequence[str]) -> str:
+    """The property that names the ordering fields, for messages."""
+    return "hoodie.table.precombine.field" if len(ordering_fields) == 1 else "hoodie.table.ordering.fields"
+
+
+def null_ordering_message(ordering_fields: Sequence[str], count: int) -> str:
     """The error message for rows that `null_ordering_count` found."""
+    fields = f"field{'s'[: len(ordering_fields) - 1]} '{', '.join(ordering_fields)}'"
     return (
-        f"{count} records have a null in the ordering field '{ordering_field}' (hoodie.table.precombine.field), so "
-        "it is unknown which record of a key is newer; fill the column, or leave these records out"
+        f"{count} records have a null in the ordering {fields} ({ordering_key(ordering_fields)}), so it is unknown "
+        "which record of a key is newer; fill the column, or leave these records out"
     )

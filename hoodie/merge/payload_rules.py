@@ -88,6 +88,9 @@ class PayloadRules:
         delete_column: A column that marks deletes, in addition to ``_hoodie_is_deleted``.
         delete_value: The value of that column that marks a delete, in any case.
         sequence_column: A column that orders an incoming row against a stored one; it must not be null then.
+        by_mode: These are the rules of a merge mode (tables of versions 8 and 9), not of a payload class. The class is
+            then one that the mode stands for. The winner of two rows takes from the other what `field_rule` says,
+            whichever of them is stored; a delete gives and takes nothing.
 
     Hudi: org.apache.hudi.common.model.{OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload,
     EventTimeAvroPayload, FirstValueAvroPayload, PartialUpdateAvroPayload, OverwriteNonDefaultsWithLatestAvroPayload,
@@ -105,6 +108,7 @@ class PayloadRules:
     delete_column: str | None = None
     delete_value: str | None = None
     sequence_column: str | None = None
+    by_mode: bool = False
 
     @property
     def required_columns(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from hoodie.avro.service_metadata import HoodieRestoreMetadata
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, HoodieRollbackMetadata
+from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
 from hoodie.common.model.write_operation_type import WriteOperationType
@@ -38,7 +39,7 @@ from hoodie.common.table.timeline.timeline_listing import completion_times
 from hoodie.config.read_config import HollowCommitHandling
 from hoodie.exception import HoodieException, HoodieIOException, HoodieNotSupportedException
 from hoodie.query.table_query import TableQuery
-from hoodie.storage.storage_path import join
+from hoodie.storage.storage_path import file_name, join
 
 _FULL_SCAN = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
 _HOLES = "hoodie.read.timeline.holes.resolution.policy"
@@ -182,6 +183,7 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
 
     Raises:
         HoodieIOException: The archive holds commits of the range, or files of it were cleaned.
+        HoodieNotSupportedException: A commit of the range wrote a log file.
         HoodieCorruptedDataException: The metadata of a commit is damaged.
     """
     timeline = snapshot.active_timeline
@@ -206,6 +208,12 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
             group = HoodieFileGroupId(stat.partition_path, stat.file_id)
             if stat.path and group not in replaced:
                 path = join(snapshot.base_path, stat.path)
+                if parse_log_file_name(file_name(path)) is not None:
+                    raise HoodieNotSupportedException(
+                        f"reading {snapshot.base_path} {commits}: {instant.action} {instant.requested_time} wrote the "
+                        f"log file {stat.path}, and hoodie does not read log files yet: rows would be missing. Begin "
+                        "after that commit, or read the range with Hudi"
+                    )
                 found[group] = FileSlice.of_base_file(stat.partition_path, path, stat.file_size_bytes)
                 writers[group] = instant
     groups = sorted(found)

@@ -23,12 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.row_filter import RowFilter
-from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.config.read_config import QueryType
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieIOException, HoodieNotSupportedException
 from hoodie.query.commit_range import (
     CommitRange,
     check_not_undone,
@@ -43,7 +43,7 @@ from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, 
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import TableQuery, checked_columns
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.missing_files import check_base_files, known_partitions
+from hoodie.table.missing_files import check_files, known_partitions
 from hoodie.table.table_state import missing_at
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,9 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
             snapshot,
             query,
             schema,
-            lambda prune: _slices_at(snapshot, as_of, prune, tells_of_pending=True),
+            lambda prune: _slices_at(
+                snapshot, as_of, prune, tells_of_pending=True, optimized=query.query_type is QueryType.READ_OPTIMIZED
+            ),
             reads_footers=reads_footers,
         )
         return plan if as_of is None else attrs.evolve(plan, read_at=f"as of {as_of}")
@@ -146,6 +148,7 @@ def plan_of_slices(
         return left
 
     slices = list(slices_of(prune))
+    _refuse_log_files(snapshot, slices)
     pruned: list[Pruned] = []
     planned = [PlannedSlice(file_slice) for file_slice in slices]
     searched = None
@@ -231,10 +234,33 @@ def _plan_of_nothing(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:
     )
 
 
+def _refuse_log_files(snapshot: TableSnapshot, slices: Sequence[FileSlice]) -> None:
+    """Refuse slices whose rows are not all in base files, and say which query works.
+
+    Raises:
+        HoodieNotSupportedException: A slice has log files.
+    """
+    for file_slice in slices:
+        logs = [log_file for log_file in file_slice.log_files if not log_file.is_cdc]
+        if logs or file_slice.base_file is None:
+            what = f"the log file {logs[0].file_name}" if logs else "no base file"
+            raise HoodieNotSupportedException(
+                f"reading {snapshot.base_path}: file group {file_slice.file_id} of partition "
+                f"'{file_slice.partition_path}' has {what}, and hoodie does not read log files yet: rows would be "
+                "missing, or old. A read_optimized query reads the base files alone, which hold the rows of the last "
+                "compaction; a filter may exclude the partition; or compact the table with the writer that made it"
+            )
+
+
 def _slices_at(
-    snapshot: TableSnapshot, as_of: str | None, prune: Callable[[Sequence[str]], list[str]], *, tells_of_pending: bool
+    snapshot: TableSnapshot,
+    as_of: str | None,
+    prune: Callable[[Sequence[str]], list[str]],
+    *,
+    tells_of_pending: bool,
+    optimized: bool = False,
 ) -> list[FileSlice]:
-    """The latest slices of the partitions that are left, or the latest as of a time.
+    """The latest slices of the partitions that are left, or the latest as of a time; if optimized, without log files.
 
     Raises:
         HoodieIOException: Base files are missing, or were cleaned since that time.
@@ -259,12 +285,24 @@ def _slices_at(
     partitions = sorted(set(view.list_partitions()).intersection(wanted))
     view.load_partitions(partitions)
     if is_latest or as_of is None:
-        check_base_files(snapshot, view, wanted)
+        check_files(snapshot, view, wanted, needs_logs=not optimized)
+        if optimized:
+            return [
+                s for partition in partitions for s in _only_base_files(partition, view.latest_base_files(partition))
+            ]
         return [file_slice for partition in partitions for file_slice in view.latest_file_slices(partition)]
-    slices = [s for partition in partitions for s in view.latest_file_slices_before_or_on(partition, as_of)]
+    if optimized:
+        older = {path: view.latest_base_files_before_or_on(path, as_of) for path in partitions}
+        slices = [s for path, files in older.items() for s in _only_base_files(path, files)]
+    else:
+        slices = [s for partition in partitions for s in view.latest_file_slices_before_or_on(partition, as_of)]
     # After the listing: what a clean deletes before or during the listing is gone now.
     _check_not_cleaned(snapshot, as_of, known, wanted, prune)
     return slices
+
+
+def _only_base_files(partition_path: str, files: Sequence[HoodieBaseFile]) -> list[FileSlice]:
+    return [FileSlice(partition_path, file.file_id, file.instant_time, file) for file in files]
 
 
 def _slices_in(

@@ -235,6 +235,17 @@ class LocalStorage(HoodieStorage):
                 return False
         return True
 
+    def set_modification_time(self, path: str, modification_time_ms: int) -> bool:
+        """Set a file's modification time; see `HoodieStorage.set_modification_time`."""
+        with named_errors("Setting the modification time of", path):
+            self._check_folder("Setting the modification time of", path)
+            nanoseconds = modification_time_ms * 1_000_000
+            try:
+                os.utime(path, ns=(nanoseconds, nanoseconds))
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
+
     def now_ms(self, folder: str) -> int:
         """The current time by the clock of the file system; see `HoodieStorage.now_ms`."""
         with named_errors("Asking for the time in", folder):

@@ -183,6 +183,18 @@ class HoodieStorage(ABC):
         """
         raise HoodieNotSupportedException(f"Touching {path}: {type(self).__name__} cannot do that")
 
+    def set_modification_time(self, path: str, modification_time_ms: int) -> bool:
+        """Set a file's modification time, where the store can do that.
+
+        Args:
+            path: The file.
+            modification_time_ms: Milliseconds since the epoch, UTC.
+
+        Returns:
+            False if the file is not there, or the store keeps the time of the last write.
+        """
+        return False
+
     def now_ms(self, folder: str) -> int:
         """The current time by the clock that gives the files of a folder their modification times.
 

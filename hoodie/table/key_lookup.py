@@ -53,7 +53,7 @@ from hoodie.storage.storage import HoodieStorage
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.record_preparer import RecordPreparer
-from hoodie.table.missing_files import check_base_files, known_partitions
+from hoodie.table.missing_files import check_files, known_partitions
 from hoodie.table.table import HoodieTable
 
 EXISTS = "exists"
@@ -256,7 +256,7 @@ class KeyLookup:
         if not self._index.is_global:
             wanted = [path for path in wanted if path in self._paths]
         slices = table.latest_file_slices(sorted(set(table.view.list_partitions()).intersection(wanted)))
-        check_base_files(table.snapshot, table.view, wanted)
+        check_files(table.snapshot, table.view, wanted)
         return slices
 
     def _find_locations(self, keys: pa.Table) -> Locations:

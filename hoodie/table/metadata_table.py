@@ -88,7 +88,7 @@ def switch_off_metadata_table(
             snapshot.storage.delete_directory(metadata_folder(snapshot))
         return snapshot
     if not is_asked_for:
-        _refuse_indexes(snapshot, partitions)
+        refuse_indexes(snapshot, partitions)
     _refuse_pending(snapshot, is_dead)
     if not is_asked_for:
         _refuse_pending_inside(snapshot)
@@ -125,8 +125,16 @@ def _has_files(snapshot: TableSnapshot) -> bool:
     return bool(snapshot.storage.list_directory(metadata_folder(snapshot)))
 
 
-def _refuse_indexes(snapshot: TableSnapshot, partitions: tuple[str, ...]) -> None:
-    """Refuse to drop what users rely on. A definition of an index that is not listed is that of a dropped one."""
+def refuse_indexes(snapshot: TableSnapshot, partitions: tuple[str, ...]) -> None:
+    """Refuse to drop what users rely on. A definition of an index that is not listed is that of a dropped one.
+
+    Args:
+        snapshot: The table.
+        partitions: The partitions of its metadata table that are listed.
+
+    Raises:
+        HoodieNotSupportedException: There are indexes among them.
+    """
     dropped = _BUILT_FROM_FILES if snapshot.active_timeline.layout.has_completion_times else _FILES
     indexes = [partition for partition in partitions if partition not in dropped]
     if indexes:

@@ -1,4 +1,4 @@
-"""Find base files that commits name and that are not there.
+"""Find base files, and log files, that commits name and that are not there.
 
 Readers list folders, and a listing does not show a file that was deleted by hand: its rows would silently be missing,
 or an older version of the file would be read. The check costs a read nothing: it looks at the newest commit, whose
@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import attrs
 
-from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
-from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.table import table_metadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -42,7 +42,7 @@ _DELETING_ACTIONS = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
 
 @attrs.frozen
 class _NamedFile:
-    """A base file that a completed commit names."""
+    """A base file or log file that a completed commit names."""
 
     path: str
     partition_path: str
@@ -61,20 +61,27 @@ def known_partitions(snapshot: TableSnapshot, view: HoodieTableFileSystemView) -
     return sorted({*view.list_partitions(), *(path for commit in commits for path in commit.partition_to_write_stats)})
 
 
-def check_base_files(snapshot: TableSnapshot, view: HoodieTableFileSystemView, partitions: Sequence[str]) -> None:
-    """Refuse to read partitions that lack a newest base file of a file group.
+def check_files(
+    snapshot: TableSnapshot, view: HoodieTableFileSystemView, partitions: Sequence[str], *, needs_logs: bool = True
+) -> None:
+    """Refuse to read partitions that lack a newest base file of a file group, or a log file on top of it.
 
     Args:
         snapshot: The table, whose schema was loaded.
         view: Of the same timeline; it has listed the partitions that are there.
         partitions: The partitions that are read, out of `known_partitions`.
+        needs_logs: Whether the log files of a merge-on-read table matter.
 
     Raises:
-        HoodieIOException: A commit names a base file that is not there, and no later write, replace, clean, rollback or
+        HoodieIOException: A commit names a file that is not there, and no later write, replace, clean, rollback or
             restore replaced or deleted it. A read that is planned while one of these runs is planned again.
         HoodieCorruptedDataException: The metadata of a commit is damaged.
     """
     versions: dict[HoodieFileGroupId, str] = {}
+    logs: set[str] | None = None
+    if needs_logs and snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ:
+        groups = (group for path in set(view.list_partitions()) & {*partitions} for group in view.file_groups(path))
+        logs = {log_file.path for group in groups for part in group.slices for log_file in part.log_files}
     empty = set()
     for partition in set(view.list_partitions()).intersection(partitions):
         files = view.latest_base_files(partition)
@@ -93,7 +100,10 @@ def check_base_files(snapshot: TableSnapshot, view: HoodieTableFileSystemView, p
     missing = [
         file
         for instant, metadata in known.items()
-        for file in _missing_files(instant, metadata, wanted, versions, replaced.keys())
+        for file in (
+            *_missing_files(instant, metadata, wanted, versions, replaced.keys()),
+            *_missing_logs(snapshot.base_path, instant, metadata, wanted, versions, replaced.keys(), logs),
+        )
     ]
     lost = [
         file
@@ -113,7 +123,7 @@ def _refuse(snapshot: TableSnapshot, view: HoodieTableFileSystemView, lost: Sequ
     reading = f"reading {snapshot.base_path}: {path} of {file.commit.action} {file.commit.requested_time}"
     if not snapshot.storage.exists(path):
         raise HoodieIOException(
-            f"{reading} is not there, one of {len(lost)} base files that commits name and that no instant of the "
+            f"{reading} is not there, one of {len(lost)} files that commits name and that no instant of the "
             "timeline deleted, so rows would be missing. Restore the files from a copy, or the table to a savepoint "
             "before that commit. If the rows are lost for good, call insert_overwrite or delete_partitions for the "
             "partition. Reads with a filter that excludes the partition still work"
@@ -144,6 +154,28 @@ def _missing_files(
         # A file without rows and without an older version holds nothing that could be missing.
         if (found is None and stat.num_writes > 0) or (found is not None and is_before(found, parsed.instant_time)):
             yield _NamedFile(stat.path, stat.partition_path, name, parsed.instant_time, instant)
+
+
+def _missing_logs(
+    base_path: str,
+    instant: HoodieInstant,
+    metadata: HoodieCommitMetadata,
+    partitions: set[str],
+    versions: Mapping[HoodieFileGroupId, str],
+    replaced: Collection[HoodieFileGroupId],
+    logs: Collection[str] | None,
+) -> Iterator[_NamedFile]:
+    """The log files of an instant that were not listed; a later base file may have taken their rows."""
+    for stat in metadata.write_stats if logs is not None else ():
+        group = HoodieFileGroupId(stat.partition_path, stat.file_id)
+        name = (stat.path or "").rpartition("/")[2]
+        parsed = parse_log_file_name(name)
+        if parsed is None or stat.path is None or stat.partition_path not in partitions or group in replaced:
+            continue
+        base = versions.get(group)
+        is_newest = base is None or is_before(base, instant.requested_time)
+        if is_newest and logs is not None and join(base_path, stat.path) not in logs:
+            yield _NamedFile(stat.path, stat.partition_path, name, instant.requested_time, instant)
 
 
 def _given_up_partitions(commits: Mapping[HoodieInstant, HoodieCommitMetadata]) -> dict[str, str]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import attrs
 
-from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.clustering_plans import clustered_file_groups, is_clustering
+from hoodie.common.table.compaction_plans import compacted_file_groups
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
@@ -64,7 +64,10 @@ class ConcurrentOperation:
         if instant.action in (Action.COMPACTION, Action.LOG_COMPACTION):
             is_log = instant.action is Action.LOG_COMPACTION
             operation = WriteOperationType.LOG_COMPACT if is_log else WriteOperationType.COMPACT
-            return cls(instant, operation, _compacted_file_groups(timeline, instant))
+            groups = frozenset(
+                (group.partition_path, group.file_id) for group in compacted_file_groups(timeline, instant)
+            )
+            return cls(instant, operation, groups)
         if is_clustering(timeline, instant):
             return cls(instant, WriteOperationType.CLUSTER, clustered_file_groups(timeline, instant))
         if instant.state is State.REQUESTED:
@@ -93,8 +96,3 @@ class WriteStart:
         """The writes of a timeline as it was loaded."""
         pending = timeline.commits_timeline().filter_pending().times
         return cls(timeline.completed_writes().times, pending, avro_schema, reads_table)
-
-
-def _compacted_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> frozenset[FileGroupKey]:
-    plan = timeline.read_as(instant.in_state(State.REQUESTED), HoodieCompactionPlan)
-    return frozenset((operation.partition_path, operation.file_id) for operation in plan.operations)

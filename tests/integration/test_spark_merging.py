@@ -23,6 +23,7 @@ from hoodie import (
 )
 from hoodie.exception import HoodieKeyException, HoodieSchemaException, SchemaCompatibilityException
 from hoodie.table.action.commit import incoming_keys
+from tests.support import merge_mode_cases
 from tests.support.payload_cases import GOLDEN, TABLES, commits_of, outcome, steps_of
 
 pytestmark = pytest.mark.spark
@@ -68,6 +69,26 @@ def test_a_table_holds_what_hudi_made_of_the_same_rows(
         upsert(spark, base_path, spark.read.parquet(str(tmp_path / f"{step}.parquet")))
         mine = outcome(hoodie.read_table(base_path), commits_of(base_path))
         wanted = pc.and_(pc.equal(golden["table"], name), pc.equal(golden["step"], step))
+        assert mine.num_rows > 50
+        assert mine.to_pylist() == golden.filter(wanted).select(mine.column_names).to_pylist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keys_fit", [True, False])
+@pytest.mark.parametrize("name", ["event_time_by_two", "partial_update"])
+def test_a_table_of_version_9_holds_what_hudi_made_of_the_same_rows(
+    name: str, keys_fit: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not keys_fit:
+        monkeypatch.setattr(incoming_keys, "KEY_BYTES", 100)
+    table, base_path = merge_mode_cases.TABLES[name], str(tmp_path / "t")
+    merge_mode_cases.create(base_path, table)
+    golden = pq.read_table(merge_mode_cases.GOLDEN)
+    for number, step in enumerate(merge_mode_cases.steps_of()[:2]):
+        pq.write_table(step.rows, tmp_path / f"{number}.parquet")
+        upsert(spark, base_path, spark.read.parquet(str(tmp_path / f"{number}.parquet")))
+        mine = merge_mode_cases.outcome(hoodie.read_table(base_path), merge_mode_cases.commits_of(base_path))
+        wanted = pc.and_(pc.equal(golden["table"], name), pc.equal(golden["step"], number))
         assert mine.num_rows > 50
         assert mine.to_pylist() == golden.filter(wanted).select(mine.column_names).to_pylist()
 

@@ -59,7 +59,7 @@ class Call:
 
     Attributes:
         name: ``create``, ``replace``, ``read``, ``status``, ``list``, ``walk``, ``mkdir``, ``delete``, ``rmdir``,
-            ``touch``, ``open``; ``start`` and ``finish`` of a data file that is written.
+            ``touch``, ``utime``, ``open``; ``start`` and ``finish`` of a data file that is written.
         path: Of the file or folder.
         apply: Makes the call.
         changes: Whether it changes files.
@@ -126,6 +126,12 @@ class HookableStorage(LocalStorage):
 
     def touch(self, path: str) -> bool:
         return bool(self.around(Call("touch", path, lambda: LocalStorage.touch(self, path), True)))
+
+    def set_modification_time(self, path: str, modification_time_ms: int) -> bool:
+        def apply() -> bool:
+            return LocalStorage.set_modification_time(self, path, modification_time_ms)
+
+        return bool(self.around(Call("utime", path, apply, True)))
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         return self.around(Call("open", path, lambda: LocalStorage.open_input_file(self, path)))

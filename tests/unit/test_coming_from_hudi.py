@@ -77,7 +77,16 @@ def test_a_new_table_is_as_the_page_says(tmp_path: Path) -> None:
             path, table_name="trips", record_key_fields="id", ordering_fields=[fields] if fields else []
         )
         properties = HoodieTableMetaClient.load(path).table_config.properties
-        assert properties["hoodie.compaction.payload.class"].endswith(payload)
+        mode = "EVENT_TIME_ORDERING" if fields else "COMMIT_TIME_ORDERING"
+        assert properties["hoodie.record.merge.mode"] == mode
+        version_6 = HoodieTableMetaClient.init_table(
+            f"{path}_6",
+            table_name="trips",
+            record_key_fields="id",
+            ordering_fields=[fields] if fields else [],
+            table_version=6,
+        )
+        assert version_6.table_config.properties["hoodie.compaction.payload.class"].endswith(payload)
         assert properties["hoodie.table.timeline.timezone"] == "UTC"
 
 

@@ -83,7 +83,7 @@ def test_a_client_prints_its_table_and_what_it_left_open(base_path: str) -> None
         assert repr(metrics) == "<HoodieMetrics steps=0 seconds=0.00 in=upsert>"
 
 
-def test_views_timelines_and_the_table_print_short(base_path: str) -> None:
+def test_views_timelines_and_the_table_print_short(base_path: str, table_version: int) -> None:
     meta_client = HoodieTableMetaClient.load(base_path)
     [instant] = meta_client.active_timeline
     time = instant.requested_time
@@ -94,7 +94,8 @@ def test_views_timelines_and_the_table_print_short(base_path: str) -> None:
     view.load_partitions(view.list_partitions()[:1])
     assert repr(view).endswith(": 2 partitions, 1 file group of 1 listed partition>")
     assert repr(meta_client.active_timeline) == f"<HoodieActiveTimeline of 1 instant, 0 pending, {time} to {time}>"
-    assert repr(meta_client.archived_timeline) == "<HoodieArchivedTimeline of 0 instants, 0 pending>"
+    archived = "HoodieLsmTimeline" if table_version >= 8 else "HoodieArchivedTimeline"
+    assert repr(meta_client.archived_timeline) == f"<{archived} of 0 instants, 0 pending>"
     shown = repr(meta_client.table_config)
     assert shown.startswith("<HoodieTableConfig {'hoodie.table.name': 't', 'hoodie.table.type': 'COPY_ON_WRITE', ")
     assert shown.endswith(" more>")

@@ -178,36 +178,6 @@ def test_a_table_of_virtual_keys_takes_inserts_and_refuses_what_needs_keys(table
     assert found["_hoodie_file_name"].null_count == 0
 
 
-def test_merge_on_read_and_later_versions_are_refused_by_name_with_nothing_written(shared_tables: Path) -> None:
-    count = 0
-    for folder in folders_of_tables(shared_tables):
-        if folder.relative_to(shared_tables).parts[0] in COPY_ON_WRITE:
-            continue
-        properties = (folder / ".hoodie" / "hoodie.properties").read_text("latin-1").splitlines()
-        later_version = not {"hoodie.table.version=6"} & set(properties)
-        refused_and_unchanged(
-            folder,
-            "hoodie.table.type=MERGE_ON_READ",
-            to_write="hoodie.table.version=" if later_version else "hoodie.table.type=MERGE_ON_READ",
-        )
-        count += 1
-    assert count >= 15
-
-
-def refused_and_unchanged(base_path: Path, reason: str, to_write: str) -> None:
-    before = content(base_path)
-    with pytest.raises(HoodieNotSupportedException, match=reason):
-        hoodie.read_table(str(base_path))
-    with local_client(base_path) as c:
-        with pytest.raises(HoodieNotSupportedException, match=to_write):
-            c.upsert([{"id": 1}])
-        with pytest.raises(HoodieNotSupportedException, match=to_write):
-            c.delete([HoodieKey("1", "")])
-        with pytest.raises(HoodieNotSupportedException, match=to_write):
-            c.start_commit()
-    assert content(base_path) == before
-
-
 def can_change(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_string(data_type) or pa.types.is_integer(data_type) or pa.types.is_floating(data_type))
 

@@ -188,17 +188,6 @@ def test_the_history_has_both_times_and_files_are_listed(table: Path, unchanged:
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_merge_on_read_tables_are_refused_by_name(later_tables: Path) -> None:
-    count = 0
-    for folder in folders_of_tables(later_tables):
-        properties = (folder / ".hoodie/hoodie.properties").read_text("latin-1")
-        if "hoodie.table.type=MERGE_ON_READ" in properties:
-            with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.table\.type=MERGE_ON_READ"):
-                hoodie.read_table(str(folder))
-            count += 1
-    assert count >= 30
-
-
 @pytest.mark.parametrize("table", KEPT, indirect=True)
 @pytest.mark.parametrize(
     ("line", "reason"),

@@ -6,7 +6,7 @@ A name is matched as a whole, never in part: the names of Hadoop's checksum file
 ::
 
     base file   <file id>_<write token>_<instant>.parquet        7d4c-0_3-0-17_20261121101500123.parquet
-    log file    .<file id>_<base instant>.log.<version>_<token>  .7d4c-0_20261121101500123.log.1_3-0-17
+    log file    .<file id>_<instant>.log.<version>_<token>       .7d4c-0_20261121101500123.log.1_3-0-17
     marker      <data file name>.marker.<CREATE|MERGE|APPEND>    7d4c-0_3-0-17_20261121101500123.parquet.marker.MERGE
 
 Hudi: org.apache.hudi.common.fs.FSUtils (the part about names).
@@ -64,16 +64,16 @@ class LogFileName:
 
     Attributes:
         file_id: The file group (``commits`` for a file of the archived timeline).
-        base_instant_time: Table version 6: the instant of the slice's base file. Version 8: of the delta commit.
+        instant_time: Table version 6: the base instant of its slice. Versions 8 and 9: the delta commit that wrote it.
             "" for a file of the archived timeline.
-        version: 1 for the first log file of a slice, and so on.
+        version: 1 for the first log file of a slice (version 6) or of a delta commit, and so on.
         write_token: See `BaseFileName`; None in very old names.
         is_cdc: Whether the file holds change data instead of records.
         is_archive: Whether it is a file of the archived timeline (``.archive.`` instead of ``.log.``).
     """
 
     file_id: str
-    base_instant_time: str
+    instant_time: str
     version: int
     write_token: str | None
     is_cdc: bool = False
@@ -148,15 +148,14 @@ def parse_base_file_name(name: str) -> BaseFileName | None:
     return BaseFileName(match["file_id"], match["write_token"], match["instant_time"], match["extension"])
 
 
-def make_log_file_name(
-    file_id: str, base_instant_time: str, version: int, write_token: str, is_cdc: bool = False
-) -> str:
+def make_log_file_name(file_id: str, instant_time: str, version: int, write_token: str, is_cdc: bool = False) -> str:
     """Make the name of a log file.
 
     Args:
         file_id: The file group; letters, digits and hyphens.
-        base_instant_time: Table version 6: the instant of the slice's base file.
-        version: One more than the largest among the slice's log files with any write token; at least 1.
+        instant_time: Table version 6: the base instant of the slice. Versions 8 and 9: the delta commit that writes it.
+        version: At least 1. Table version 6: one more than the largest among the slice's log files with any write
+            token. Versions 8 and 9: 1 for the first one of the delta commit.
         write_token: ``<partition>-<stage>-<attempt>``.
         is_cdc: Whether the file holds change data.
 
@@ -165,17 +164,17 @@ def make_log_file_name(
     """
     valid = (
         _NAME_PART.fullmatch(file_id)
-        and _INSTANT_TIME.fullmatch(base_instant_time)
+        and _INSTANT_TIME.fullmatch(instant_time)
         and _WRITE_TOKEN.fullmatch(write_token)
         and version >= 1
     )
     if not valid:
         raise ValueError(
-            f"Cannot make a log file name of file id {file_id!r}, base instant {base_instant_time!r}, version "
+            f"Cannot make a log file name of file id {file_id!r}, instant {instant_time!r}, version "
             f"{version} and write token {write_token!r}"
         )
     suffix = _CDC_SUFFIX if is_cdc else ""
-    return f".{file_id}_{base_instant_time}{LOG_FILE_EXTENSION}.{version}_{write_token}{suffix}"
+    return f".{file_id}_{instant_time}{LOG_FILE_EXTENSION}.{version}_{write_token}{suffix}"
 
 
 def parse_log_file_name(name: str) -> LogFileName | None:
@@ -185,7 +184,7 @@ def parse_log_file_name(name: str) -> LogFileName | None:
         return None
     return LogFileName(
         file_id=match["file_id"],
-        base_instant_time=match["instant_time"],
+        instant_time=match["instant_time"],
         version=int(match["version"]),
         write_token=match["write_token"],
         is_cdc=match["cdc"] is not None,

@@ -53,8 +53,8 @@ class HoodieLogFile:
     Attributes:
         path: The full path.
         file_id: The file group's id.
-        base_instant_time: Table version 6: the instant of its slice's base file. Version 8: of its delta commit.
-        version: 1 for the first log file of a slice, and so on.
+        instant_time: Table version 6: the base instant of its slice. Versions 8 and 9: the delta commit that wrote it.
+        version: 1 for the first log file of a slice (version 6) or of a delta commit, and so on.
         write_token: See `HoodieBaseFile`; None in very old names.
         size_bytes: Its size.
         is_cdc: Whether it holds change data instead of records.
@@ -62,7 +62,7 @@ class HoodieLogFile:
 
     path: str
     file_id: str
-    base_instant_time: str
+    instant_time: str
     version: int
     write_token: str | None
     size_bytes: int

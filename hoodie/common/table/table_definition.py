@@ -236,9 +236,8 @@ class _PropertiesBuilder:
         }
         if result["hoodie.table.keygenerator.type"] == USER_PROVIDED:
             result["hoodie.table.keygenerator.class"] = key_generator
-        if partitions:
-            typed = key_generator == KEY_GENERATORS["CUSTOM"]
-            result["hoodie.table.partition.fields"] = self._typed(partitions) if typed else ",".join(partitions)
+        typed = partitions and key_generator == KEY_GENERATORS["CUSTOM"]
+        result["hoodie.table.partition.fields"] = self._typed(partitions) if typed else ",".join(partitions)
         if orderings:
             result["hoodie.table.ordering.fields"] = ",".join(orderings)
             if self._version == 8:

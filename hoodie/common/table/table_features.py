@@ -173,7 +173,18 @@ _RULES = (
         default="(absent)",
         needed_to_read=True,
     ),
-    _Rule("hoodie.table.type", _is("COPY_ON_WRITE"), "use a table of type COPY_ON_WRITE", needed_to_read=True),
+    _Rule(
+        "hoodie.table.type",
+        _is("COPY_ON_WRITE", "MERGE_ON_READ"),
+        "use a table of type COPY_ON_WRITE",
+        needed_to_read=True,
+    ),
+    _Rule(
+        "hoodie.table.type",
+        _is("COPY_ON_WRITE"),
+        "hoodie reads the base files of such tables, and does not write them yet: write to it with Hudi, or use a "
+        "table of type COPY_ON_WRITE",
+    ),
     _Rule("hoodie.table.base.file.format", _is("PARQUET"), "use PARQUET base files", needed_to_read=True),
     _Rule("hoodie.table.ro.file.format", _is("PARQUET"), "use PARQUET base files", needed_to_read=True),
     _Rule("hoodie.table.multiple.base.file.formats.enable", _is("false", ""), _NEW_TABLE, needed_to_read=True),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import attrs
 import pyarrow as pa
@@ -24,6 +26,7 @@ from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimelin
 from hoodie.common.table.timeline.instant import HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import newest
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, TableExistsException
 from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.storage import storage_path
@@ -33,7 +36,13 @@ from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
+if TYPE_CHECKING:
+    from hoodie.table.upgrade.version_change import TableVersionChange
+
 logger = logging.getLogger(__name__)
+
+_VERSIONS = "hoodie.table.upgrade"
+"""The package that changes versions. It takes locks, which are above this class, so it is imported when it is used."""
 
 
 class HoodieTableMetaClient:
@@ -179,6 +188,83 @@ class HoodieTableMetaClient:
             HoodieIOException: Storage failed.
         """
         return cls(TableSnapshot.load(base_path, storage_options, retry=retry))
+
+    @classmethod
+    def upgrade(
+        cls,
+        table: str | HoodieWriteConfig,
+        to_version: int = 9,
+        *,
+        dry_run: bool = False,
+        storage_options: StorageOptions | None = None,
+    ) -> TableVersionChange:
+        """Upgrade a copy-on-write table of version 6 to 8 or 9, or one of version 8 to 9; see ``docs/upgrading.md``.
+
+        Rows and history stay as they are: no data file is touched. The timeline is written anew, and the metadata table
+        is switched off. The table is whole at every moment, also after a process died: the next call finishes.
+
+        First stop all writers that do not look at the table's version again, such as Hudi 0.15: such a writer would
+        write to the old timeline, which nobody reads any more.
+
+        Args:
+            table: The table's folder; or the configuration of its writers, which names their lock, where several
+                writers are at work.
+            to_version: 8 or 9. A table that has this version is left as it is.
+            dry_run: Change nothing, and report what would be done.
+            storage_options: Options of the storage, where the folder is given.
+
+        Returns:
+            What was done; prints as one line with the changed properties below it.
+
+        Raises:
+            TableNotFoundException: There is no table.
+            HoodieConfigException: The table is of a later version, or the version is unknown.
+            HoodieNotSupportedException: The table has a feature that hoodie does not have, such as merge-on-read, or
+                keys that releases of Hudi write in two ways; or its metadata table holds indexes that nobody asked to
+                drop (``hoodie.metadata.enable=false``).
+            HoodieCommitException: Instants are pending; the message names them, and what finishes each.
+            HoodieHeartbeatException: Writers are at work.
+            HoodieLockException: The lock was not given, or was lost.
+            HoodieCorruptedDataException: A file of the timeline or of the archive is damaged.
+            HoodieIOException: Storage failed; call again.
+
+        Hudi: org.apache.hudi.table.upgrade.UpgradeDowngrade. Differs: see `hoodie.table.upgrade.table_upgrade`.
+        """
+        change: TableVersionChange = import_module(_VERSIONS).upgrade_table(
+            table, to_version, dry_run=dry_run, storage_options=storage_options
+        )
+        return change
+
+    @classmethod
+    def downgrade(
+        cls,
+        table: str | HoodieWriteConfig,
+        to_version: int = 6,
+        *,
+        dry_run: bool = False,
+        storage_options: StorageOptions | None = None,
+    ) -> TableVersionChange:
+        """Downgrade a copy-on-write table of version 9 to 8 or 6, or one of version 8 to 6; see `upgrade`.
+
+        Args:
+            table: See `upgrade`.
+            to_version: 8 or 6. A table that has this version is left as it is.
+            dry_run: See `upgrade`.
+            storage_options: See `upgrade`.
+
+        Returns:
+            See `upgrade`.
+
+        Raises:
+            HoodieConfigException: The table is of an earlier version, or the version is unknown.
+            HoodieNotSupportedException: See `upgrade`; or the version cannot hold what the table has: several ordering
+                fields, partial updates, delete markers, a custom merge strategy. The message names each property.
+            HoodieException: Other ones are those of `upgrade`.
+        """
+        change: TableVersionChange = import_module(_VERSIONS).downgrade_table(
+            table, to_version, dry_run=dry_run, storage_options=storage_options
+        )
+        return change
 
     @property
     def base_path(self) -> str:

@@ -28,6 +28,7 @@ from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimelin
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.common.table.timeline.lsm_timeline import archive_of
+from hoodie.common.table.timeline.newest_archived_time import newest_archived_time
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
@@ -40,7 +41,7 @@ from hoodie.exception import (
 )
 from hoodie.storage import storage_path
 from hoodie.storage.retry import RetryPolicy
-from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
@@ -51,7 +52,6 @@ _HEARTBEAT_FOLDER_NAME = ".heartbeat"
 _ALL_FILES = re.compile(r"(/\*+)*(/\*\.parquet)?")
 """Globs behind a table's folder that choose all of its files."""
 _GLOB_CHARACTER = re.compile(r"[*?\[{]")
-_NEWEST_FILES = 2
 _MAX_LOADS = 5
 _SECONDS_BETWEEN_LOADS = 0.5
 """An upgrade takes longer for a long timeline; who reads then must read again."""
@@ -152,6 +152,10 @@ class TableSnapshot:
             HoodieIOException: Storage failed.
         """
         timeline = _load_active_timeline(self.storage, self.base_path, self.table_config, self.clock_skew_ms)
+        before = self.active_timeline
+        if timeline.layout == before.layout:
+            # It remembers files of the archive that it has read.
+            timeline = attrs.evolve(timeline, newest_archived_time=before.newest_archived_time)
         return attrs.evolve(self, active_timeline=timeline)
 
     def with_properties_reloaded(self) -> TableSnapshot:
@@ -194,7 +198,7 @@ class TableSnapshot:
 
     def view(self) -> HoodieTableFileSystemView:
         """A new view of the table's files by `active_timeline`; partitions are listed on first use."""
-        return HoodieTableFileSystemView(self.table_metadata, self.active_timeline)
+        return HoodieTableFileSystemView(self.table_metadata, self.active_timeline, lambda: self.archived_timeline)
 
     def load_schema(self) -> pa.Schema:
         """The user's columns; see `HoodieTableMetaClient.load_schema`."""
@@ -314,32 +318,10 @@ def _load_active_timeline(
         meta_path,
         layout,
         timezone=table_config.timeline_timezone,
-        newest_archived_time=_NewestArchivedTime(storage, storage_path.join(meta_path, folder), load_archive),
+        newest_archived_time=newest_archived_time(storage, storage_path.join(meta_path, folder), layout, load_archive),
         read_archived=partial(_read_archived, load_archive),
         clock_skew_ms=clock_skew_ms,
     )
-
-
-class _NewestArchivedTime:
-    """The greatest instant time in the archive; its files are read again only if their listing has changed.
-
-    The newest files suffice: whatever is archived later either is later itself, or left later instants active.
-    """
-
-    def __init__(self, storage: HoodieStorage, folder: str, load: Callable[..., HoodieArchivedTimeline]) -> None:
-        self._storage = storage
-        self._folder = folder
-        self._load = load
-        self._listing: list[FileStatus] = []
-        self._newest: str | None = None
-
-    def __call__(self) -> str | None:
-        listing = self._storage.list_directory(self._folder)
-        if listing != self._listing:
-            last = self._load(newest_files=_NEWEST_FILES).last_instant
-            self._newest = last.requested_time if last is not None else None
-            self._listing = listing
-        return self._newest
 
 
 def _read_archived(load: Callable[[], HoodieArchivedTimeline], instant: HoodieInstant) -> HoodieCommitMetadata | None:

@@ -196,6 +196,28 @@ class HoodieParquetReader:
         with translated_errors(self._path):
             return self._opened.read(columns=list(columns)).select(list(columns))
 
+    def largest_text(self, column: str) -> str | None:
+        """The largest value of a column of strings, by statistics where the file has them; None without values.
+
+        Args:
+            column: Name of the column.
+
+        Raises:
+            MissingSchemaFieldException: The file lacks it.
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        found: list[str] = []
+        with translated_errors(self._path):
+            metadata = self._opened.metadata
+            number = _column_number(self._path, metadata, column)
+            for group in range(metadata.num_row_groups):
+                _, high = known_range(metadata.row_group(group).column(number), "BYTE_ARRAY")
+                if high is None:
+                    largest: str | None = pc.max(self.read_columns([column]).column(0)).as_py()
+                    return largest
+                found.append(high.decode())
+        return max(found, default=None)
+
     def row_group_keys(self) -> list[RowGroupKeys]:
         """The statistics about the record keys of each row group.
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.field_path import column_at, top_level_name, type_at
+from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     COMMIT_SEQNO_META,
@@ -34,6 +34,8 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.merge.ordering_values import ordering_column, ordering_type, sortable
+from hoodie.merge.payload_rules import MergeMode
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.commit.delete_prepped_commit_action_executor import ROW_POSITION, StoredRows
 from hoodie.table.action.commit.replaced_file_groups import check_partition_paths
@@ -73,7 +75,8 @@ class DuplicateRow:
         file_name: Its base file.
         row_position: Number of the row in it, from 0.
         commit_time: The instant that wrote the row.
-        ordering_value: Its value in the table's ordering field; None without one.
+        ordering_value: Its value in the table's ordering field; a tuple of the values of several fields; None without
+            one, and where the table merges by commit time.
         is_kept: Whether this row stays.
     """
 
@@ -132,8 +135,9 @@ def find_duplicates(
 ) -> DuplicateKeys:
     """Find keys that live more than once; nothing is changed.
 
-    The row with the largest ordering value stays. Among equal values the row of the latest commit stays, and among
-    these the row that was written last. Memory: keys and ordering values of one partition, or of all.
+    The row with the largest ordering value stays. Among equal values, and where the table merges by commit time, the
+    row of the latest commit stays, and among these the row that was written last. Memory: keys and ordering values of
+    one partition, or of all.
 
     Args:
         table: The table's folder, or the configuration of its writers.
@@ -256,7 +260,11 @@ def _duplicates_in(
     ]  # fmt: skip
     rows = pa.concat_tables([table for table in tables if table.num_rows], promote_options="permissive")
     # Nulls come last.
-    indices = pc.sort_indices(rows, sort_keys=order)
+    sorted_by = rows
+    if pa.types.is_struct(rows[_ORDERING].type):
+        (numbers,) = sortable([rows[_ORDERING]])
+        sorted_by = rows.drop_columns([_ORDERING]).append_column(_ORDERING, pa.array(numbers))
+    indices = pc.sort_indices(sorted_by, sort_keys=order)
     before: str | None = None
     for row in rows.take(indices).to_pylist():
         yield DuplicateRow(
@@ -265,7 +273,7 @@ def _duplicates_in(
             file_name=row[FILE_NAME_META],
             row_position=row[ROW_POSITION],
             commit_time=row[COMMIT_TIME_META],
-            ordering_value=row[_ORDERING],
+            ordering_value=tuple(row[_ORDERING].values()) if isinstance(row[_ORDERING], dict) else row[_ORDERING],
             is_kept=row[RECORD_KEY_META] != before,
         )
         before = row[RECORD_KEY_META]
@@ -289,20 +297,21 @@ def _keys_of(snapshot: TableSnapshot, slices: Sequence[FileSlice]) -> tuple[list
 def _read_rows(snapshot: TableSnapshot, file_slice: FileSlice, positions: np.ndarray) -> pa.Table:
     """Some rows of a file slice: meta columns, position, ordering value."""
     assert file_slice.base_file is not None
-    field = next(iter(snapshot.table_config.ordering_fields), None)
+    config = snapshot.table_config
+    fields = config.ordering_fields if config.merge_mode is not MergeMode.COMMIT_TIME_ORDERING else ()
     schema = pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS])
     user_schema = snapshot.load_schema()
-    if field is not None and type_at(user_schema, field) is None:
-        field = None
-    if field is not None:
-        schema = schema.append(user_schema.field(top_level_name(user_schema, field)))
+    if ordering_type(user_schema, fields) is None:
+        fields = ()
+    for name in dict.fromkeys(top_level_name(user_schema, field) for field in fields):
+        schema = schema.append(user_schema.field(name))
     found, start = [], 0
     reader = HoodieFileGroupReader(snapshot.storage, file_slice, schema)
     for batch in reader.iter_batches() if len(positions) else ():
         low, high = np.searchsorted(positions, [start, start + batch.num_rows])
         if high > low:
             rows = batch.take(pa.array(positions[low:high] - start))
-            value = column_at(rows, field) if field is not None else None
+            value = ordering_column(rows, fields)
             columns = {name: rows.column(name) for name in (RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META)}
             columns[PARTITION_PATH_META] = pa.array([file_slice.partition_path] * rows.num_rows, pa.string())
             columns[FILE_NAME_META] = pa.array([file_slice.base_file.file_name] * rows.num_rows, pa.string())

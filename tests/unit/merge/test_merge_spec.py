@@ -292,5 +292,5 @@ def test_null_ordering_values_are_counted_but_for_plain_deletes() -> None:
     assert null_ordering_count(ordering) == 3
     assert null_ordering_count(ordering, operations(UPSERT, UPSERT, FLAGGED, DELETE)) == 2
     assert null_ordering_count(pa.array([1]), operations(UPSERT)) == 0
-    assert "2 records" in null_ordering_message("ts", 2)
-    assert "'ts'" in null_ordering_message("ts", 2)
+    assert "2 records" in null_ordering_message(["ts"], 2)
+    assert "'ts'" in null_ordering_message(["ts"], 2)

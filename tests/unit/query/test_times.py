@@ -43,15 +43,20 @@ def commits_of(path: str) -> list[str]:
     return [instant.requested_time for instant in timeline.completed_writes()]
 
 
+def end_of(result: hoodie.HoodieWriteResult) -> str:
+    """The time by which ranges of commits know a commit."""
+    return result.completion_time or result.instant_time
+
+
 def written_between(state: State, begin: str | None, end: str) -> list[Row]:
     return sorted(row for row, time in state.values() if (begin is None or time > begin) and time <= end)
 
 
-def random_history(path: str, seed: int, steps: int, **properties: Any) -> list[tuple[str, State]]:
-    """Some commits of all kinds, and what the table holds after each."""
+def random_history(path: str, seed: int, steps: int, **properties: Any) -> list[tuple[str, str, State]]:
+    """Some commits of all kinds: the requested time of each, the time that ranges know it by, and the rows then."""
     chance = random.Random(seed)
     state: State = {}
-    history = []
+    history: list[tuple[str, str, State]] = []
     with local_client(path, {**NO_SERVICES, **properties}) as client:
         for step in range(1, steps + 1):
             keys = chance.sample([f"k{number}" for number in range(12)], 4)
@@ -77,8 +82,8 @@ def random_history(path: str, seed: int, steps: int, **properties: Any) -> list[
                     result = client.insert(rows(*incoming))
                 else:
                     result = client.upsert(rows(*incoming))
-                state = state | {row[:2]: (row, result.instant_time) for row in incoming}
-            history.append((result.instant_time, state))
+                state = state | {row[:2]: (row, end_of(result)) for row in incoming}
+            history.append((result.instant_time, end_of(result), state))
     return history
 
 
@@ -86,17 +91,18 @@ def random_history(path: str, seed: int, steps: int, **properties: Any) -> list[
 def test_every_time_and_every_range_give_what_the_model_holds(tmp_path: Path, seed: int) -> None:
     path = init_table(tmp_path / "t")
     history = random_history(path, seed, 9)
-    times = [time for time, _ in history]
-    for number, (time, state) in enumerate(history):
+    ends = [end for _, end, _ in history]
+    for number, (time, end, state) in enumerate(history):
         assert read_rows(path, as_of=time) == sorted(row for row, _ in state.values())
         assert read_rows(path, query_type="read_optimized", as_of=time) == read_rows(path, as_of=time)
-        for begin in [None, *times[: number + 1]]:
-            found = read_rows(path, query_type="incremental", begin=begin or "earliest", end=time)
-            assert found == written_between(state, begin, time), (begin, time)
-    newest = history[-1][1]
+        for begin in [None, *ends[: number + 1]]:
+            found = read_rows(path, query_type="incremental", begin=begin or "earliest", end=end)
+            assert found == written_between(state, begin, end), (begin, end)
+    newest = history[-1][2]
     assert read_rows(path, query_type="incremental", begin="000") == sorted(row for row, _ in newest.values())
 
 
+@pytest.mark.table_version(6)
 def test_times_need_not_be_those_of_commits(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     with local_client(path, NO_SERVICES) as client:
@@ -164,6 +170,7 @@ def test_queries_that_make_no_sense_are_refused(tmp_path: Path, arguments: dict[
         hoodie.read_table(path, **arguments)
 
 
+@pytest.mark.table_version(6)
 def test_begin_and_end_are_compared_in_the_zone_of_the_timeline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,7 +191,7 @@ def test_begin_and_end_are_compared_in_the_zone_of_the_timeline(
 
 def test_options_of_hudi_mean_the_same_as_arguments(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
-    (first, _), (second, _) = random_history(path, 1, 2)
+    (first, _, _), (second, _, _) = random_history(path, 1, 2)
     options = {
         "hoodie.datasource.view.type": "incremental",
         "hoodie.datasource.read.begin.instanttime": first,
@@ -237,6 +244,7 @@ def test_a_table_without_commit_times_has_no_incremental_query(tmp_path: Path) -
 # --- columns --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.table_version(6)
 def test_a_table_has_the_columns_and_types_of_the_time_that_it_is_read_at(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     narrow = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("n", pa.int32())])
@@ -265,6 +273,7 @@ def test_a_table_has_the_columns_and_types_of_the_time_that_it_is_read_at(tmp_pa
     assert found.select(wide.names).to_pylist() == [{"id": "a", "region": "x", "ts": 1, "n": 1, "fare": None}]
 
 
+@pytest.mark.table_version(6)
 def test_an_archived_commit_tells_the_columns_of_its_time(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     services = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
@@ -347,6 +356,7 @@ def test_a_range_whose_files_were_cleaned_is_an_error_or_a_scan_of_the_table(tmp
         read_rows(path, **arguments, options=scan)
 
 
+@pytest.mark.table_version(6)
 def test_the_way_out_of_a_cleaned_range_of_completion_times_is_a_completion_time(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     times = cleaned_table(path)
@@ -359,6 +369,7 @@ def test_the_way_out_of_a_cleaned_range_of_completion_times_is_a_completion_time
     assert read_rows(path, begin=begin, **arguments) == []
 
 
+@pytest.mark.table_version(6)
 def test_a_range_that_begins_among_archived_commits_needs_a_choice(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     properties = {
@@ -384,6 +395,7 @@ def test_a_range_that_begins_among_archived_commits_needs_a_choice(tmp_path: Pat
     assert read_rows(path, query_type="incremental", begin=commits_of(path)[0]) != everything
 
 
+@pytest.mark.table_version(6)
 def test_a_range_may_begin_before_a_clean_that_is_archived(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     services = {"hoodie.cleaner.commits.retained": 2, "hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 4}
@@ -397,6 +409,7 @@ def test_a_range_may_begin_before_a_clean_that_is_archived(tmp_path: Path) -> No
     assert read_rows(path, query_type="incremental", begin=first) == expected
 
 
+@pytest.mark.table_version(6)
 def test_a_time_that_a_restore_has_undone_is_refused(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     with local_client(path, NO_SERVICES) as client:
@@ -443,6 +456,7 @@ def with_a_hole(path: str) -> tuple[list[str], Callable[[], object]]:
     return [first, pending, third], complete
 
 
+@pytest.mark.table_version(6)
 def test_a_pending_commit_between_others_is_refused_or_ends_the_range(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     (first, pending, third), complete = with_a_hole(path)
@@ -466,6 +480,7 @@ def test_a_pending_commit_between_others_is_refused_or_ends_the_range(tmp_path: 
     assert read_rows(path, query_type="incremental", begin=first) == rest
 
 
+@pytest.mark.table_version(6)
 def test_an_end_behind_the_newest_commit_and_a_pending_one_is_refused_or_moved(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     slow = local_client(path, OCC | {"hoodie.auto.commit": "false"})
@@ -501,6 +516,7 @@ def overtaken(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "completed after" in record.getMessage()]
 
 
+@pytest.mark.table_version(6)
 def test_a_time_at_which_the_table_never_was_is_read_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -536,6 +552,7 @@ def test_a_time_at_which_the_table_never_was_is_read_with_a_warning(
     assert overtaken(caplog) == []
 
 
+@pytest.mark.table_version(6)
 def test_a_clustering_that_is_overtaken_changes_no_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = init_table(tmp_path / "t")
     (_, slow, fast), complete = with_a_hole(path)
@@ -568,6 +585,7 @@ def test_ranges_of_completion_times_leave_nothing_out(tmp_path: Path) -> None:
     assert read_rows(path, query_type="incremental", begin="2999-01-01", options=by_completion) == []
 
 
+@pytest.mark.table_version(6)
 def test_a_slow_commit_that_is_archived_is_not_left_out_of_a_range_of_completion_times(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     _, complete = with_a_hole(path)
@@ -594,6 +612,7 @@ def test_a_slow_commit_that_is_archived_is_not_left_out_of_a_range_of_completion
     assert read_rows(path, query_type="incremental", begin=seen_until, options=by_completion) == []
 
 
+@pytest.mark.table_version(6)
 def test_a_range_of_completion_times_misses_no_commit_that_was_archived_since(tmp_path: Path) -> None:
     path = init_table(tmp_path / "t")
     _, complete = with_a_hole(path)

@@ -17,6 +17,8 @@ from tests.support.hookable_storage import hooked
 from tests.support.later_version import change_properties, to_version
 from tests.support.table_builder import init_table, local_client, read_rows, rows
 
+pytestmark = pytest.mark.table_version(6)
+
 ROWS = [(f"k{number}", "x", number) for number in range(3)]
 VERSION_6 = {
     "hoodie.table.version": "6", "hoodie.timeline.layout.version": "1", "hoodie.archivelog.folder": "archived",

@@ -18,6 +18,8 @@ from hoodie.spark.data_source_options import DataSourceOptions
 from hoodie.spark.data_source_reader import columns_of
 from hoodie.spark.data_source_stream import stream_reader_of
 
+pytestmark = pytest.mark.table_version(6)
+
 if TYPE_CHECKING:
     from hoodie.spark.data_source_stream import HoodieDataSourceStreamReader
 

@@ -24,6 +24,7 @@ from hoodie.storage.memory_storage import MemoryStorage
 from hoodie.storage.object_storage import ObjectStorage
 from hoodie.storage.storage_factory import open_storage
 from tests.support.hookable_storage import losing_answers
+from tests.support.timeline_files import archive_folder, timeline_folder
 
 
 @pytest.fixture
@@ -346,12 +347,13 @@ def test_a_temporary_file_that_another_writer_deleted_is_told_with_the_clock(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("folder", ["", ".heartbeat", ".temp", "archived"])
+@pytest.mark.parametrize("folder", ["", ".heartbeat", ".temp", "the timeline", "its archive"])
 def test_a_commit_deletes_what_killed_processes_left_in_the_timeline_folder(tmp_path: Path, folder: str) -> None:
     base_path = str(tmp_path / "t")
     rows = pa.table({"id": ["a"], "v": [1]})
     hoodie.write_table(rows, base_path, record_key_fields="id")
-    left = tmp_path / "t" / ".hoodie" / folder / (".hoodie_tmp_" + "0f" * 16)
+    folders = {"the timeline": timeline_folder(base_path), "its archive": archive_folder(base_path)}
+    left = folders.get(folder, tmp_path / "t" / ".hoodie" / folder) / (".hoodie_tmp_" + "0f" * 16)
     left.parent.mkdir(exist_ok=True)
     left.write_bytes(b"half a comm")
     os.utime(left, (1, 1))

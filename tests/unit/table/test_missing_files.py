@@ -44,7 +44,7 @@ def found(path: Path) -> dict[str, int]:
 
 def test_files_that_the_newest_commit_names_must_be_there(path: Path) -> None:
     name = delete_files(path / "x")
-    with pytest.raises(HoodieIOException, match=rf"x/{name} of commit \d+ is not there, one of 1 base files"):
+    with pytest.raises(HoodieIOException, match=rf"x/{name} of commit \d+ is not there, one of 1 files"):
         hoodie.read_table(str(path))
     with client_of(path) as client, pytest.raises(HoodieIOException, match=name):
         client.delete(where=[("v", "==", 1)])

@@ -10,7 +10,14 @@ import logging
 from functools import cache
 from typing import Any
 
-from hoodie.avro.timeline_metadata import complete, decode_record, encode_datums, schema_of
+from hoodie.avro.timeline_metadata import (
+    complete,
+    decode_datum_as,
+    decode_record,
+    encode_datums,
+    encode_record,
+    schema_of,
+)
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
@@ -61,6 +68,29 @@ def encode_archived_entry(instant: HoodieInstant, content: bytes, transition_tim
             raise HoodieCorruptedDataException(f"Cannot archive {instant}: {error}") from error
         logger.warning("%s is archived without the content of %s, which is damaged: %s", instant, source, error)
         return _encode(instant, transition_time, None, None)
+
+
+def completed_content(instant: HoodieInstant, schema: str, datum: bytes, source: str) -> bytes | None:
+    """What the completed file of an archived instant held, for actions whose files are the same in all layouts.
+
+    Args:
+        instant: A completed instant that is no commit.
+        schema: The schema of its record.
+        datum: The record.
+        source: Where it comes from, for the error message.
+
+    Returns:
+        The content; None if the archive holds none.
+
+    Raises:
+        HoodieCorruptedDataException: The record is damaged.
+    """
+    found = _PLANS.get((instant.action, State.COMPLETED))
+    if found is None:
+        return None
+    field, record = found
+    value = decode_datum_as(schema, datum, ENTRY_RECORD, source).get(field)
+    return None if value is None else encode_record(record, value)
 
 
 def _encode(instant: HoodieInstant, transition_time: str, field: str | None, value: Any) -> bytes:

@@ -34,7 +34,7 @@ _HEAD_FIELDS = ("commitTime", "actionType", "actionState")
 
 
 @attrs.frozen
-class _Entry:
+class ArchivedEntry:
     """One record of an archive file, still encoded."""
 
     schema: str = attrs.field(repr=False)
@@ -53,7 +53,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
     Hudi has one per archived state.
     """
 
-    _entries: Mapping[HoodieInstant, _Entry] = attrs.field(factory=dict, kw_only=True, eq=False)
+    _entries: Mapping[HoodieInstant, ArchivedEntry] = attrs.field(factory=dict, kw_only=True, eq=False)
 
     @classmethod
     def load(
@@ -81,7 +81,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
             HoodieIOException: Storage failed.
         """
 
-        def read(paths: Sequence[str]) -> dict[HoodieInstant, _Entry]:
+        def read(paths: Sequence[str]) -> dict[HoodieInstant, ArchivedEntry]:
             return _read_files(storage, paths[-newest_files:] if newest_files is not None else paths)
 
         entries = _read_while_merged(storage, join(meta_path, archive_folder), layout, read)
@@ -178,7 +178,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
 
         return _read_while_merged(storage, folder, layout, read)
 
-    def _entry(self, instant: HoodieInstant) -> _Entry:
+    def _entry(self, instant: HoodieInstant) -> ArchivedEntry:
         entry = self._entries.get(instant)
         if entry is None:
             raise HoodieIOException(f"Cannot read the archived content of {instant}: it is not in the archive")
@@ -218,8 +218,8 @@ def _read_while_merged(
     raise AssertionError("unreachable")
 
 
-def _read_files(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInstant, _Entry]:
-    newest: dict[tuple[str, Action], tuple[HoodieInstant, _Entry]] = {}
+def _read_files(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInstant, ArchivedEntry]:
+    newest: dict[tuple[str, Action], tuple[HoodieInstant, ArchivedEntry]] = {}
     for path in paths:
         for instant, entry in read_archive_file(storage, path):
             if instant.key not in newest or newest[instant.key][0].state <= instant.state:
@@ -227,7 +227,7 @@ def _read_files(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInst
     return dict(newest.values())
 
 
-def read_archive_file(storage: HoodieStorage, path: str) -> Iterator[tuple[HoodieInstant, _Entry]]:
+def read_archive_file(storage: HoodieStorage, path: str) -> Iterator[tuple[HoodieInstant, ArchivedEntry]]:
     """The entries of one file of the archive: instants in each archived state, and their encoded contents.
 
     Args:
@@ -251,7 +251,7 @@ def read_archive_file(storage: HoodieStorage, path: str) -> Iterator[tuple[Hoodi
             yield from _read_block(block)
 
 
-def _read_block(block: HoodieLogBlock) -> Iterator[tuple[HoodieInstant, _Entry]]:
+def _read_block(block: HoodieLogBlock) -> Iterator[tuple[HoodieInstant, ArchivedEntry]]:
     if block.schema is None:
         raise HoodieCorruptedDataException(f"Cannot read {block.source}: it has no schema")
     datums = avro_datums(block)
@@ -259,7 +259,7 @@ def _read_block(block: HoodieLogBlock) -> Iterator[tuple[HoodieInstant, _Entry]]
     for head, datum in zip(heads, datums, strict=True):
         instant = _instant(head, block)
         if instant is not None:
-            yield instant, _Entry(block.schema, datum, f"the record of {instant} in {block.path}")
+            yield instant, ArchivedEntry(block.schema, datum, f"the record of {instant} in {block.path}")
 
 
 def _instant(head: Mapping[str, Any], block: HoodieLogBlock) -> HoodieInstant | None:

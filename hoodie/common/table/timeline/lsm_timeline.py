@@ -21,7 +21,8 @@ import attrs
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
-from hoodie.common.table.timeline.lsm_manifest import newest_manifest
+from hoodie.common.table.timeline.instant_time import newest
+from hoodie.common.table.timeline.lsm_manifest import LsmFile, LsmManifest, newest_manifest
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.exception import (
     HoodieCorruptedDataException,
@@ -38,7 +39,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_HEAD = ("instantTime", "completionTime", "action")
+_TIMES = ("instantTime", "completionTime")
+_HEAD = (*_TIMES, "action")
 _CONTENTS = ("metadata", "plan")
 _MAX_READS = 5
 
@@ -91,10 +93,10 @@ class HoodieLsmTimeline(HoodieArchivedTimeline):
         """
         folder = join(meta_path, archive_folder)
 
-        def read(paths: Sequence[str]) -> dict[HoodieInstant, _Place]:
-            return _places_in(storage, paths)
+        def read(manifest: LsmManifest) -> dict[HoodieInstant, _Place]:
+            return _places_in(storage, manifest.paths(folder))
 
-        places = _read_while_compacted(storage, folder, read)
+        places = read_while_compacted(storage, folder, read)
         return cls(tuple(places), storage=storage, folder=folder, layout=layout, places=places)
 
     def read_entry(self, instant: HoodieInstant) -> dict[str, Any]:
@@ -160,9 +162,9 @@ class HoodieLsmTimeline(HoodieArchivedTimeline):
         """See `HoodieArchivedTimeline.find_metadata`."""
         wanted = keys[0].encode()
 
-        def read(paths: Sequence[str]) -> dict[HoodieInstant, dict[str, str]]:
+        def read(manifest: LsmManifest) -> dict[HoodieInstant, dict[str, str]]:
             found: dict[HoodieInstant, dict[str, str]] = {}
-            for path in paths:
+            for path in manifest.paths(folder):
                 rows = _rows_of(storage, path, (*_HEAD, "metadata"))
                 for instant, row in zip(_instants_of(path, rows), rows, strict=True):
                     content = row["metadata"] or b""
@@ -174,7 +176,7 @@ class HoodieLsmTimeline(HoodieArchivedTimeline):
                         found[instant] = {key: extra[key] for key in keys if key in extra}
             return found
 
-        return _read_while_compacted(storage, folder, read)
+        return read_while_compacted(storage, folder, read)
 
     def _place(self, instant: HoodieInstant) -> _Place:
         place = self._places.get(instant)
@@ -196,16 +198,50 @@ def archive_of(layout: TimelineLayout) -> type[HoodieArchivedTimeline]:
     return HoodieLsmTimeline if layout.has_completion_times else HoodieArchivedTimeline
 
 
-def _read_while_compacted(storage: HoodieStorage, folder: str, read: Callable[[Sequence[str]], T]) -> T:
-    """Read the files of an archive; again if a writer has compacted and cleaned some of them meanwhile."""
+def read_while_compacted(storage: HoodieStorage, folder: str, read: Callable[[LsmManifest], T]) -> T:
+    """Read the files of an archive; again if a writer has compacted and cleaned some of them meanwhile.
+
+    Args:
+        storage: Where the table is.
+        folder: Full path of the archive.
+        read: Reads the files of a manifest; raises FileNotFoundError for one that is gone.
+
+    Raises:
+        HoodieCorruptedDataException: A file of the archive is damaged.
+        HoodieIOException: Storage failed.
+    """
     for attempt in range(1, _MAX_READS + 1):
         try:
-            return read(newest_manifest(storage, folder).paths(folder))
+            return read(newest_manifest(storage, folder))
         except FileNotFoundError as error:
             if attempt == _MAX_READS:
                 raise HoodieIOException(f"files of the archive {folder} vanish while it is read") from error
             logger.info("files of the archive %s were compacted meanwhile: %s", folder, error)
     raise AssertionError("unreachable")
+
+
+def newest_lsm_time(storage: HoodieStorage, folder: str, file: LsmFile) -> str:
+    """The greatest requested or completion time of the instants in a file.
+
+    Args:
+        storage: Where the table is.
+        folder: Full path of the archive.
+        file: A file of it; its footer is read, or two of its columns where that lacks statistics.
+
+    Raises:
+        FileNotFoundError: The file has been compacted into another one meanwhile.
+        HoodieCorruptedDataException: The file is damaged.
+        HoodieIOException: Storage failed.
+    """
+    path = join(folder, file.name)
+    try:
+        with HoodieParquetReader(storage, path) as reader:
+            largest = [reader.largest_text(name) for name in _TIMES]
+    except HoodieMissingFileException as error:
+        raise FileNotFoundError(path) from error
+    except HoodieSchemaException as error:
+        raise HoodieCorruptedDataException(f"{path} is no file of an archived timeline: {error}") from error
+    return newest(largest) or file.last
 
 
 def _places_in(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInstant, _Place]:

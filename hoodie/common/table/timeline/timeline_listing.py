@@ -1,4 +1,4 @@
-"""List the instants of a timeline from its files, also while an archiver deletes some of them."""
+"""List the instants of a timeline from its files, also while an archiver or an upgrade deletes some of them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import logging
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
+from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
 from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout, timeline_layout
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieIOException, InvalidTableException, TableNotFoundException
 from hoodie.storage.storage import HoodieStorage
-from hoodie.storage.storage_path import join
+from hoodie.storage.storage_path import join, parent
 
 logger = logging.getLogger(__name__)
 
@@ -21,8 +22,17 @@ _WRITTEN_WITHIN = timedelta(minutes=1)
 """How long after its requested time the first file of an instant is written, at most."""
 
 
+UPGRADE_FILE_NAME = ".hoodie_upgrade"
+"""A file in the folder of layout 2 while hoodie upgrades or downgrades the table.
+
+It is made before the first file of the other timeline is written, and deleted after the last file of the old one is
+gone. Meanwhile the properties decide which timeline counts, and that one is whole. A listing that comes in pages has
+this name first.
+"""
+
+
 class TimelineMovedException(HoodieIOException):
-    """The files of a timeline of layout 1 are being moved to a folder of layout 2, or were."""
+    """The files of a timeline are being moved to the folder of another layout, or were."""
 
 
 def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> Iterator[HoodieInstant]:
@@ -34,30 +44,57 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
         layout: The table's timeline layout.
 
     Raises:
-        TimelineMovedException: The table is being upgraded to a version of another layout.
+        TimelineMovedException: The table is being upgraded or downgraded to a version of another layout, or was.
         HoodieIOException: Storage failed.
     """
-    for status in storage.list_directory(layout.active_path(meta_path)):
-        if layout.version == 1 and status.is_directory and status.name == TIMELINE_FOLDER:
-            _refuse_moved(storage, meta_path)
-        instant = layout.instant_of(status)
-        if instant is not None:
-            yield instant
+    statuses = storage.list_directory(layout.active_path(meta_path))
+    instants = [instant for status in statuses if (instant := layout.instant_of(status)) is not None]
+    names = {status.name for status in statuses}
+    if layout.version == 1 and TIMELINE_FOLDER in names:
+        _refuse_moved_to_layout_2(storage, meta_path)
+    elif layout.version == 2 and (UPGRADE_FILE_NAME in names or not instants):
+        _refuse_unless_current(storage, meta_path, layout)
+    yield from instants
 
 
-def _refuse_moved(storage: HoodieStorage, meta_path: str) -> None:
-    """Refuse a timeline of layout 1 if there are instants in the folder of layout 2 beside it.
+def _refuse_moved_to_layout_2(storage: HoodieStorage, meta_path: str) -> None:
+    """Refuse a listing of layout 1 if there are instants in the folder of layout 2 beside it.
 
-    An upgrade moves all files, and then says so in the table's properties. Until then commits seem to be missing. (A
-    table that was downgraded again has an empty folder.)
+    Hudi's upgrade moves all files, and then says so in the table's properties. Until then commits seem to be missing.
+    hoodie's upgrade copies them first. (A table that was downgraded again has an empty folder.)
     """
     layout = timeline_layout(2)
-    for status in storage.list_directory(layout.active_path(meta_path)):
+    statuses = storage.list_directory(layout.active_path(meta_path))
+    if any(status.name == UPGRADE_FILE_NAME for status in statuses):
+        _refuse_unless_current(storage, meta_path, timeline_layout(1))
+        return
+    for status in statuses:
         if layout.instant_of(status) is not None:
             raise TimelineMovedException(
-                f"{layout.active_path(meta_path)} has instants such as {status.name}, though the table is of version "
-                "6: it is being upgraded. Wait until the upgrade is done; if its writer died, let Hudi finish it"
+                f"{layout.active_path(meta_path)} has instants such as {status.name}, though the table was of version "
+                "6 when it was loaded: it was upgraded, or is being upgraded. Load it again; if it still is of version "
+                "6, wait until the upgrade is done, or let Hudi finish it if its writer died"
             )
+
+
+def _refuse_unless_current(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> None:
+    """Refuse a listing if the table's properties name another layout: what was listed may be half of a timeline.
+
+    The files of the old timeline are deleted only after the properties were changed. So if these still name the layout,
+    the listing that came before was whole.
+    """
+    try:
+        stored = HoodieTableConfig.load(storage, parent(meta_path)).timeline_layout_version
+    except TableNotFoundException:
+        # A timeline without properties, such as that of a table that is being made, or repaired.
+        return
+    except InvalidTableException as error:
+        raise TimelineMovedException(f"the timeline of {meta_path} may be one that was moved: {error}") from error
+    if stored != layout.version:
+        raise TimelineMovedException(
+            f"the table of {meta_path} was upgraded or downgraded to a version of timeline layout {stored} since it "
+            "was loaded: load it again"
+        )
 
 
 def completion_times(

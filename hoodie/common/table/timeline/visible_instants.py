@@ -6,7 +6,7 @@ AbstractTableFileSystemView.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -30,6 +30,7 @@ class VisibleInstants:
             first instant.) If all have savepoints, as after a restore to one, it is the last of them. None if there are
             none. In timeline layout 2 nothing that is newer than a pending instant is archived, so it is not later than
             the first pending one.
+        completion_times: Timeline layout 2: requested to completion time of those that are completed.
         has_completion_times: Whether the instants are of timeline layout 2.
     """
 
@@ -38,6 +39,7 @@ class VisibleInstants:
     pending_compactions: frozenset[str]
     start: str | None
     has_completion_times: bool = False
+    completion_times: Mapping[str, str] = attrs.field(factory=dict, repr=False)
 
     @classmethod
     def of(cls, instants: Iterable[HoodieInstant], *, has_completion_times: bool = False) -> VisibleInstants:
@@ -51,6 +53,7 @@ class VisibleInstants:
         pending: set[str] = set()
         pending_compactions: set[str] = set()
         savepoints: set[str] = set()
+        completion_times: dict[str, str] = {}
         for instant in instants:
             if instant.action is Action.SAVEPOINT:
                 savepoints.add(instant.requested_time)
@@ -58,6 +61,8 @@ class VisibleInstants:
                 pending_compactions.add(instant.requested_time)
             elif instant.action.completed_action in COMMIT_ACTIONS:
                 (completed if instant.is_completed else pending).add(instant.requested_time)
+                if instant.completion_time is not None:
+                    completion_times[instant.requested_time] = instant.completion_time
         writes = completed | pending_compactions
         start = oldest(writes - savepoints) or newest(writes)
         if has_completion_times and start is not None:
@@ -68,6 +73,7 @@ class VisibleInstants:
             frozenset(pending_compactions - completed),
             start,
             has_completion_times,
+            completion_times,
         )
 
     def is_committed(self, instant_time: str) -> bool:
@@ -78,9 +84,14 @@ class VisibleInstants:
             return False
         return self.start is not None and is_before(instant_time, self.start)
 
-    def has_visible_log_files(self, base_instant_time: str) -> bool:
-        """Whether log files of a slice are visible: its instant is committed, or a pending compaction."""
-        return base_instant_time in self.pending_compactions or self.is_committed(base_instant_time)
+    def has_visible_log_files(self, instant_time: str) -> bool:
+        """Whether log files with an instant in their names are visible.
+
+        Layout 1: it is the base instant of their slice, and must be committed, or a pending compaction. Layout 2: it
+        wrote them, and must be committed.
+        """
+        is_slice = not self.has_completion_times and instant_time in self.pending_compactions
+        return is_slice or self.is_committed(instant_time)
 
     def is_seen_at(self, instant_time: str, as_of: str | None) -> bool:
         """Whether readers of the table as of another instant see what a committed instant did.

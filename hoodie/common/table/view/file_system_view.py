@@ -27,14 +27,15 @@ from hoodie.common.model.file_slice import (
     HoodieFileGroupId,
     HoodieLogFile,
 )
+from hoodie.common.table.compaction_plans import pending_compactions
 from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import in_order, newest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
+from hoodie.common.table.view.log_placement import CompletionTime, log_file_order, place_log_files
 from hoodie.common.util.shown_table import plural
-from hoodie.exception import HoodieNotSupportedException
 from hoodie.storage.storage import FileStatus
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,9 @@ def build_file_groups(
     timeline: Iterable[HoodieInstant] | VisibleInstants,
     replaced: Collection[HoodieFileGroupId] = (),
     committed_file_name: CommittedFileName | None = None,
+    *,
+    compactions: Mapping[HoodieFileGroupId, Collection[str]] | None = None,
+    completion_time: CompletionTime | None = None,
 ) -> list[HoodieFileGroup]:
     """The file groups of a partition that have a committed slice, with their committed slices.
 
@@ -59,16 +63,16 @@ def build_file_groups(
         replaced: File groups that a completed replace commit replaced; they are left out.
         committed_file_name: Called when a group has several base files of one instant, from lost task attempts. The
             file in the commit metadata counts, or the newest attempt if the metadata does not tell.
+        compactions: Timeline layout 2: file groups of pending compactions, each with the instants of these.
+        completion_time: Timeline layout 2: when an instant was completed; None: archived ones are not looked for.
 
     Returns:
-        The groups, sorted by file id; slices are newest first. The slice of a pending compaction holds log files only.
-
-    Raises:
-        HoodieNotSupportedException: There are committed log files, and the table is of version 8 or 9.
+        The groups, sorted by file id; slices are newest first. The slice of a pending compaction holds log files only,
+        in layout 2 perhaps none.
     """
     instants = timeline if isinstance(timeline, VisibleInstants) else VisibleInstants.of(timeline)
     base_files: dict[str, dict[str, list[HoodieBaseFile]]] = defaultdict(lambda: defaultdict(list))
-    log_files: dict[str, dict[str, list[HoodieLogFile]]] = defaultdict(lambda: defaultdict(list))
+    log_files: dict[str, list[HoodieLogFile]] = defaultdict(list)
     for status in files:
         base_name = parse_base_file_name(status.name)
         if base_name is not None:
@@ -84,19 +88,13 @@ def build_file_groups(
                 )
             continue
         log_name = parse_log_file_name(status.name)
-        if log_name is None or log_name.is_archive or not instants.has_visible_log_files(log_name.base_instant_time):
+        if log_name is None or log_name.is_archive or not instants.has_visible_log_files(log_name.instant_time):
             continue
-        if instants.has_completion_times and not log_name.is_cdc:
-            # Its name tells its own instant, and not that of the slice that it belongs to.
-            raise HoodieNotSupportedException(
-                f"{status.path} is a log file of a table of version 8 or 9, which hoodie does not read yet: its "
-                "records would be missing. Compact the table with the writer that made it"
-            )
-        log_files[log_name.file_id][log_name.base_instant_time].append(
+        log_files[log_name.file_id].append(
             HoodieLogFile(
                 path=status.path,
                 file_id=log_name.file_id,
-                base_instant_time=log_name.base_instant_time,
+                instant_time=log_name.instant_time,
                 version=log_name.version,
                 write_token=log_name.write_token,
                 size_bytes=status.size_bytes,
@@ -108,16 +106,23 @@ def build_file_groups(
         group_id = HoodieFileGroupId(partition_path, file_id)
         if group_id in replaced:
             continue
-        bases, logs = base_files.get(file_id, {}), log_files.get(file_id, {})
+        bases, logs = base_files.get(file_id, {}), log_files.get(file_id, ())
+        if instants.has_completion_times:
+            base_instants = {*bases, *(compactions or {}).get(group_id, ())}
+            placed = place_log_files(base_instants, logs, completion_time or instants.completion_times.get)
+        else:
+            placed = {time: () for time in bases}
+            for log_file in sorted(logs, key=log_file_order):
+                placed[log_file.instant_time] = (*placed.get(log_file.instant_time, ()), log_file)
         slices = tuple(
             FileSlice(
                 partition_path=partition_path,
                 file_id=file_id,
                 base_instant_time=instant_time,
                 base_file=_the_base_file(group_id, bases.get(instant_time, ()), committed_file_name),
-                log_files=tuple(sorted(logs.get(instant_time, ()), key=_log_file_order)),
+                log_files=placed[instant_time],
             )
-            for instant_time in reversed(in_order(bases.keys() | logs.keys()))
+            for instant_time in reversed(in_order(placed))
         )
         groups.append(HoodieFileGroup(group_id, slices))
     return groups
@@ -167,10 +172,6 @@ def _write_token_order(write_token: str) -> tuple[tuple[int, ...], str]:
     return (tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()), write_token
 
 
-def _log_file_order(log_file: HoodieLogFile) -> tuple[int, str, bool]:
-    return log_file.version, log_file.write_token or "", log_file.is_cdc
-
-
 class HoodieTableFileSystemView:
     """File groups and slices of a table as of a timeline; a partition is listed when it is first needed.
 
@@ -178,19 +179,28 @@ class HoodieTableFileSystemView:
     commits. Memory: the file groups of the listed partitions.
     """
 
-    def __init__(self, metadata: HoodieTableMetadata, timeline: HoodieActiveTimeline) -> None:
+    def __init__(
+        self,
+        metadata: HoodieTableMetadata,
+        timeline: HoodieActiveTimeline,
+        archived: Callable[[], HoodieTimeline] = HoodieTimeline,
+    ) -> None:
         """A view; nothing is read yet.
 
         Args:
             metadata: Lists partitions and files.
             timeline: The active timeline with instants of all actions and states.
+            archived: Reads the archived instants; called where only they tell which slice a log file belongs to.
         """
         self._metadata = metadata
         self._timeline = timeline
+        self._archived = archived
         self._instants = timeline.visible_instants
         self._partitions: list[str] | None = None
         self._groups: dict[str, list[HoodieFileGroup]] = {}
         self._replaced: dict[HoodieFileGroupId, str] | None = None
+        self._compactions: Mapping[HoodieFileGroupId, tuple[str, ...]] | None = None
+        self._archived_ends: Mapping[str, str | None] | None = None
         self._committed_names: dict[str, Mapping[HoodieFileGroupId, str]] = {}
 
     def __repr__(self) -> str:
@@ -217,12 +227,21 @@ class HoodieTableFileSystemView:
         """List several partitions at once, which is faster than one by one on first use.
 
         Raises:
+            HoodieCorruptedDataException: The plan of a pending compaction, or the archive, is damaged.
             HoodieIOException: A partition path would leave the table, or storage failed.
         """
+        if self._compactions is None:
+            has_plans = self._instants.has_completion_times and bool(self._instants.pending_compactions)
+            self._compactions = pending_compactions(self._timeline) if has_plans else {}
         missing = [path for path in dict.fromkeys(partition_paths) if path not in self._groups]
         for partition_path, files in self._metadata.list_files_of(missing).items():
             self._groups[partition_path] = build_file_groups(
-                partition_path, files, self._instants, committed_file_name=self._committed_file_name
+                partition_path,
+                files,
+                self._instants,
+                committed_file_name=self._committed_file_name,
+                compactions=self._compactions,
+                completion_time=self._completion_time,
             )
 
     def file_groups(self, partition_path: str) -> list[HoodieFileGroup]:
@@ -257,7 +276,7 @@ class HoodieTableFileSystemView:
         Raises:
             HoodieIOException: The partition path would leave the table, or storage failed.
         """
-        return [self._merged_latest_slice(group) for group in self.file_groups(partition_path)]
+        return [self._merged_latest_slice(group.slices) for group in self.file_groups(partition_path)]
 
     def latest_file_slices_before_or_on(self, partition_path: str, instant_time: str) -> list[FileSlice]:
         """The newest slice of each file group as of an instant; see `latest_base_files_before_or_on`.
@@ -267,8 +286,8 @@ class HoodieTableFileSystemView:
         """
         found = []
         for group in self._file_groups_as_of(partition_path, instant_time):
-            seen = (s for s in group.slices if self._instants.is_seen_at(s.base_instant_time, instant_time))
-            found += [file_slice for file_slice in [next(seen, None)] if file_slice is not None]
+            slices = self._slices_as_of(group, instant_time)
+            found += [self._merged_latest_slice(slices)] if slices else []
         return found
 
     def replaced_file_groups(self) -> Mapping[HoodieFileGroupId, str]:
@@ -303,11 +322,39 @@ class HoodieTableFileSystemView:
                     break
         return files
 
-    def _merged_latest_slice(self, group: HoodieFileGroup) -> FileSlice:
-        latest, *earlier = group.slices
+    def _slices_as_of(self, group: HoodieFileGroup, instant_time: str) -> list[FileSlice]:
+        """The slices that a reader of an instant sees, newest first.
+
+        Where log files tell their own instant, it sees those up to the instant. Some may be in a later slice, which it
+        does not see: their instants were completed after a compaction was requested.
+        """
+        slices = [part for part in group.slices if self._instants.is_seen_at(part.base_instant_time, instant_time)]
+        if not self._instants.has_completion_times:
+            return slices
+        later = group.slices[: len(group.slices) - len(slices)]
+        moved = [log_file for part in reversed(later) for log_file in part.log_files]
+        seen = []
+        for number, part in enumerate(slices):
+            logs = [*part.log_files, *(moved if number == 0 else ())]
+            logs = [log_file for log_file in logs if self._instants.is_seen_at(log_file.instant_time, instant_time)]
+            seen.append(attrs.evolve(part, log_files=tuple(sorted(logs, key=log_file_order))))
+        return seen
+
+    def _merged_latest_slice(self, slices: Sequence[FileSlice]) -> FileSlice:
+        latest, *earlier = slices
         if latest.base_instant_time not in self._instants.pending_compactions or not earlier:
             return latest
-        return attrs.evolve(earlier[0], log_files=earlier[0].log_files + latest.log_files)
+        logs = sorted(earlier[0].log_files + latest.log_files, key=log_file_order)
+        return attrs.evolve(earlier[0], log_files=tuple(logs))
+
+    def _completion_time(self, instant_time: str) -> str | None:
+        """When an instant was completed, which the archive tells of archived ones; None if nothing tells."""
+        known = self._instants.completion_times.get(instant_time)
+        if known is not None:
+            return known
+        if self._archived_ends is None:
+            self._archived_ends = {i.requested_time: i.completion_time for i in self._archived().completed_writes()}
+        return self._archived_ends.get(instant_time)
 
     def _committed_file_name(self, group_id: HoodieFileGroupId, instant_time: str) -> str | None:
         if instant_time not in self._committed_names:

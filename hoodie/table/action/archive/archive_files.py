@@ -1,4 +1,4 @@
-"""The files of the archive: append one, find out which instants the newest ones hold, merge small ones.
+"""The files of the archive, for the archiver; and those of timeline layout 1: append one, merge small ones.
 
 Hudi: org.apache.hudi.client.HoodieTimelineArchiver (mergeArchiveFilesIfNecessary,
 verifyLastMergeArchiveFilesIfNecessary).
@@ -7,13 +7,17 @@ verifyLastMergeArchiveFilesIfNecessary).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import islice
+from typing import Generic, TypeVar
 
 from hoodie.avro.service_metadata import HoodieMergeArchiveFilePlan
 from hoodie.common.table.timeline.archived_entry import entry_schema
 from hoodie.common.table.timeline.archived_timeline import archive_files, read_archive_file
 from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.common.table.timeline.instant_time import format_instant_time
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
@@ -29,15 +33,78 @@ MERGE_PLAN_FILE_NAME = "mergeArchivePlan"
 """Name that Hudi gives to the plan of a merge that is under way."""
 
 
-class ArchiveFiles:
-    """The folder ``.hoodie/archived`` of one table, for the archiver.
+EntryT = TypeVar("EntryT")
+ReadContent = Callable[[HoodieInstant], bytes]
+"""Reads the content of the file of an instant in its state."""
+
+
+class ArchiveFiles(ABC, Generic[EntryT]):
+    """The files of one table's archive; each timeline layout has its own.
+
+    Methods are called in this order by one archiver at a time, which holds the table's lock. An archiver may die
+    anywhere; the next one calls the methods again, for the instants that are still active.
+    """
+
+    @abstractmethod
+    def prepare(self, states: Collection[HoodieInstant]) -> None:
+        """Finish what an archiver that died had begun, and find out what the archive holds already.
+
+        Args:
+            states: All states of the instants that are to be archived.
+
+        Raises:
+            HoodieCorruptedDataException: A file of the archive is damaged.
+            HoodieIOException: Storage failed; call again.
+        """
+
+    @abstractmethod
+    def entries_of(self, files: Mapping[HoodieInstant, FileStatus], read: ReadContent) -> list[EntryT]:
+        """What the archive is to hold of one instant; [] for one that it holds already.
+
+        Args:
+            files: The instant's states, the first one first, each with its file.
+            read: Reads a state's content.
+
+        Raises:
+            HoodieCorruptedDataException: The content of the completed file is damaged.
+            HoodieIOException: Storage failed.
+        """
+
+    @abstractmethod
+    def size_bytes(self, entry: EntryT) -> int:
+        """Bytes of an entry in memory."""
+
+    @abstractmethod
+    def append(self, entries: Sequence[EntryT]) -> str | None:
+        """Write entries to a new file, which becomes the newest one.
+
+        Returns:
+            Its path; None if the archive holds all entries already.
+
+        Raises:
+            HoodieIOException: Storage failed; readers see all of the entries or none.
+        """
+
+    @abstractmethod
+    def tidy_up(self) -> None:
+        """Merge files, as far as that is due.
+
+        Raises:
+            HoodieCorruptedDataException: A file to be merged is damaged.
+            HoodieIOException: Storage failed; the next run finishes what was begun.
+        """
+
+
+class LogArchiveFiles(ArchiveFiles[bytes]):
+    """The folder ``.hoodie/archived`` of one table of timeline layout 1.
 
     Args:
         storage: Where the table is.
         folder: Full path of the archive.
-        layout: The table's timeline layout.
+        layout: The layout of the table's timeline.
         archival: Sizes of blocks and merges.
         check: Called right before each step that only one archiver at a time may do; raises where its lock was lost.
+        timezone: ``hoodie.table.timeline.timezone`` of the table.
     """
 
     def __init__(
@@ -47,23 +114,38 @@ class ArchiveFiles:
         layout: TimelineLayout,
         archival: HoodieArchivalConfig,
         check: Callable[[], None],
+        timezone: str = "UTC",
     ) -> None:
         self._storage = storage
         self._layout = layout
+        self._timezone = timezone
         self._check = check
         self._folder = folder
         self._archival = archival
+        self._known: set[HoodieInstant] = set()
 
-    def append(self, datums: Sequence[bytes]) -> str:
-        """Write entries to a new file, which becomes the newest one.
+    def prepare(self, states: Collection[HoodieInstant]) -> None:
+        """See `ArchiveFiles.prepare`. A merge that is under way has taken the next file's name."""
+        self.finish_merge()
+        self._known = self._known_states(states)
 
-        Returns:
-            Its path.
+    def entries_of(self, files: Mapping[HoodieInstant, FileStatus], read: ReadContent) -> list[bytes]:
+        """See `ArchiveFiles.entries_of`: one entry for each state."""
+        return [self._encode(state, status, read) for state, status in files.items() if state not in self._known]
 
-        Raises:
-            HoodieIOException: Storage failed; the file is either complete or missing.
-        """
-        content = b"".join(_blocks(entry_schema(), datums, self._archival.batch_size))
+    def size_bytes(self, entry: bytes) -> int:
+        """See `ArchiveFiles.size_bytes`."""
+        return len(entry)
+
+    def tidy_up(self) -> None:
+        """Merge small files, where that is switched on; see `merge_if_required`."""
+        if self._archival.merge_enable:
+            self.finish_merge()
+            self.merge_if_required()
+
+    def append(self, entries: Sequence[bytes]) -> str:
+        """See `ArchiveFiles.append`."""
+        content = b"".join(_blocks(entry_schema(), entries, self._archival.batch_size))
         while True:
             path = join(self._folder, self._next_name())
             self._check()
@@ -71,13 +153,10 @@ class ArchiveFiles:
                 return path
             logger.info("another writer wrote the archive file %s meanwhile", path)
 
-    def known_states(self, states: Collection[HoodieInstant]) -> set[HoodieInstant]:
+    def _known_states(self, states: Collection[HoodieInstant]) -> set[HoodieInstant]:
         """The states of instants that are in the archive already: an archiver died before it deleted them.
 
         Files are read from the newest one backwards, up to the first that holds none of the states.
-
-        Args:
-            states: States of instants that are active.
         """
         known: set[HoodieInstant] = set()
         for status in self._newest_first():
@@ -87,10 +166,15 @@ class ArchiveFiles:
             known |= found
         return known
 
+    def _encode(self, state: HoodieInstant, status: FileStatus, read: ReadContent) -> bytes:
+        moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
+        transition_time = format_instant_time(moment, self._timezone)
+        return self._layout.encode_archived(state, read(state), transition_time, status.path)
+
     # --- merging ------------------------------------------------------------------------------------------------
 
     def merge_if_required(self) -> bool:
-        """Merge the newest files, as far as they are small, once there are enough of them.
+        """Merge the newest files, as far as they are small, if there are enough of them.
 
         The plan is written; the merged file, which gets the next number, is written; the small files are deleted; the
         plan is deleted. A process may die after any of these steps. Readers see entries twice in between, and take each
@@ -103,8 +187,6 @@ class ArchiveFiles:
             HoodieCorruptedDataException: A file to be merged is damaged.
             HoodieIOException: Storage failed; the next run finishes what was begun.
         """
-        if not self._archival.merge_enable:
-            return False
         small: list[FileStatus] = []
         for status in self._newest_first():
             if status.size_bytes > self._archival.merge_small_file_limit_bytes:

@@ -1,8 +1,9 @@
-"""Move old instants from the active timeline to the archive (timeline layout 1).
+"""Move old instants from the active timeline to the archive.
 
-The archive is a folder of log files with one record for each instant and state. An instant is written there first and
-deleted from the active timeline afterwards, pending states before completed ones, completed ones oldest first. A
-process that lists the timeline meanwhile finds each instant either completed or gone, and the oldest ones go first.
+`hoodie.table.action.archive.archive_files` has what differs between timeline layouts. An instant is written there
+first and deleted from the active timeline afterwards, pending states before completed ones, completed ones oldest
+first. A process that lists the timeline meanwhile finds each instant either completed or gone, and the oldest ones go
+first.
 
 Hudi: org.apache.hudi.client.HoodieTimelineArchiver, org.apache.hudi.client.utils.ArchivalUtils.
 """
@@ -10,8 +11,8 @@ Hudi: org.apache.hudi.client.HoodieTimelineArchiver, org.apache.hudi.client.util
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
@@ -19,7 +20,7 @@ from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMark
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import (
-    format_instant_time,
+    is_after,
     is_before,
     is_instant_time,
     newest,
@@ -32,7 +33,8 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieSavepointException
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
-from hoodie.table.action.archive.archive_files import ArchiveFiles
+from hoodie.table.action.archive.archive_files import ArchiveFiles, LogArchiveFiles
+from hoodie.table.action.archive.lsm_archive_files import LsmArchiveFiles
 from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean
 from hoodie.table.action.table_action import no_check
 from hoodie.table.table_state import being_rolled_back
@@ -41,7 +43,10 @@ logger = logging.getLogger(__name__)
 
 _Key = tuple[str, Action]
 _COUNTED_APART = (Action.CLEAN, Action.ROLLBACK)
-"""Actions whose instants are counted apart from commits, each action by itself."""
+"""Actions whose instants are counted apart from commits, each action by itself; in timeline layout 2 they go along with
+the commits that are younger."""
+_FILES: Mapping[int, type[LogArchiveFiles] | type[LsmArchiveFiles]] = {1: LogArchiveFiles, 2: LsmArchiveFiles}
+"""The files of the archive of each timeline layout."""
 _MOVED_AT_ONCE_BYTES = 64 << 20
 """Bytes of entries that are written at once: a timeline that was not archived for long does not fit in memory."""
 
@@ -66,12 +71,13 @@ class HoodieTimelineArchiver:
         self._check = check
         self._snapshot = snapshot
         self._timeline = snapshot.active_timeline
-        self._archive = ArchiveFiles(
+        self._archive: ArchiveFiles[Any] = _FILES[self._timeline.layout.version](
             snapshot.storage,
             join(snapshot.meta_path, snapshot.table_config.archive_folder),
             self._timeline.layout,
             config.archival,
             check,
+            self._timeline.timezone,
         )
 
     def archive_if_required(self) -> int:
@@ -86,12 +92,9 @@ class HoodieTimelineArchiver:
             HoodieLockException: The lock was lost; another archiver finishes what was begun.
         """
         instants = self.instants_to_archive()
-        if instants or self._config.archival.merge_enable:
-            # A merge that is under way has taken the next file's name.
-            self._archive.finish_merge()
         if instants:
             instants = self._archive_instants(instants)
-        self._archive.merge_if_required()
+        self._archive.tidy_up()
         return len(instants)
 
     def archive_commit(self, instant_time: str) -> None:
@@ -111,7 +114,6 @@ class HoodieTimelineArchiver:
                 "were archived past it (hoodie.archive.beyond.savepoint), so its commit must be archived with it, and "
                 "the files that it replaced still exist. Let clean() delete them first"
             )
-        self._archive.finish_merge()
         self._archive_instants([instant])
 
     def _look(self) -> None:
@@ -124,9 +126,12 @@ class HoodieTimelineArchiver:
         """The instants that are due, oldest first."""
         minimum, maximum = self._kept()
         found = self._commits_to_archive(minimum, maximum)
+        last = found[-1].requested_time if found else ""
         for action in _COUNTED_APART:
             completed = self._timeline.filter_actions(action).filter_completed_instants().instants
-            if len(completed) > maximum:
+            if self._timeline.layout.has_completion_times:
+                found += [instant for instant in completed if is_before(instant.requested_time, last)]
+            elif len(completed) > maximum:
                 found += completed[: len(completed) - minimum]
         return sorted(found, key=lambda instant: instant.sort_key)
 
@@ -196,6 +201,8 @@ class HoodieTimelineArchiver:
             # The commit before it stays: by it readers tell a pending instant's files from those of archived ones.
             before = writes.before(first).last_instant
             bounds.append(first if before is None else before.requested_time)
+            # A write is compared with those that were completed since it began, whenever they were requested.
+            bounds += [instant.requested_time for instant in writes if is_after(instant.newest_time, first)]
         if self._config.archival.block_on_latest_clean:
             last = read_last_clean(self._timeline)
             if last is not None and last.earliest_commit_to_retain:
@@ -219,39 +226,38 @@ class HoodieTimelineArchiver:
 
     def _archive_instants(self, instants: list[HoodieInstant]) -> list[HoodieInstant]:
         files = self._files_of(instants)
-        known = self._archive.known_states({state for states in files.values() for state in states})
-        datums: list[bytes] = []
+        self._archive.prepare({state for states in files.values() for state in states})
+        waiting: list[Any] = []
         size_bytes = 0
         part: list[HoodieInstant] = []
         done: list[HoodieInstant] = []
         for instant in instants:
             try:
-                states = files.get(instant.key, {})
-                entries = [self._encode(state, status) for state, status in states.items() if state not in known]
+                entries = self._archive.entries_of(files.get(instant.key, {}), self._timeline.read_details)
             except HoodieCorruptedDataException as error:
                 if not done and not part:
                     raise
                 logger.warning("archiving of %s stops before %s: %s", self._snapshot.base_path, instant, error)
                 break
             part.append(instant)
-            datums += entries
-            size_bytes += sum(map(len, entries))
+            waiting += entries
+            size_bytes += sum(map(self._archive.size_bytes, entries))
             if size_bytes >= _MOVED_AT_ONCE_BYTES:
-                self._move(part, files, datums)
+                self._move(part, files, waiting)
                 done += part
-                part, datums, size_bytes = [], [], 0
-        self._move(part, files, datums)
+                part, waiting, size_bytes = [], [], 0
+        self._move(part, files, waiting)
         self._look()
         return [*done, *part]
 
     def _move(
-        self, instants: list[HoodieInstant], files: dict[_Key, dict[HoodieInstant, FileStatus]], datums: list[bytes]
+        self, instants: list[HoodieInstant], files: dict[_Key, dict[HoodieInstant, FileStatus]], entries: list[Any]
     ) -> None:
         """Write entries, then delete their instants: all the instants that are due, or the first of them."""
-        if datums:
+        if entries:
             # An instant that was undone meanwhile would stay in the archive for ever.
             self._refuse_changes(instants)
-            path = self._archive.append(datums)
+            path = self._archive.append(entries)
             logger.info("archived %d instants of %s to %s", len(instants), self._snapshot.base_path, path)
         self._check()
         self._refuse_changes(instants)
@@ -287,16 +293,10 @@ class HoodieTimelineArchiver:
         files: dict[_Key, list[tuple[HoodieInstant, FileStatus]]] = {instant.key: [] for instant in instants}
         layout = self._timeline.layout
         for status in self._snapshot.storage.list_directory(layout.active_path(self._snapshot.meta_path)):
-            state = None if status.is_directory else layout.parse_file_name(status.name)
+            state = layout.instant_of(status)
             if state is not None and state.key in files:
                 files[state.key].append((state, status))
         return {key: dict(sorted(found, key=lambda entry: entry[0].state)) for key, found in files.items()}
-
-    def _encode(self, state: HoodieInstant, status: FileStatus) -> bytes:
-        content = self._timeline.read_details(state)
-        moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
-        transition_time = format_instant_time(moment, self._timeline.timezone)
-        return self._timeline.layout.encode_archived(state, content, transition_time, status.path)
 
     def _delete_markers(self, instant_times: set[str]) -> None:
         storage, meta_path = self._snapshot.storage, self._snapshot.meta_path

@@ -18,13 +18,13 @@ from hoodie.avro.service_metadata import (
     HoodieCleanerPlan,
     HoodieCleanFileInfo,
     HoodieCleanMetadata,
-    HoodieCompactionPlan,
     HoodieSavepointMetadata,
 )
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.clustering_plans import requested_replacement
+from hoodie.common.table.compaction_plans import compacted_file_groups
 from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -351,7 +351,7 @@ def files_that_stay(retention: FileRetention, partition_path: str, files: Iterab
 
 def _clustered_files(timeline: HoodieActiveTimeline, pending: HoodieTimeline) -> Iterable[str]:
     """Names of the files that pending clusterings read."""
-    for instant in pending.filter_actions(Action.REPLACE_COMMIT):
+    for instant in pending.filter_actions(Action.REPLACE_COMMIT, Action.CLUSTERING):
         metadata = requested_replacement(timeline, instant)
         for group in (metadata.clustering_plan or {}).get("inputGroups") or ():
             for file_slice in group["slices"] or ():
@@ -363,5 +363,4 @@ def _compacted_groups(
     timeline: HoodieActiveTimeline, pending: HoodieTimeline
 ) -> Iterable[tuple[HoodieFileGroupId, str]]:
     for instant in pending.filter_actions(*_COMPACTIONS):
-        for operation in timeline.read_as(instant.in_state(State.REQUESTED), HoodieCompactionPlan).operations:
-            yield HoodieFileGroupId(operation.partition_path, operation.file_id), operation.base_instant_time
+        yield from compacted_file_groups(timeline, instant).items()

@@ -99,12 +99,8 @@ class FileRetention:
                     continue
             else:
                 log = parse_log_file_name(status.name)
-                if (
-                    log is not None
-                    and not log.is_archive
-                    and self.instants.has_visible_log_files(log.base_instant_time)
-                ):
-                    groups[log.file_id][log.base_instant_time].append(status.path)
+                if log is not None and not log.is_archive and self.instants.has_visible_log_files(log.instant_time):
+                    groups[log.file_id][log.instant_time].append(status.path)
                     continue
             others += 1
         return groups, others

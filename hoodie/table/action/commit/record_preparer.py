@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from hoodie.common.data.normalise import normalise_batch
 from hoodie.common.data.stored_types import find_field
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.field_path import top_level_name, type_at
+from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -32,10 +32,15 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.unprepared_rows import row_of_failure
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieWriteException
-from hoodie.keygen.base_key_generator import KeyGenerator, field_column
+from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.partition_path_encoding import reason_against_level, usable_paths
 from hoodie.merge.merge_spec import MergeSpec
-from hoodie.merge.ordering_values import null_ordering_count, null_ordering_message
+from hoodie.merge.ordering_values import (
+    null_ordering_count,
+    null_ordering_message,
+    ordering_column,
+    ordering_type,
+)
 
 _SHOWN_KEY = 60
 """Characters of a long key that a message shows."""
@@ -52,7 +57,7 @@ class RecordPreparer:
     Attributes:
         schema: The columns that are written; only record key and partition path are kept when it is None (a delete).
         key_generator: Makes keys and partition paths; None when the input brings its own reserved columns.
-        ordering_field: The column whose value decides between records of one key; a dotted path leads into structs.
+        ordering_fields: The columns whose values decide between records of one key; a dotted path leads into structs.
         operation: What every row asks for, if the input has no operation column; a row with ``_hoodie_is_deleted`` asks
             for a delete all the same.
         requires_ordering: Whether a null ordering value is an error.
@@ -69,7 +74,7 @@ class RecordPreparer:
 
     schema: pa.Schema | None
     key_generator: KeyGenerator | None
-    ordering_field: str | None = None
+    ordering_fields: tuple[str, ...] = ()
     operation: RecordOperation = RecordOperation.UPSERT
     requires_ordering: bool = False
     fill_missing: bool = False
@@ -85,8 +90,8 @@ class RecordPreparer:
         """The schema of a batch in flight; every column is nullable, the writer checks what the table demands."""
         fields = [field.with_nullable(True) for field in self.schema] if self.schema is not None else []
         fields += [reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)]
-        if self._orders and self.schema is not None and self.ordering_field is not None:
-            fields.append(reserved_field(ORDERING_VALUE, type_at(self.schema, self.ordering_field)))
+        if self._orders and self.schema is not None:
+            fields.append(reserved_field(ORDERING_VALUE, ordering_type(self.schema, self.ordering_fields)))
         fields.append(reserved_field(OPERATION))
         if self.merge_spec.can_fail_for_records:
             fields.append(reserved_field(MERGE_ERROR))
@@ -96,9 +101,7 @@ class RecordPreparer:
 
     @property
     def _orders(self) -> bool:
-        if self.schema is None or self.ordering_field is None:
-            return False
-        return type_at(self.schema, self.ordering_field) is not None
+        return self.schema is not None and ordering_type(self.schema, self.ordering_fields) is not None
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the columns of `output_schema`."""
@@ -120,9 +123,7 @@ class RecordPreparer:
         if self.schema is None:
             return self, self.output_schema(), source.names
         schema = self.schema
-        fields = [*generator.record_key_fields, *generator.partition_fields, *columns]
-        if self.ordering_field is not None:
-            fields.append(self.ordering_field)
+        fields = [*generator.record_key_fields, *generator.partition_fields, *columns, *self.ordering_fields]
         wanted = {top_level_name(schema, field) for field in fields} | self.merge_spec.delete_columns(schema)
         fewer = [field for field in schema if field.name in wanted]
         narrow = attrs.evolve(self, schema=pa.schema(fewer))
@@ -166,16 +167,17 @@ class RecordPreparer:
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema())
 
     def _ordering_values(self, batch: pa.RecordBatch, rows: pa.RecordBatch, operations: pa.Array) -> pa.Array:
-        values = field_column(rows, self.ordering_field or "")
+        values = ordering_column(rows, self.ordering_fields)
+        assert values is not None
         if self.key_generator is None and ORDERING_VALUE in batch.schema.names:
             # By the rules for columns: a value that does not fit is named, not cut.
             given = pa.RecordBatch.from_arrays([batch.column(ORDERING_VALUE)], names=["ordering_value"])
             given = normalise_batch(given, pa.schema([("ordering_value", values.type)]))
             values = pc.coalesce(given.column(0), values)
-        if self.requires_ordering and self.ordering_field is not None:
+        if self.requires_ordering:
             missing = null_ordering_count(values, operations)
             if missing:
-                raise HoodieWriteException(null_ordering_message(self.ordering_field, missing))
+                raise HoodieWriteException(null_ordering_message(self.ordering_fields, missing))
         return values
 
     def _operations(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> pa.Array:
@@ -185,7 +187,10 @@ class RecordPreparer:
             operations = np.full(rows.num_rows, int(self.operation), dtype=np.int8)
         if self.schema is not None:
             flagged = self.merge_spec.flagged_deletes(rows)
-            operations[flagged & (operations == RecordOperation.UPSERT)] = RecordOperation.DELETE_FLAGGED
+            asking = flagged & (operations == RecordOperation.UPSERT)
+            operations[asking] = RecordOperation.DELETE_FLAGGED
+            if asking.any():
+                operations[asking & self.merge_spec.hard_deletes(rows)] = RecordOperation.DELETE
         return pa.array(operations)
 
 

@@ -119,7 +119,7 @@ def test_other_versions_are_refused_by_name(version: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "kind", "fields", "extractor"),
     [
-        ({}, "NON_PARTITION", None, "NonPartitionedExtractor"),
+        ({}, "NON_PARTITION", "", "NonPartitionedExtractor"),
         ({"partition_fields": "p"}, "SIMPLE", "p", "SinglePartPartitionValueExtractor"),
         (
             {"partition_fields": "p", "hive_style_partitioning": True},
@@ -148,14 +148,14 @@ def test_other_versions_are_refused_by_name(version: Any) -> None:
         ),
     ],
 )
-def test_the_key_generator_is_a_type(arguments: dict[str, Any], kind: str, fields: str | None, extractor: str) -> None:
+def test_the_key_generator_is_a_type(arguments: dict[str, Any], kind: str, fields: str, extractor: str) -> None:
     properties = properties_of(**arguments)
     assert properties["hoodie.table.keygenerator.type"] == kind
-    assert properties.get("hoodie.table.partition.fields") == fields
+    assert properties["hoodie.table.partition.fields"] == fields
     assert properties["hoodie.table.partition_extractor_class"] == f"org.apache.hudi.hive.{extractor}"
     assert "hoodie.table.keygenerator.class" not in properties
     assert "hoodie.datasource.write.partitionpath.field" not in properties
-    names = (name.partition(":")[0] for name in (fields or "").split(",") if name)
+    names = (name.partition(":")[0] for name in fields.split(",") if name)
     assert HoodieTableConfig(properties).partition_fields == tuple(names)
 
 

@@ -379,7 +379,7 @@ def test_a_minimal_table_is_read_and_written() -> None:
         ("hoodie.table.version", "5", False),
         ("hoodie.table.version", "", False),
         ("hoodie.timeline.layout.version", "2", False),
-        ("hoodie.table.type", "MERGE_ON_READ", False),
+        ("hoodie.table.type", "MERGE_ON_READ", True),
         ("hoodie.table.base.file.format", "ORC", False),
         ("hoodie.table.base.file.format", "HFILE", False),
         ("hoodie.table.multiple.base.file.formats.enable", "true", False),
@@ -473,7 +473,7 @@ def test_real_copy_on_write_tables_of_version_6_are_writable(shared_tables: Path
             config.check_writable()
             writable.append(config.table_name)
         else:
-            assert refused(config.check_readable)
+            assert refused(config.check_writable)
     assert len(writable) == 6
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -173,7 +172,7 @@ def test_properties_that_were_lost_are_told_before_other_files(tmp_path: Path) -
         init(folder)
     with pytest.raises(hoodie.InvalidTableException, match="it was lost"):
         hoodie.write_table(DATA, str(folder), record_key_fields="k")
-    assert json.loads(next((folder / ".hoodie").glob("*.commit")).read_text())["operationType"] == "UPSERT"
+    assert len([file for file in (folder / ".hoodie").rglob("*.commit") if file.is_file()]) == 1
 
 
 def test_a_file_that_stands_at_the_path_is_no_folder(tmp_path: Path) -> None:

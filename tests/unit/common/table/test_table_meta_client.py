@@ -26,6 +26,7 @@ from hoodie.common.table.partition_metadata import (
     read_partition_metadata,
 )
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.timeline.instant import State
 from hoodie.exception import (
     HoodieConfigException,
     HoodieCorruptedDataException,
@@ -35,6 +36,7 @@ from hoodie.exception import (
     TableExistsException,
     TableNotFoundException,
 )
+from tests.support.timeline_files import make_state, state_file
 
 T1, T2, T3 = "20261121101500001", "20261121101500002", "20261121101500003"
 SCHEMA = pa.schema([("id", pa.int64()), ("region", pa.string()), ("ts", pa.int64())])
@@ -88,11 +90,11 @@ def commit(
             )
         )
     extra = {"schema": avro(schema)} if schema is not None else {}
-    content = HoodieCommitMetadata({"asia": tuple(stats)}, extra, operation).to_json()
-    (base_path / ".hoodie" / f"{instant_time}.commit").write_bytes(content)
+    content = client.active_timeline.layout.encode(HoodieCommitMetadata({"asia": tuple(stats)}, extra, operation))
+    make_state(base_path, instant_time, "commit", State.COMPLETED, content)
 
 
-def test_a_new_table_has_the_folders_and_properties_that_hudi_makes(tmp_path: Path) -> None:
+def test_a_new_table_has_the_folders_and_properties_that_hudi_makes(tmp_path: Path, table_version: int) -> None:
     client = init(tmp_path / "trips", ordering_fields="ts", schema=SCHEMA)
     folders = sorted(
         str(path.relative_to(tmp_path / "trips")) for path in (tmp_path / "trips").rglob("*") if path.is_dir()
@@ -105,7 +107,7 @@ def test_a_new_table_has_the_folders_and_properties_that_hudi_makes(tmp_path: Pa
         ".hoodie/.aux/.bootstrap/.partitions",
         ".hoodie/.schema",
         ".hoodie/.temp",
-        ".hoodie/archived",
+        *([".hoodie/timeline", ".hoodie/timeline/history"] if table_version >= 8 else [".hoodie/archived"]),
     ]
     assert [path.name for path in (tmp_path / "trips").rglob("*") if path.is_file()] == ["hoodie.properties"]
     config = client.table_config
@@ -222,10 +224,10 @@ def test_a_base_path_that_holds_glob_characters_itself_is_taken_literally(tmp_pa
 
 
 @pytest.mark.parametrize("version", ["5", "7", "10"])
-def test_a_table_of_another_version_is_refused_by_name(tmp_path: Path, version: str) -> None:
+def test_a_table_of_another_version_is_refused_by_name(tmp_path: Path, version: str, table_version: int) -> None:
     init(tmp_path)
     path = tmp_path / ".hoodie/hoodie.properties"
-    path.write_text(path.read_text().replace("hoodie.table.version=6", f"hoodie.table.version={version}"))
+    path.write_text(path.read_text().replace(f"table.version={table_version}", f"table.version={version}"))
     with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.table\.version"):
         HoodieTableMetaClient.load(str(tmp_path))
 
@@ -237,10 +239,10 @@ def test_a_reload_sees_what_others_did(tmp_path: Path) -> None:
     assert client.reload_active_timeline() is client.active_timeline
     assert [instant.requested_time for instant in client.active_timeline] == [T1]
     path = tmp_path / ".hoodie/hoodie.properties"
-    path.write_text(path.read_text().replace("hoodie.table.version=6", "hoodie.table.version=8"))
-    assert client.table_config.table_version == 6
+    path.write_text(path.read_text().replace("hoodie.table.name=trips", "hoodie.table.name=u"))
+    assert client.table_config.table_name == "trips"
     assert client.reload_table_config() is client.table_config
-    assert client.table_config.table_version == 8
+    assert client.table_config.table_name == "u"
 
 
 def test_the_schema_is_that_of_the_newest_commit_which_can_change_it(tmp_path: Path) -> None:
@@ -266,7 +268,7 @@ def test_a_file_is_found_for_the_schema_when_the_timeline_names_none_that_is_lef
     client = init(tmp_path)
     commit(tmp_path, T1, ["f"], None)
     commit(tmp_path, T2, ["g"], None)
-    (tmp_path / ".hoodie" / f"{T1}.commit").unlink()
+    state_file(tmp_path, T1).unlink()
     (tmp_path / "asia" / make_base_file_name("g", "0-0-0", T2)).unlink()
     client.reload_active_timeline()
     assert client.load_schema() == SCHEMA
@@ -291,7 +293,7 @@ def test_history_files_and_partitions_tell_what_was_written(tmp_path: Path) -> N
     client = init(tmp_path)
     commit(tmp_path, T1, ["f", "g"])
     commit(tmp_path, T2, ["f"])
-    (tmp_path / ".hoodie" / f"{T3}.commit.requested").write_bytes(b"")
+    make_state(tmp_path, T3, "commit", State.REQUESTED)
     ensure_partition_metadata(client.storage, client.base_path, "europe", T1)
     client.reload_active_timeline()
     history = client.history()
@@ -322,7 +324,7 @@ def test_history_files_and_partitions_tell_what_was_written(tmp_path: Path) -> N
 def test_history_files_and_partitions_are_data(tmp_path: Path) -> None:
     client = init(tmp_path)
     commit(tmp_path, T1, ["f", "g"])
-    (tmp_path / ".hoodie" / f"{T3}.commit.requested").write_bytes(b"")
+    make_state(tmp_path, T3, "commit", State.REQUESTED)
     client.reload_active_timeline()
     for table in (client.history(), client.files(), client.partitions()):
         rows = table.to_arrow()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import hoodie
@@ -15,6 +15,7 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 from hoodie.common.fs.file_names import new_file_id_prefix
 from hoodie.exception import HoodieConfigException, HoodieIndexException
 from hoodie.index.index_factory import create_index
+from tests.support.timeline_files import read_commit, write_commit
 from tests.unit.index.bucket.test_simple_bucket_index import (
     BUCKETS,
     assert_in_their_buckets,
@@ -37,12 +38,12 @@ def files_below(folder: Path) -> set[str]:
 
 def forget_layout(base_path: Path) -> None:
     """Leave what real Hudi would have written: nothing in the extra metadata of commits."""
-    for file in (base_path / ".hoodie").glob("*.commit"):
-        content = json.loads(file.read_text())
-        metadata = content["extraMetadata"]
-        content["extraMetadata"] = {key: value for key, value in metadata.items() if not key.startswith("hoodie.")}
-        file.write_text(json.dumps(content))
-        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    commits = HoodieTableMetaClient.load(str(base_path)).active_timeline.completed_writes()
+    assert len(commits)
+    for commit in commits:
+        metadata = read_commit(base_path, commit.requested_time)
+        kept = {key: value for key, value in metadata.extra_metadata.items() if not key.startswith("hoodie.")}
+        write_commit(base_path, commit.requested_time, attrs.evolve(metadata, extra_metadata=kept))
 
 
 def assert_refused(base_path: Path, message: str, operation: str = "upsert", **options: Any) -> None:

@@ -274,6 +274,9 @@ def _without_notes(schema: Any) -> Any:
 def test_all_timeline_files_of_real_tables_are_known_and_read(later_tables: Path) -> None:
     count = 0
     for folder in sorted(later_tables.rglob(".hoodie/timeline")):
+        if not any(file.is_file() for file in folder.iterdir()):
+            # Of a table that was downgraded.
+            continue
         timeline = load(folder.parent)
         for file in folder.iterdir():
             assert file.name == "history" or LAYOUT.parse_file_name(file.name) is not None, file

@@ -363,7 +363,7 @@ def test_the_slice_of_a_pending_compaction_is_merged_with_the_one_before(table: 
     slices = slices_of(table.view())
     assert [(part.file_id, part.base_instant_time) for part in slices] == [("f", T1), ("g", T2)]
     assert slices[0].base_file is not None
-    assert [file.base_instant_time for file in slices[0].log_files] == [T1, T2]
+    assert [file.instant_time for file in slices[0].log_files] == [T1, T2]
     assert instants_of(table.view()) == {"f": T1}
     table.commit(T2)
     slices = slices_of(table.view())

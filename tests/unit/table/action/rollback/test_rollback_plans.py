@@ -12,13 +12,14 @@ from hoodie.common.fs.file_names import make_base_file_name, parse_base_file_nam
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import Action, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException, HoodieRollbackException
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.action.table_action import announce, no_check
 from tests.support.services_table import ServicesTable
 from tests.support.table_builder import content, rows
+from tests.support.timeline_files import state_file
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def test_a_plan_is_read_back_as_it_was_made_and_names_files_of_the_table_only(ta
     action = executor(table, failed)
     announcement = announce(action, no_check)
     assert announcement is not None
-    requested = table.base_path / ".hoodie" / f"{announcement.instant_time}.rollback.requested"
+    requested = state_file(table.base_path, announcement.instant_time, "rollback", State.REQUESTED)
     (file,) = files_at(table, failed)
     again = RollbackActionExecutor(snapshot_of(table))
     assert again.read_plan(announcement.instant_time) == announcement.plan
@@ -191,7 +192,8 @@ def undone_by(table: ServicesTable, kept: str) -> list[tuple[str, str]]:
     before = content(table.base_path)
     announcement = announce(restore(table, kept), no_check)
     assert announcement is not None
-    name = f".hoodie/{announcement.instant_time}.restore.requested"
+    file = state_file(table.base_path, announcement.instant_time, "restore", State.REQUESTED)
+    name = str(file.relative_to(table.base_path))
     after = content(table.base_path)
     plan = decode_record(after.pop(name), "HoodieRestorePlan", name)
     assert after == before

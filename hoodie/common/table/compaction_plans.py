@@ -1,0 +1,42 @@
+"""The file groups that pending compactions will rewrite.
+
+Hudi: org.apache.hudi.common.util.CompactionUtils.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from hoodie.avro.service_metadata import HoodieCompactionPlan
+from hoodie.common.model.file_slice import HoodieFileGroupId
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+
+
+def compacted_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> dict[HoodieFileGroupId, str]:
+    """The file groups of a compaction or log compaction, each with the base instant of the slice that it rewrites.
+
+    Raises:
+        HoodieCorruptedDataException: The plan is damaged.
+        HoodieIOException: There is no plan (any more), or storage failed.
+    """
+    plan = timeline.read_as(instant.in_state(State.REQUESTED), HoodieCompactionPlan)
+    return {
+        HoodieFileGroupId(operation.partition_path, operation.file_id): operation.base_instant_time
+        for operation in plan.operations
+    }
+
+
+def pending_compactions(timeline: HoodieActiveTimeline) -> Mapping[HoodieFileGroupId, tuple[str, ...]]:
+    """The file groups of all pending compactions, each with the instants of these compactions.
+
+    Raises:
+        HoodieCorruptedDataException: A plan is damaged.
+        HoodieIOException: A plan is gone since the timeline was loaded, or storage failed.
+    """
+    found: dict[HoodieFileGroupId, tuple[str, ...]] = defaultdict(tuple)
+    for instant in timeline.filter_actions(Action.COMPACTION).filter_pending():
+        for group in compacted_file_groups(timeline, instant):
+            found[group] += (instant.requested_time,)
+    return found

@@ -1,0 +1,63 @@
+"""Which slice of its file group a log file belongs to, where its name tells its own delta commit (timeline layout 2).
+
+::
+
+    base files         10                20 (compaction)
+    log files             12       16         23            delta commits by their requested time
+    completed                14          21       24
+    slices             10: 12            20: 16, 23
+
+A compaction takes the log files that were completed before it was requested, so the time of the completion decides.
+
+Hudi: org.apache.hudi.common.model.HoodieFileGroup (getBaseInstantTime). Differs: base files of instants that are not
+completed count for nothing; Hudi gives log files to their slices, which readers do not see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from hoodie.common.model.file_slice import HoodieLogFile
+from hoodie.common.table.timeline.instant_time import is_after, newest
+
+CompletionTime = Callable[[str], str | None]
+"""Takes the requested time of a completed instant; returns when it was completed, None if nothing tells any more."""
+
+
+def log_file_order(log_file: HoodieLogFile) -> tuple[str, int, str, bool]:
+    """A sort key: the order in which the log files of a slice are merged, that of the requests of their instants."""
+    return log_file.instant_time, log_file.version, log_file.write_token or "", log_file.is_cdc
+
+
+def place_log_files(
+    base_instants: Iterable[str], log_files: Iterable[HoodieLogFile], completion_time: CompletionTime
+) -> dict[str, tuple[HoodieLogFile, ...]]:
+    """The slices of a file group: each base instant with the log files of its slice, in order.
+
+    A log file belongs to the slice with the largest base instant that is not after its completion. Without such a
+    slice, its own instant is a base instant, also for the log files that follow.
+
+    Args:
+        base_instants: The instants of its committed base files, and of pending compactions that include it.
+        log_files: Its log files of completed instants.
+        completion_time: When these were completed.
+    """
+    slices: dict[str, list[HoodieLogFile]] = {time: [] for time in base_instants}
+    for log_file in sorted(log_files, key=log_file_order):
+        slices.setdefault(_slice_of(log_file, slices, completion_time), []).append(log_file)
+    return {time: tuple(logs) for time, logs in slices.items()}
+
+
+def _slice_of(log_file: HoodieLogFile, base_instants: Iterable[str], completion_time: CompletionTime) -> str:
+    own, known = log_file.instant_time, set(base_instants)
+    if log_file.is_cdc and own in known:
+        # Change data lies beside the base file of its commit.
+        return own
+    last = newest(known)
+    if last is None or not is_after(last, own):
+        # An instant is completed after it is requested: no need to find out when.
+        return own if last is None else last
+    completed = completion_time(own)
+    if completed is None:
+        return last
+    return newest(time for time in known if not is_after(time, completed)) or own

@@ -1,0 +1,128 @@
+"""Which row wins by a merge mode, in tables of versions 8 and 9.
+
+The same rules decide everywhere: between rows of the input, between an incoming row and a stored one, and between
+entries of log files and a base file. A delete that has no ordering value is a *hard* delete: it wins whatever it meets,
+and whatever comes later wins against it. Hudi stores the number 0 of the type int as its ordering value, so a row that
+asks for a delete with that very value (0 in an int column) is one as well.
+
+Hudi: org.apache.hudi.common.table.read.BufferedRecordMergerFactory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.merge.merge_modes import PartialUpdateMode, TableMerging
+from hoodie.merge.ordering_values import one_array, ordering_column, sortable
+from hoodie.merge.payload_rules import FieldRule, MergeMode, PayloadRules, StoredRule
+
+_FIELD_RULES = {
+    PartialUpdateMode.IGNORE_DEFAULTS: FieldRule.DEFAULTS,
+    PartialUpdateMode.FILL_UNAVAILABLE: FieldRule.TOASTED,
+}
+
+
+def rules_of_mode(merging: TableMerging, has_ordering_fields: bool) -> PayloadRules:
+    """The rules of a table that does not merge by CUSTOM.
+
+    Args:
+        merging: How the table merges.
+        has_ordering_fields: Whether it has ordering fields; without them EVENT_TIME_ORDERING goes by commit time.
+    """
+    compares = merging.mode is MergeMode.EVENT_TIME_ORDERING and has_ordering_fields
+    partial = merging.partial_update_mode
+    return PayloadRules(
+        merging.known_as,
+        merging.mode,
+        stored_rule=StoredRule.LARGER if compares else StoredRule.NEVER,
+        field_rule=_FIELD_RULES[partial] if partial is not None else None,
+        combines_fields=partial is not None,
+        deletes_compete=True,
+        takes_markers=True,
+        by_mode=True,
+    )
+
+
+def hard_deletes(rows: pa.RecordBatch | pa.Table, ordering_fields: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Where a row that asks for a delete is a hard one, as its ordering value is 0 of Avro's type int.
+
+    Args:
+        rows: Rows with the ordering fields, all of which ask for a delete.
+        ordering_fields: The table's ordering fields.
+    """
+    values = ordering_column(rows, ordering_fields) if len(ordering_fields) == 1 else None
+    if values is None or values.type != pa.int32():
+        return np.zeros(rows.num_rows, dtype=np.bool_)
+    zero: npt.NDArray[np.bool_] = pc.fill_null(pc.equal(one_array(values), 0), False).to_numpy(zero_copy_only=False)
+    return zero
+
+
+@attrs.frozen(eq=False)
+class MergeEntries:
+    """What is known of some records where they are merged; arrays with one entry for each record.
+
+    Attributes:
+        ordering: Numbers that compare as the ordering values, of all entries that are compared with each other.
+        is_hard: Whether it is a hard delete.
+        is_comparable: Whether the ordering value is of the type of the others' (not the int 0 that stands for none).
+    """
+
+    ordering: npt.NDArray[np.int64]
+    is_hard: npt.NDArray[np.bool_]
+    is_comparable: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, ordering: Sequence[pa.Array | None], is_delete: Sequence[npt.NDArray[np.bool_]]) -> list[MergeEntries]:
+        """Entries that are compared with each other.
+
+        Args:
+            ordering: The ordering values of each group of entries, null for those that have none.
+            is_delete: Whether they are deletes.
+        """
+        arrays = [one_array(values) for values in ordering if values is not None]
+        numbers = sortable(arrays)
+        found = []
+        for values, count, deletes in zip(arrays, numbers, is_delete, strict=True):
+            known = values.is_valid().to_numpy(zero_copy_only=False)
+            found.append(cls(count, deletes & ~known, known))
+        return found
+
+
+def later_log_entry_wins(
+    rules: PayloadRules, older: MergeEntries, newer: MergeEntries, is_in_delete_block: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Where the later of two entries of log files takes the place of the earlier one of its key.
+
+    Args:
+        rules: The rules of a merge mode.
+        older: The earlier entries.
+        newer: The later entries.
+        is_in_delete_block: Where the later entry is a record of a delete block, and not a row of data.
+    """
+    if rules.stored_rule is StoredRule.NEVER:
+        return np.ones(len(newer.ordering), dtype=np.bool_)
+    by_row = older.is_hard | newer.is_hard | (newer.ordering >= older.ordering)
+    compares = ~newer.is_hard & newer.is_comparable & older.is_comparable
+    by_block = ~(older.is_hard | (compares & (older.ordering > newer.ordering)))
+    wins: npt.NDArray[np.bool_] = np.where(is_in_delete_block, by_block, by_row)
+    return wins
+
+
+def later_row_wins(rules: PayloadRules, older: MergeEntries, newer: MergeEntries) -> npt.NDArray[np.bool_]:
+    """Where a row, or the entry that is left of all log files, wins against the stored row of a base file.
+
+    Args:
+        rules: The rules of a merge mode.
+        older: The stored rows.
+        newer: What is merged with them.
+    """
+    if rules.stored_rule is StoredRule.NEVER:
+        return np.ones(len(newer.ordering), dtype=np.bool_)
+    wins: npt.NDArray[np.bool_] = older.is_hard | newer.is_hard | (newer.ordering >= older.ordering)
+    return wins

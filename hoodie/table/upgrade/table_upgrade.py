@@ -1,0 +1,402 @@
+"""Upgrade a table of version 6 to 8 or 9, or 8 to 9, and downgrade it, such that it is whole at every moment.
+
+The steps, under the table's lock:
+
+1. What an earlier run left is deleted. Pending instants and living writers are refused.
+2. The metadata table is switched off.
+3. The folder of layout 2 gets a file that announces the change (`UPGRADE_FILE_NAME`). Then all files of the new
+   timeline and of the new archive are written, beside the old ones.
+4. The properties are replaced, at once. Until then the table is what it was; from then on it has the new version.
+5. The files of the old timeline are deleted, pending states first, completed ones newest first; then the announcement.
+
+A run that dies in step 3 leaves a table of the old version, with files that no reader uses. One that dies in step 5
+leaves a table of the new version, likewise. The next run, in either direction, deletes these files first.
+
+Hudi: org.apache.hudi.table.upgrade.UpgradeDowngrade. Differs: Hudi moves one file after the other, and writes the
+properties last.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import pairwise
+
+import attrs
+
+from hoodie.common.table.table_config import HoodieTableConfig
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
+from hoodie.common.table.timeline.instant_time import in_order, is_after
+from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout, timeline_layout
+from hoodie.common.table.timeline.timeline_listing import UPGRADE_FILE_NAME
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieConfigException,
+    HoodieHeartbeatException,
+    HoodieNotSupportedException,
+)
+from hoodie.storage.storage_options import StorageOptions
+from hoodie.storage.storage_path import join, parent
+from hoodie.table.metadata_table import listed_partitions, refuse_indexes, switch_off_metadata_table
+from hoodie.table.repair.repaired_table import check_flags
+from hoodie.table.upgrade.archive_copy import ArchiveCopy, ArchiveOfHistory, HistoryOfArchive
+from hoodie.table.upgrade.completion_order import CompletedInstant, completion_times_of, time_of_change
+from hoodie.table.upgrade.index_definitions import adapt_index_definitions
+from hoodie.table.upgrade.timeline_copy import TimelineCopy, TimelineFiles
+from hoodie.table.upgrade.version_change import TableVersionChange, changed_properties
+from hoodie.table.upgrade.version_properties import (
+    LAYOUT_OF_VERSION,
+    key_generator_problem,
+    properties_in_version,
+)
+from hoodie.transaction.heartbeat_client import is_heartbeat_expired
+from hoodie.transaction.transaction_manager import TransactionManager
+
+logger = logging.getLogger(__name__)
+
+_HISTORY = join(TIMELINE_FOLDER, "history")
+_FINISHED_BY: Mapping[Action, str] = {
+    Action.CLEAN: "clean() of a write client finishes it",
+    Action.ROLLBACK: "rollback_failed_writes() of a write client, or its next write, finishes it",
+    Action.RESTORE: "restore_to_instant() or restore_to_savepoint() of a write client, called again, finishes it",
+    Action.SAVEPOINT: "savepoint() of a write client, called again, finishes it, and delete_savepoint() removes it",
+}
+_BY_HUDI = "let Hudi finish it, or roll it back"
+
+
+def upgrade_table(
+    table: str | HoodieWriteConfig,
+    to_version: int = 9,
+    *,
+    dry_run: bool = False,
+    storage_options: StorageOptions | None = None,
+) -> TableVersionChange:
+    """Upgrade a copy-on-write table to version 8 or 9; see `HoodieTableMetaClient.upgrade`."""
+    return _change(table, to_version, is_upgrade=True, dry_run=dry_run, storage_options=storage_options)
+
+
+def downgrade_table(
+    table: str | HoodieWriteConfig,
+    to_version: int = 6,
+    *,
+    dry_run: bool = False,
+    storage_options: StorageOptions | None = None,
+) -> TableVersionChange:
+    """Downgrade a copy-on-write table to version 8 or 6; see `HoodieTableMetaClient.downgrade`."""
+    return _change(table, to_version, is_upgrade=False, dry_run=dry_run, storage_options=storage_options)
+
+
+def _change(
+    table: str | HoodieWriteConfig,
+    to_version: int,
+    *,
+    is_upgrade: bool,
+    dry_run: bool,
+    storage_options: StorageOptions | None,
+) -> TableVersionChange:
+    check_flags(dry_run=dry_run)
+    if isinstance(to_version, bool) or to_version not in LAYOUT_OF_VERSION:
+        raise HoodieConfigException(
+            f"to_version is {to_version!r}: give one of {', '.join(map(str, LAYOUT_OF_VERSION))}; nothing was changed"
+        )
+    config = (
+        table if isinstance(table, HoodieWriteConfig) else HoodieWriteConfig.from_properties(table, {}, storage_options)
+    )
+    snapshot = _load(config)
+    snapshot.check_named_by(config.base_path)
+    change = partial(_VersionChange, config, to_version, is_upgrade)
+    if dry_run:
+        return change(snapshot, _no_check, is_dry_run=True).run()
+    transactions = TransactionManager(config)
+    try:
+        transactions.check(snapshot)
+        name = f"{'upgrade' if is_upgrade else 'downgrade'} to version {to_version}"
+        with transactions.transaction(snapshot, name) as transaction:
+            return change(_load(config), transaction.check_held).run()
+    finally:
+        transactions.close()
+
+
+def _load(config: HoodieWriteConfig) -> TableSnapshot:
+    return TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+
+
+def _no_check() -> None:
+    pass
+
+
+class _VersionChange:
+    """One run.
+
+    Args:
+        config: The configuration of the table's writers.
+        to_version: The version that the table is to have.
+        is_upgrade: Which direction the caller asks for.
+        snapshot: The table, loaded under its lock.
+        check_held: Checks the lock, right before a step that cannot be taken back.
+        is_dry_run: Whether nothing is changed.
+    """
+
+    def __init__(
+        self,
+        config: HoodieWriteConfig,
+        to_version: int,
+        is_upgrade: bool,
+        snapshot: TableSnapshot,
+        check_held: Callable[[], None],
+        is_dry_run: bool = False,
+    ) -> None:
+        self._config = config
+        self._to_version = to_version
+        self._is_upgrade = is_upgrade
+        self._snapshot = snapshot
+        self._check_held = check_held
+        self._is_dry_run = is_dry_run
+        self._storage = snapshot.storage
+        self._announcement = join(snapshot.meta_path, TIMELINE_FOLDER, UPGRADE_FILE_NAME)
+
+    def run(self) -> TableVersionChange:
+        stored = self._snapshot.table_config
+        version = stored.table_version
+        self._check_direction(version)
+        result = TableVersionChange(self._snapshot.base_path, version, self._to_version, is_dry_run=self._is_dry_run)
+        if self._storage.exists(self._announcement):
+            result = attrs.evolve(result, finished_earlier_run=True)
+            if not self._is_dry_run:
+                self._delete_old(self._other_layout())
+                logger.warning(
+                    "deleted what an upgrade or downgrade of %s that had died left behind", self._snapshot.base_path
+                )
+        else:
+            self._refuse_files_of_others()
+        if version == self._to_version:
+            return result
+        self._refuse()
+        changed = properties_in_version(stored, self._to_version)
+        if changed.problems:
+            raise self._not_possible(changed.problems)
+        target = HoodieTableConfig({**changed.properties, **stored.without_metadata_table()})
+        result = attrs.evolve(
+            result, metadata_partitions=listed_partitions(stored), notes=changed.notes,
+            properties=changed_properties(stored.properties, self._with_metadata_keys(changed.properties)),
+        )  # fmt: skip
+        target.check_writable()
+        if not self._is_dry_run:
+            self._snapshot = switch_off_metadata_table(
+                self._snapshot, is_asked_for=self._config.write.metadata_enable is False
+            )
+            adapt_index_definitions(self._storage, self._snapshot.meta_path, self._to_version)
+        if LAYOUT_OF_VERSION[version] == LAYOUT_OF_VERSION[self._to_version]:
+            self._replace_properties(changed.properties)
+        else:
+            result = self._move(result, changed.properties)
+        if not self._is_dry_run:
+            logger.info("%s", result.headline)
+        return result
+
+    # --- what is refused ----------------------------------------------------------------------------------------
+
+    def _check_direction(self, version: int) -> None:
+        if self._is_upgrade and version > self._to_version:
+            wrong, right = "upgraded", "downgrade"
+        elif not self._is_upgrade and version < self._to_version:
+            wrong, right = "downgraded", "upgrade"
+        else:
+            return
+        raise HoodieConfigException(
+            f"{self._snapshot.base_path} is of version {version}, and cannot be {wrong} to {self._to_version}: use "
+            f"HoodieTableMetaClient.{right}; nothing was changed"
+        )
+
+    def _refuse(self) -> None:
+        """Refuse a table that cannot be changed as it is.
+
+        Raises:
+            HoodieNotSupportedException: A property stands against it, or an index of the metadata table.
+            HoodieCommitException: Instants are pending.
+            HoodieHeartbeatException: A writer is alive.
+        """
+        self._snapshot.table_config.check_writable()
+        if self._config.write.metadata_enable is not False:
+            refuse_indexes(self._snapshot, listed_partitions(self._snapshot.table_config))
+        problem = key_generator_problem(self._snapshot.table_config, self._config.properties)
+        if problem is not None:
+            raise self._not_possible([problem])
+        pending = self._snapshot.active_timeline.filter_pending()
+        if len(pending):
+            told = ", ".join(f"{i.action} {i.requested_time} ({self._way_out(i.action)})" for i in pending.instants)
+            raise HoodieCommitException(
+                f"the version of {self._snapshot.base_path} cannot be changed while instants are pending: {told}; "
+                "nothing was changed"
+            )
+        folder = parent(self._snapshot.heartbeat_path("0"))
+        alive = [
+            status.name
+            for status in self._storage.list_directory(folder)
+            if not status.is_directory and not is_heartbeat_expired(self._snapshot, status.name, self._config.write)
+        ]
+        if alive:
+            raise HoodieHeartbeatException(
+                f"the version of {self._snapshot.base_path} cannot be changed while writers are at work: "
+                f"{', '.join(alive)} have living heartbeats in {folder}. Stop these writers, and call again once the "
+                "heartbeats have expired; nothing was changed"
+            )
+
+    def _way_out(self, action: Action) -> str:
+        if action in COMMIT_ACTIONS:
+            return "rollback_failed_writes() of a write client rolls it back, once its writer is dead"
+        return _FINISHED_BY.get(action, _BY_HUDI)
+
+    def _not_possible(self, problems: tuple[str, ...] | list[str]) -> HoodieNotSupportedException:
+        return HoodieNotSupportedException(
+            f"{self._snapshot.base_path} cannot be brought to version {self._to_version}, and nothing was changed: "
+            f"{'; '.join(problems)}"
+        )
+
+    def _refuse_files_of_others(self) -> None:
+        """Refuse what an upgrade or downgrade of Hudi left half-way: its files are moved one by one."""
+        files = TimelineFiles.of(self._storage, self._snapshot.meta_path, self._other_layout())
+        if files.completed:
+            raise HoodieCommitException(
+                f"{files.folder} has completed instants, such as {next(iter(files.completed))}, though the table "
+                f"{self._snapshot.base_path} is of version {self._snapshot.table_config.table_version}: another "
+                "program's upgrade or downgrade has not ended. Let it finish, or run it again; nothing was changed"
+            )
+
+    # --- steps --------------------------------------------------------------------------------------------------
+
+    def _other_layout(self) -> TimelineLayout:
+        version = 3 - self._snapshot.table_config.timeline_layout_version
+        return timeline_layout(version, timezone=self._snapshot.table_config.timeline_timezone)
+
+    def _move(self, result: TableVersionChange, properties: Mapping[str, str]) -> TableVersionChange:
+        """Write the timeline and the archive of the other layout, and switch over to them."""
+        meta_path, timeline = self._snapshot.meta_path, self._snapshot.active_timeline
+        files = TimelineFiles.of(self._storage, meta_path, timeline.layout)
+        target = self._other_layout()
+        archive = self._archive_copy(target, properties)
+        archived = archive.completed()
+        active = files.completed
+        times = completion_times_of(
+            [
+                *(one for one in archived if one.instant.key not in files.instants),
+                *(
+                    CompletedInstant(instant, time_of_change(status.modification_time_ms, timeline.timezone))
+                    for instant, status in active.items()
+                ),
+            ]
+        )
+        if timeline.layout.has_completion_times:
+            times |= {one.instant.key: one.changed_at for one in archived if one.changed_at}
+            times |= {i.key: i.completion_time for i in active if i.completion_time is not None}
+            result = attrs.evolve(result, notes=(*result.notes, *self._order_notes(times)))
+        skipped = files.instants.keys()
+        result = attrs.evolve(
+            result,
+            instants=len(active),
+            archived_instants=len({one.instant.key for one in archived} - skipped),
+        )
+        if self._is_dry_run:
+            return result
+        self._check_held()
+        self._announce(result)
+        self._delete_strays(target)
+        if target.has_completion_times:
+            self._storage.create_directory(join(meta_path, _HISTORY))
+        archive.write(times, skipped)
+        copy = TimelineCopy(
+            timeline, files, target, target.active_path(meta_path), times, not target.has_completion_times
+        )
+        written = copy.write()
+        self._refuse_changes(files, target, written)
+        self._replace_properties(properties)
+        self._delete_old(timeline.layout)
+        return result
+
+    def _archive_copy(self, target: TimelineLayout, properties: Mapping[str, str]) -> ArchiveCopy:
+        meta_path, source = self._snapshot.meta_path, self._snapshot.active_timeline.layout
+        folders = [
+            join(meta_path, HoodieTableConfig(found).archive_folder)
+            for found in (self._snapshot.table_config.properties, properties)
+        ]
+        if target.has_completion_times:
+            return HistoryOfArchive(self._storage, folders[0], source, folders[1], target, self._check_held)
+        return ArchiveOfHistory(
+            self._storage, folders[0], source, folders[1], target, self._check_held, self._config.archival
+        )
+
+    def _order_notes(self, times: Mapping[tuple[str, Action], str]) -> list[str]:
+        """Tell of commits that were completed in another order than they were requested in."""
+        ends = {key[0]: end for key, end in times.items() if key[1] in COMMIT_ACTIONS}
+        late = [one for one, following in pairwise(in_order(ends)) if is_after(ends[one], ends[following])]
+        notes = [
+            "incremental readers must begin at requested times from now on: a time of completion that they have kept "
+            "is not one"
+        ]
+        if late:
+            notes.append(
+                f"{len(late)} commits, {late[0]} the first, were completed after a later one: a reader between the "
+                "two has not seen them, and must begin before them"
+            )
+        return notes
+
+    def _announce(self, result: TableVersionChange) -> None:
+        content = {"from": result.from_version, "to": result.to_version, "by": "hoodie"}
+        self._storage.replace(self._announcement, json.dumps(content).encode())
+
+    def _delete_strays(self, layout: TimelineLayout) -> None:
+        """Delete pending instants of writers that had not seen the last change of the version."""
+        pending, _ = TimelineFiles.of(self._storage, self._snapshot.meta_path, layout).deletion_order()
+        self._storage.delete_files(pending)
+        if layout.has_completion_times:
+            # Of a downgrade by Hudi: its rows are in the archive of version 6 too.
+            self._storage.delete_directory(join(self._snapshot.meta_path, _HISTORY))
+
+    def _refuse_changes(self, files: TimelineFiles, target: TimelineLayout, written: frozenset[str]) -> None:
+        """Look once more before the switch: nothing must have changed that was copied."""
+        meta_path = self._snapshot.meta_path
+        now = TimelineFiles.of(self._storage, meta_path, files.layout)
+        copied = TimelineFiles.of(self._storage, meta_path, target)
+        changed = sorted((now.names ^ files.names) | (copied.names ^ written))
+        if changed:
+            raise HoodieCommitException(
+                f"the timeline of {self._snapshot.base_path} changed while it was copied ({changed[0]}): a writer does "
+                f"not respect the table's lock. The table is of version {self._snapshot.table_config.table_version} as "
+                "before; stop that writer, and call again"
+            )
+
+    def _replace_properties(self, properties: Mapping[str, str]) -> None:
+        if self._is_dry_run:
+            return
+        self._check_held()
+        stored = self._snapshot.table_config.properties
+        wanted = self._with_metadata_keys(properties)
+        HoodieTableConfig.update(
+            self._storage,
+            self._snapshot.base_path,
+            {key: value for key, value in wanted.items() if stored.get(key) != value},
+            [key for key in stored if key not in wanted],
+        )
+
+    def _with_metadata_keys(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """The properties with those of the metadata table as they are when it is switched off."""
+        off = self._snapshot.table_config.without_metadata_table()
+        return {key: off.get(key, value) for key, value in properties.items()}
+
+    def _delete_old(self, layout: TimelineLayout) -> None:
+        """Delete the files of the timeline that the table does not use, then the announcement."""
+        meta_path = self._snapshot.meta_path
+        pending, completed = TimelineFiles.of(self._storage, meta_path, layout).deletion_order()
+        self._check_held()
+        self._storage.delete_files(pending)
+        for path in completed:
+            self._storage.delete_file(path)
+        if layout.has_completion_times:
+            self._storage.delete_directory(join(meta_path, _HISTORY))
+        self._storage.delete_file(self._announcement)
+        if layout.has_completion_times:
+            self._storage.delete_empty_directory(join(meta_path, TIMELINE_FOLDER))
