@@ -8,19 +8,21 @@
 | know what messages call a completed file that is lost | `name_of_lost` |
 | know what a call of the storage is about | `instant_of_path`, `is_completed_file` |
 | read or change what a commit says | `read_commit`, `write_commit` |
-| give an instant another time | `rename_instant` |
+| give an instant another time | `rename_instant`, `next_time` |
 | see what the archive consists of | `archive_files` |
 """
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 from hoodie import HoodieTableMetaClient
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import newest, next_instant_time
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "make_state",
     "name_of_lost",
     "read_commit",
+    "next_time",
     "rename_instant",
     "state_file",
     "state_files",
@@ -125,24 +128,46 @@ def make_state(
         action: What is done, as in file names.
         state: The state.
         content: Of the file.
-        completion_time: Of a completed one, where names have it; by default a millisecond after the requested time.
+        completion_time: Of a completed one, where names have it; by default `next_time`.
     """
     layout = _timeline(base_path).layout
     end = None
     if state is State.COMPLETED and layout.has_completion_times:
-        end = completion_time or str(int(instant_time) + 1)
+        end = completion_time or next_time(base_path)
     file = timeline_folder(base_path) / layout.file_name(instant_time, Action(action), state, end)
     file.write_bytes(content)
     return file
 
 
-def rename_instant(base_path: str | Path, instant_time: str, new_time: str) -> None:
-    """Give all files of a time another one; where they hold the time of completion, it becomes a millisecond later."""
+def next_time(base_path: str | Path) -> str:
+    """A time that is later than now and than all times of the active timeline."""
+    timeline = _timeline(base_path)
+    return next_instant_time(datetime.now(UTC), newest(found.newest_time for found in timeline), timeline.timezone)
+
+
+def rename_instant(
+    base_path: str | Path,
+    instant_time: str,
+    new_time: str,
+    action: str | None = None,
+    completion_time: str | None = None,
+) -> None:
+    """Give files of a time another one.
+
+    Args:
+        base_path: The table.
+        instant_time: The requested time of the files.
+        new_time: That which they get.
+        action: The files of one action; of all by default.
+        completion_time: The new time of completion, where names have it; by default a millisecond after the new time.
+    """
     layout = _timeline(base_path).layout
     for file in state_files(base_path, instant_time):
         found = layout.parse_file_name(file.name)
         assert found is not None
-        end = str(int(new_time) + 1) if found.completion_time is not None else None
+        if action is not None and found.action.completed_action is not Action(action).completed_action:
+            continue
+        end = completion_time or str(int(new_time) + 1)
         file.rename(file.with_name(layout.file_name(new_time, found.action, found.state, end)))
 
 

@@ -23,6 +23,7 @@ from hoodie.exception import (
     HoodieRollbackException,
 )
 from tests.support.table_builder import read_rows, rows
+from tests.support.timeline_files import state_file
 
 Rows = list[tuple[str, str, int]]
 MakeClient = Callable[..., HoodieLocalWriteClient]
@@ -54,7 +55,7 @@ def test_the_timeline_says_what_hudi_says(base_path: Path, client: MakeClient) -
     timeline = timeline_of(base_path)
     instant = timeline.find(result.instant_time)
     assert instant.action is Action.REPLACE_COMMIT and instant.is_completed
-    requested = (base_path / ".hoodie" / f"{result.instant_time}.replacecommit.requested").read_bytes()
+    requested = state_file(base_path, result.instant_time, "replacecommit", State.REQUESTED).read_bytes()
     nothing = {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": None}
     assert decode_record(requested, "HoodieRequestedReplaceMetadata") == nothing
     inflight = timeline.read_commit_metadata(HoodieInstant(result.instant_time, Action.REPLACE_COMMIT, State.INFLIGHT))
