@@ -9,25 +9,32 @@
 | know what a call of the storage is about | `instant_of_path`, `is_completed_file` |
 | read or change what a commit says | `read_commit`, `write_commit` |
 | give an instant another time | `rename_instant`, `next_time` |
-| see what the archive consists of | `archive_files` |
+| see what the archive consists of | `archive_files`, `archived_entries` |
+| plan a clustering | `action_of_clustering` |
 """
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from hoodie import HoodieTableMetaClient
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.archived_timeline import read_archive_file
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import newest, next_instant_time
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 
 __all__ = [
+    "action_of_clustering",
     "archive_files",
     "archive_folder",
+    "archived_entries",
     "delete_instant",
     "instant_of_path",
     "is_completed_file",
@@ -61,6 +68,31 @@ def archive_files(base_path: str | Path) -> list[Path]:
     """The files of the archive that hold instants, in the order of their names."""
     folder = archive_folder(base_path)
     return sorted([*folder.glob(".commits_.archive.*"), *folder.glob("*.parquet")])
+
+
+def archived_entries(base_path: str | Path) -> list[HoodieInstant]:
+    """The instants in the files of the archive that count: in each of their states up to version 6, else once.
+
+    An entry that two files hold is there twice.
+    """
+    table = HoodieTableMetaClient.load(str(base_path))
+    if not table.active_timeline.layout.has_completion_times:
+        files = archive_files(base_path)
+        return [state for path in files for state, _ in read_archive_file(table.storage, str(path))]
+    folder = archive_folder(base_path)
+    if not (folder / "_version_").exists():
+        return []
+    manifest = json.loads((folder / f"manifest_{(folder / '_version_').read_text()}").read_text())
+    return [
+        HoodieInstant(row["instantTime"], Action(row["action"]), State.COMPLETED, row["completionTime"])
+        for file in manifest["files"]
+        for row in pq.read_table(folder / file["fileName"]).to_pylist()
+    ]
+
+
+def action_of_clustering(base_path: str | Path) -> Action:
+    """The action of a pending clustering: one of its own from version 8 on."""
+    return Action.CLUSTERING if _timeline(base_path).layout.has_completion_times else Action.REPLACE_COMMIT
 
 
 def state_file(

@@ -42,7 +42,7 @@ def count_typed_by_hudi_rs(base_path: str, table_version: int) -> int:
     """As `count_by_hudi_rs`; hudi-rs 0.5.0 does not know that partition fields of later versions name their types."""
     if table_version == 6:
         return count_by_hudi_rs(base_path)
-    with pytest.raises(HudiCoreError, match=r"`\w+\\:SIMPLE` declared in `hoodie.table.partition.fields`"):
+    with pytest.raises(Exception, match=r"`\w+\\:SIMPLE` declared in `hoodie.table.partition.fields`"):
         count_by_hudi_rs(base_path)
     return hoodie.read_table(base_path).num_rows
 

@@ -23,7 +23,7 @@ from hoodie.exception import (
     HoodieRollbackException,
 )
 from tests.support.table_builder import read_rows, rows
-from tests.support.timeline_files import state_file
+from tests.support.timeline_files import action_of_clustering, state_file
 
 Rows = list[tuple[str, str, int]]
 MakeClient = Callable[..., HoodieLocalWriteClient]
@@ -196,7 +196,7 @@ def test_file_groups_of_a_pending_clustering_are_not_replaced(
         "HoodieRequestedReplaceMetadata",
         {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": {}, "version": 1},
     )
-    clustering = timeline_of(base_path).create_new_instant_time(Action.REPLACE_COMMIT, content)
+    clustering = timeline_of(base_path).create_new_instant_time(action_of_clustering(base_path), content)
     given = ["eu"] if operation == "delete_partitions" else rows(("d", "eu", 2))
     with pytest.raises(HoodieNotSupportedException, match=f"clustering {clustering}"):
         getattr(client(), operation)(given)
