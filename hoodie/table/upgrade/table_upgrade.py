@@ -67,6 +67,10 @@ _FINISHED_BY: Mapping[Action, str] = {
     Action.RESTORE: "restore_to_instant() or restore_to_savepoint() of a write client, called again, finishes it",
     Action.SAVEPOINT: "savepoint() of a write client, called again, finishes it, and delete_savepoint() removes it",
 }
+_INCREMENTAL_READERS = (
+    "incremental readers that begin at the requested time of the last commit that they have seen get that commit "
+    "again: begin at its time of completion, which history() tells"
+)
 _BY_HUDI = "let Hudi finish it, or roll it back"
 
 
@@ -306,6 +310,8 @@ class _VersionChange:
             times |= {one.instant.key: one.changed_at for one in archived if one.changed_at}
             times |= {i.key: i.completion_time for i in active if i.completion_time is not None}
             result = attrs.evolve(result, notes=(*result.notes, *self._order_notes(times)))
+        else:
+            result = attrs.evolve(result, notes=(*result.notes, _INCREMENTAL_READERS))
         skipped = files.instants.keys()
         result = attrs.evolve(
             result,
