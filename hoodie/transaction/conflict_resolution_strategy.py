@@ -54,11 +54,13 @@ class SimpleConcurrentFileWritesConflictResolutionStrategy(ConflictResolutionStr
 
     A write is compared with the writes that were completed since it began, whatever their instant times; with writes
     of a later time, whenever they were completed (readers take the version of a file group with the later time); and
-    with the file groups that pending compactions and clusterings are going to rewrite.
+    with the file groups that pending clusterings are going to rewrite, in timeline layout 1 pending compactions too. In
+    layout 2 a log file that is completed while a compaction is pending belongs to the slice that the compaction makes.
 
     Hudi: org.apache.hudi.client.transaction.SimpleConcurrentFileWritesConflictResolutionStrategy. Differs: Hudi
     ignores a commit with a later time that was completed between the start of the instant and the start of its write,
-    and that commit then hides the changes of this write. Here a pending clustering with an older time counts as well.
+    and that commit then hides the changes of this write. In layout 2 it ignores commits that were requested before the
+    last one that the write knew, and completed since. Here a pending clustering with an older time counts as well.
     """
 
     def candidates(
@@ -71,7 +73,10 @@ class SimpleConcurrentFileWritesConflictResolutionStrategy(ConflictResolutionStr
             if instant.is_completed:
                 if instant.requested_time not in start.completed or is_after(instant.requested_time, instant_time):
                     yield instant
-            elif instant.action is Action.COMPACTION or is_clustering(timeline, instant):
+            elif instant.action is Action.COMPACTION:
+                if not timeline.layout.has_completion_times:
+                    yield instant
+            elif is_clustering(timeline, instant):
                 yield instant
 
     def conflicting(self, this: ConcurrentOperation, other: ConcurrentOperation) -> frozenset[FileGroupKey]:
