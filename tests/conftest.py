@@ -31,15 +31,36 @@ settings.load_profile("hoodie")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The version of the tables that tests make without naming one."""
-    parser.addoption("--table-version", type=int, choices=VERSIONS, default=6, help="of the tables that tests make")
+    parser.addoption("--table-version", type=int, choices=VERSIONS, default=9, help="of the tables that tests make")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fixtures of a whole run make tables of that version too."""
+    table_definition.DEFAULT_TABLE_VERSION = config.getoption("--table-version")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def table_version_of_module(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The version of the tables that fixtures of a module make: that of its marker, or of the command line."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_definition, "DEFAULT_TABLE_VERSION", _table_version(request))
+        yield
 
 
 @pytest.fixture(autouse=True)
 def table_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The version of the tables that the test makes without naming one: that of its marker, or of the command line."""
+    """The version of the tables that the test makes without naming one.
+
+    It is that of the test's parameter, of its marker, or of the command line.
+    """
+    version: int = getattr(request, "param", _table_version(request))
+    monkeypatch.setattr(table_definition, "DEFAULT_TABLE_VERSION", version)
+    return version
+
+
+def _table_version(request: pytest.FixtureRequest) -> int:
     marker = request.node.get_closest_marker("table_version")
     version: int = marker.args[0] if marker is not None else request.config.getoption("--table-version")
-    monkeypatch.setattr(table_definition, "DEFAULT_TABLE_VERSION", version)
     return version
 
 

@@ -186,3 +186,29 @@ def test_a_metadata_table_is_switched_off_and_built_again(
             shutil.copytree(tmp_path / "stale", base_path / ".hoodie/metadata")
         write(hudi_1_2, base_path, with_metadata, rows(range(turn * 2, 40, 7), 3 + 2 * turn), "upsert")
         assert_agree(hudi_1_2, base_path, [{}, {"hoodie.metadata.enable": "true"}])
+
+
+def test_each_archives_where_the_other_one_stopped(tmp_path: Path, hudi_1_2: HudiProcess, version: int) -> None:
+    """Commits in turn, each followed by a clean and archiving; files of the archive are compacted by both."""
+    base_path = tmp_path / "t"
+    options = {**OPTIONS, "hoodie.write.table.version": str(version)}
+    write(hudi_1_2, base_path, options, rows(range(6), 0), "insert")
+    ours = {key: value for key, value in OPTIONS.items() if not key.startswith("hoodie.datasource")}
+    config = {**ours, "hoodie.archive.automatic": "true", "hoodie.clean.automatic": "true"}
+    for number in range(1, 13):
+        table = rows(range(number, number + 6), number)
+        if number % 6 < 3:
+            with local_client(base_path, config) as client:
+                assert client.upsert(table).service_errors == ()
+        else:
+            write(hudi_1_2, base_path, options, table, "upsert")
+        meta_client = HoodieTableMetaClient.load(str(base_path))
+        found = hudi_1_2.instants(base_path)
+        archived = {(i.requested_time, str(i.action)) for i in meta_client.archived_timeline}
+        assert archived == {*map(tuple, found["archived"])}, number
+        assert {(i.requested_time, str(i.action)) for i in meta_client.active_timeline} == {
+            *map(tuple, found["active"])
+        }
+        names = [path.name for path in (base_path / ".hoodie/timeline/history").glob("*.parquet")]
+    assert len(archived) > 10 and any(name.endswith("_1.parquet") for name in names)
+    assert plain_rows(hoodie.read_table(str(base_path))) == plain_rows(hudi_1_2.read(base_path))

@@ -13,7 +13,7 @@ from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE, read_with_hudi_rs
 from tests.support.table_builder import TRIPS, rows
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
 
 DEFAULT_PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 LATEST_PAYLOAD = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"

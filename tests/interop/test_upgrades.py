@@ -81,17 +81,17 @@ def assert_all_read(base_path: Path, expected: list[object], *readers: HudiProce
         assert list(plain_rows(hudi.read(base_path))) == expected, hudi.version
 
 
-def assert_goes_on(hudi: HudiProcess, base_path: Path, options: Mapping[str, str]) -> None:
+def assert_goes_on(hudi: HudiProcess, base_path: Path, options: Mapping[str, str], ts: int = 100) -> None:
     """Real Hudi changes and adds rows, and then hoodie; both are read by all."""
     version = version_of(base_path)
-    write(hudi, base_path, rows([7, 90], 100), options)
+    write(hudi, base_path, rows([7, 90], ts), options)
     assert version_of(base_path) == version
     found = {row["id"]: row["ts"] for row in hoodie.read_table(str(base_path)).to_pylist()}
-    assert found["k07"] == found["k90"] == 100
+    assert found["k07"] == found["k90"] == ts
     with local_client(base_path) as client:
-        client.upsert(rows([7, 91], 101))
+        client.upsert(rows([7, 91], ts + 1))
     expected = ours(base_path)
-    assert sum(row[4] == 101 for row in expected) == 2  # type: ignore[index]
+    assert sum(row[4] == ts + 1 for row in expected) == 2  # type: ignore[index]
     assert_all_read(base_path, expected, hudi)
 
 
@@ -198,7 +198,7 @@ def test_a_table_whose_upgrade_died_is_read_and_written_by_all(
     expected = ours(base_path)
     assert HoodieTableMetaClient.upgrade(str(base_path)).finished_earlier_run
     assert_all_read(base_path, expected, hudi_1_2)
-    assert_goes_on(hudi_1_2, base_path, of_version(9))
+    assert_goes_on(hudi_1_2, base_path, of_version(9), ts=200)
 
 
 def test_a_table_whose_upgrade_died_after_the_switch_is_read_and_written_by_all(

@@ -30,7 +30,8 @@ import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.service_metadata import HoodieCleanerPlan
 from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
-from hoodie.common.table.timeline.archived_timeline import read_archive_file
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieCommitException,
@@ -48,10 +49,11 @@ from hoodie.table.action.restore.restore_action_executor import pending_restore,
 from hoodie.transaction.concurrent_operation import WriteStart
 from tests.support.interleaving import Process, Task, World
 from tests.support.table_invariants import check_table
+from tests.support.timeline_files import archived_entries, instant_of_path
 
 __all__ = ["Scenario", "check_end", "make_template", "run_seed"]
 
-STOOD_BEFORE_ARCHIVING = re.compile(r"stands still for \d+ ms before create \S*/archived/")
+STOOD_BEFORE_ARCHIVING = re.compile(r"stands still for \d+ ms before (create|start|finish) \S*/(archived|history)/")
 """The call in which a suspended archiver may write entries that another one has written."""
 
 Place = tuple[str, str]
@@ -68,7 +70,7 @@ DEATHS = (
     r"delete .*lock",
     r"create .*heartbeat",
     r"delete .*heartbeat",
-    r"create .*archive",
+    r"(create|start|finish) .*(archive|history)",
     r"delete .*(requested|inflight|commit)$",
     r"unlink ",
     r"finish .*parquet",
@@ -82,14 +84,16 @@ PAUSES = (
     r"finish .*parquet",
     r"delete .*\.open",
     r"(create|put) .*lock",
-    r"list .*hoodie$",
+    r"list .*(hoodie|timeline)$",
     r"create .*commit$",
     r"create .*commit$",
     r"create .*(rollback|restore|clean)\.requested$",
-    r"create .*archive",
+    r"(create|start|finish) .*(archive|history)",
 )
 """Calls at which a death or a pause may matter more than at others."""
-COMPLETED = re.compile(r"/\.hoodie/(\d{17})\.(commit|replacecommit|clean|rollback)$")
+WRITES = (Action.COMMIT, Action.REPLACE_COMMIT)
+COMPLETED = (*WRITES, Action.CLEAN, Action.ROLLBACK)
+"""What changes the table when it is completed, in the eyes of the oracle."""
 INFLIGHT = {"commit": "{}.inflight", "replacecommit": "{}.replacecommit.inflight"}
 COMMON = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
@@ -155,12 +159,15 @@ class Model:
         self.rows: dict[Place, tuple[int, str]] = {}
         self.versions: list[Rows] = [{}]
         self.archived: set[str] = set()
+        self.completions: dict[str, str] = {}
+        """When the commits were completed; empty up to version 6."""
         self.undone: list[str] = []
 
     def copy(self) -> Model:
         copy = Model()
         copy.operations, copy.rows = dict(self.operations), dict(self.rows)
         copy.versions, copy.archived = list(self.versions), set(self.archived)
+        copy.completions = dict(self.completions)
         return copy
 
     def complete(self, instant_time: str, operation: Operation) -> None:
@@ -186,10 +193,20 @@ class Model:
         """Of the instants up to one, in the order of their times."""
         return _as_model(self._rows_at(instant_time))
 
-    def written_between(self, begin: str, end: str) -> Rows:
-        """What the instants after one and up to another wrote, of what is there at the end."""
-        rows = self._rows_at(end)
-        return {place: value for place, (value, time) in rows.items() if time > begin}
+    def written_since(self, instant_time: str) -> list[Rows]:
+        """What is found that was written after a commit, for each end that there may be.
+
+        Commits count by their times, from version 8 on by those of their completion.
+        """
+        key = self.completions.__getitem__ if self.completions else str
+        times = sorted(self.operations, key=key)
+        begin, rows = key(instant_time), dict[Place, tuple[int, str]]()
+        found: list[Rows] = [{}]
+        for time in times:
+            self.operations[time].apply(rows, time)
+            if key(time) > begin:
+                found.append({place: value for place, (value, writer) in rows.items() if key(writer) > begin})
+        return found
 
     def _rows_at(self, instant_time: str) -> dict[Place, tuple[int, str]]:
         rows: dict[Place, tuple[int, str]] = {}
@@ -340,16 +357,20 @@ class Oracle:
             self.restores += self.is_restoring
             if path.endswith(".restore") and self.unsettled is None:
                 self.check(f"{path} by {task.name}")
-        found = COMPLETED.search(path)
-        if found is None or not ((name == "create" and result) or (name == "delete" and result)):
+        found = instant_of_path(path)
+        if found is None or not found.is_completed or found.action not in COMPLETED:
             return
-        instant_time, action = found[1], found[2]
-        is_write = action in ("commit", "replacecommit")
+        if not ((name == "create" and result) or (name == "delete" and result)):
+            return
+        instant_time, action = found.requested_time, found.action
+        is_write = action in WRITES
         if is_write and name == "create":
+            if found.completion_time is not None:
+                self.model.completions[instant_time] = found.completion_time
             self.model.complete(instant_time, self.writing[task.process])
             if task.process.stood_at == f"create {path.replace(self.base_path, '')}" and not task.process.only_call:
                 self.unsettled = instant_time
-        is_undone = is_write and name == "delete" and Path(INFLIGHT[action].format(path.rpartition(".")[0])).exists()
+        is_undone = is_write and name == "delete" and self._inflight(path, found).exists()
         if is_undone:
             self._undo(instant_time, task)
         elif is_write and name == "delete":
@@ -360,6 +381,11 @@ class Oracle:
             return
         if self.unsettled is None and not self.is_restoring:
             self.check(f"{action} {instant_time} {name}d by {task.name}", is_thorough=action == "clean")
+
+    def _inflight(self, path: str, completed: HoodieInstant) -> Path:
+        """The inflight file of an instant; its name is the same in all layouts."""
+        name = timeline_layout(1).file_name(completed.requested_time, completed.action, State.INFLIGHT)
+        return Path(path).with_name(name)
 
     def _undo(self, instant_time: str, task: Task) -> None:
         operation = self.model.undo(instant_time)
@@ -725,7 +751,8 @@ class Scenario:
             is_restored, is_of_range = self._watch_restores(), self.random.random() < 0.5
             try:
                 if is_of_range:
-                    found = read_all(self.base_path, query_type="incremental", begin=pinned, options=block)
+                    begin = self.model.completions.get(pinned, pinned)
+                    found = read_all(self.base_path, query_type="incremental", begin=begin, options=block)
                 else:
                     found = read_all(self.base_path, as_of=pinned)
             except (HoodieException, FileNotFoundError):
@@ -735,11 +762,7 @@ class Scenario:
                 self.outcomes["could not travel"] += 1
                 return
             if not is_restored() and len(self.model.undone) == undone:
-                if is_of_range:
-                    ends = [pinned, *(time for time in self.model.operations if time > pinned)]
-                    possible = [self.model.written_between(pinned, end) for end in ends]
-                else:
-                    possible = [before, self.model.as_of(pinned)]
+                possible = self.model.written_since(pinned) if is_of_range else [before, self.model.as_of(pinned)]
                 assert found in possible, f"{'since' if is_of_range else 'as of'} {pinned}: {found}"
                 self.outcomes["travelled"] += 1
             self.world.sleep(self.random.choice([10, 200, 1000]))
@@ -782,12 +805,7 @@ def check_end(base_path: str, model: Model, has_dead: bool = False, may_repeat_e
     locks = sorted(path.name for path in (folder / ".hoodie").glob("lock*"))
     # Who died while it broke a lock left its claim on that one, until the next lock is broken.
     assert not [name for name in locks if not ("breaking" in name and has_dead)], locks
-    archive = folder / ".hoodie" / "archived"
-    entries = Counter(
-        state
-        for path in sorted(archive.glob(".commits_.*"))
-        for state, _ in read_archive_file(table.storage, str(path))
-    )
+    entries = Counter(archived_entries(folder))
     doubled = {str(state): count for state, count in entries.items() if count > 1}
     assert may_repeat_entries or not doubled, f"twice in the archive: {doubled}"
     archived_times = [instant.requested_time for instant in table.archived_timeline]

@@ -17,6 +17,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from tests.support.table_builder import SCHEMA, SMALL_FILTERS, init_table, local_client, read_rows, rows, sorted_rows
+from tests.support.timeline_files import delete_instant
 
 __all__ = ["ServicesTable"]
 
@@ -82,8 +83,7 @@ class ServicesTable:
         timeline.save_as_complete(instant_time, Action.SAVEPOINT, content)
 
     def delete_savepoint(self, instant_time: str) -> None:
-        for path in self.timeline_path.glob(f"{instant_time}*.savepoint*"):
-            path.unlink()
+        delete_instant(self.base_path, instant_time, "savepoint")
 
     def request_clean(self, plan: Any) -> str:
         """A clean that somebody planned and did not carry out."""

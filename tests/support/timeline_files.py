@@ -5,30 +5,43 @@
 | know the folder | `timeline_folder`, `archive_folder` |
 | find, damage or delete the file of an instant in a state | `state_file`, `state_files`, `delete_instant` |
 | make one by hand | `make_state` |
+| know what messages call a completed file that is lost | `name_of_lost` |
 | know what a call of the storage is about | `instant_of_path`, `is_completed_file` |
 | read or change what a commit says | `read_commit`, `write_commit` |
-| give an instant another time | `rename_instant` |
-| see what the archive consists of | `archive_files` |
+| give an instant another time | `rename_instant`, `next_time` |
+| see what the archive consists of | `archive_files`, `archived_entries` |
+| plan a clustering | `action_of_clustering` |
 """
 
 from __future__ import annotations
 
+import json
+import re
+from datetime import UTC, datetime
 from pathlib import Path
+
+import pyarrow.parquet as pq
 
 from hoodie import HoodieTableMetaClient
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.archived_timeline import read_archive_file
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import newest, next_instant_time
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 
 __all__ = [
+    "action_of_clustering",
     "archive_files",
     "archive_folder",
+    "archived_entries",
     "delete_instant",
     "instant_of_path",
     "is_completed_file",
     "make_state",
+    "name_of_lost",
     "read_commit",
+    "next_time",
     "rename_instant",
     "state_file",
     "state_files",
@@ -57,6 +70,31 @@ def archive_files(base_path: str | Path) -> list[Path]:
     return sorted([*folder.glob(".commits_.archive.*"), *folder.glob("*.parquet")])
 
 
+def archived_entries(base_path: str | Path) -> list[HoodieInstant]:
+    """The instants in the files of the archive that count: in each of their states up to version 6, else once.
+
+    An entry that two files hold is there twice.
+    """
+    table = HoodieTableMetaClient.load(str(base_path))
+    if not table.active_timeline.layout.has_completion_times:
+        files = archive_files(base_path)
+        return [state for path in files for state, _ in read_archive_file(table.storage, str(path))]
+    folder = archive_folder(base_path)
+    if not (folder / "_version_").exists():
+        return []
+    manifest = json.loads((folder / f"manifest_{(folder / '_version_').read_text()}").read_text())
+    return [
+        HoodieInstant(row["instantTime"], Action(row["action"]), State.COMPLETED, row["completionTime"])
+        for file in manifest["files"]
+        for row in pq.read_table(folder / file["fileName"]).to_pylist()
+    ]
+
+
+def action_of_clustering(base_path: str | Path) -> Action:
+    """The action of a pending clustering: one of its own from version 8 on."""
+    return Action.CLUSTERING if _timeline(base_path).layout.has_completion_times else Action.REPLACE_COMMIT
+
+
 def state_file(
     base_path: str | Path, instant_time: str, action: str = "commit", state: State = State.COMPLETED
 ) -> Path:
@@ -80,6 +118,11 @@ def state_file(
                 return file
         raise FileNotFoundError(f"{action} {instant_time} of {base_path} is not completed")
     return timeline_folder(base_path) / layout.file_name(instant_time, Action(action), state)
+
+
+def name_of_lost(completed: Path) -> str:
+    """What messages call a completed file that is not there any more: nobody knows its time of completion then."""
+    return re.sub(r"^(\d+)_\d+", r"\1_<completion time>", completed.name)
 
 
 def state_files(base_path: str | Path, instant_time: str | None = None) -> list[Path]:
@@ -117,24 +160,46 @@ def make_state(
         action: What is done, as in file names.
         state: The state.
         content: Of the file.
-        completion_time: Of a completed one, where names have it; by default a millisecond after the requested time.
+        completion_time: Of a completed one, where names have it; by default `next_time`.
     """
     layout = _timeline(base_path).layout
     end = None
     if state is State.COMPLETED and layout.has_completion_times:
-        end = completion_time or str(int(instant_time) + 1)
+        end = completion_time or next_time(base_path)
     file = timeline_folder(base_path) / layout.file_name(instant_time, Action(action), state, end)
     file.write_bytes(content)
     return file
 
 
-def rename_instant(base_path: str | Path, instant_time: str, new_time: str) -> None:
-    """Give all files of a time another one; where they hold the time of completion, it becomes a millisecond later."""
+def next_time(base_path: str | Path) -> str:
+    """A time that is later than now and than all times of the active timeline."""
+    timeline = _timeline(base_path)
+    return next_instant_time(datetime.now(UTC), newest(found.newest_time for found in timeline), timeline.timezone)
+
+
+def rename_instant(
+    base_path: str | Path,
+    instant_time: str,
+    new_time: str,
+    action: str | None = None,
+    completion_time: str | None = None,
+) -> None:
+    """Give files of a time another one.
+
+    Args:
+        base_path: The table.
+        instant_time: The requested time of the files.
+        new_time: That which they get.
+        action: The files of one action; of all by default.
+        completion_time: The new time of completion, where names have it; by default a millisecond after the new time.
+    """
     layout = _timeline(base_path).layout
     for file in state_files(base_path, instant_time):
         found = layout.parse_file_name(file.name)
         assert found is not None
-        end = str(int(new_time) + 1) if found.completion_time is not None else None
+        if action is not None and found.action.completed_action is not Action(action).completed_action:
+            continue
+        end = completion_time or str(int(new_time) + 1)
         file.rename(file.with_name(layout.file_name(new_time, found.action, found.state, end)))
 
 

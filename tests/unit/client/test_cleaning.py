@@ -21,6 +21,7 @@ from hoodie.avro.service_metadata import (
 )
 from hoodie.avro.timeline_metadata import decode
 from hoodie.client import table_services
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import (
     HoodieCommitException,
@@ -39,6 +40,7 @@ from hoodie.transaction.transaction_manager import TransactionManager
 from tests.support.hookable_storage import hooked
 from tests.support.services_table import ServicesTable
 from tests.support.table_builder import SCHEMA
+from tests.support.timeline_files import delete_instant, read_commit, rename_instant, state_file, write_commit
 
 VERSIONS = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"}
 
@@ -46,6 +48,13 @@ VERSIONS = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"}
 def clean(table: ServicesTable, **properties: Any) -> HoodieCleanMetadata | None:
     with table.client(**properties) as client:
         return client.clean()
+
+
+def delete_pending(table: ServicesTable, action: Action) -> None:
+    pending = list(table.instants(action).filter_pending())
+    assert pending
+    for instant in pending:
+        delete_instant(table.base_path, instant.requested_time, action)
 
 
 def retain(commits: int) -> dict[str, int]:
@@ -88,17 +97,18 @@ def test_hours_are_counted_from_now(table: ServicesTable, monkeypatch: pytest.Mo
     times = [table.upsert("a") for _ in range(3)]
     assert clean(table, **{"hoodie.cleaner.hours.retained": 1}) is None
     for instant_time in times[:2]:
-        rename_instant(table, instant_time, f"2020{instant_time[4:]}")
+        rename(table, instant_time, f"2020{instant_time[4:]}")
     clean(table, **{"hoodie.cleaner.hours.retained": 1})
     # The one that a reader at the first commit of the last hour needs, and that before it.
     assert table.files() == {"x": {f"2020{times[1][4:]}", times[2]}}
 
 
-def rename_instant(table: ServicesTable, old: str, new: str) -> None:
-    for path in sorted(table.base_path.rglob(f"*{old}*"), reverse=True):
+def rename(table: ServicesTable, old: str, new: str) -> None:
+    for path in table.base_path.rglob(f"*{old}.parquet"):
         path.rename(path.with_name(path.name.replace(old, new)))
-    commit = table.base_path / ".hoodie" / f"{new}.commit"
-    commit.write_text(commit.read_text().replace(old, new))
+    rename_instant(table.base_path, old, new)
+    content = read_commit(table.base_path, new).to_json().replace(old.encode(), new.encode())
+    write_commit(table.base_path, new, HoodieCommitMetadata.from_json(content, "test"))
 
 
 def test_a_savepoint_holds_its_files_until_it_is_deleted(table: ServicesTable) -> None:
@@ -205,9 +215,10 @@ def test_a_replacement_that_was_given_up_meanwhile_does_not_stop_a_clean(
         table.upsert("a")
     timeline = table.load().active_timeline
     given_up = timeline.create_new_instant_time(Action.REPLACE_COMMIT)
+    requested = str(state_file(table.base_path, given_up, "replacecommit", State.REQUESTED))
 
     def meanwhile(name: str, path: str) -> None:
-        if name == "read" and path == f"{table.base_path}/.hoodie/{given_up}.replacecommit.requested":
+        if (name, path) == ("read", requested):
             timeline.delete_pending(given_up, Action.REPLACE_COMMIT)
 
     with hooked(monkeypatch, meanwhile), table.client(hoodie__cleaner__commits__retained=1) as client:
@@ -215,14 +226,16 @@ def test_a_replacement_that_was_given_up_meanwhile_does_not_stop_a_clean(
     assert timeline.reload().find(given_up) is None
 
 
-def test_plan_and_metadata_have_the_values_of_hudi(table: ServicesTable) -> None:
+def test_plan_and_metadata_have_the_values_of_hudi(table: ServicesTable, table_version: int) -> None:
     times = [table.upsert("a") for _ in range(4)]
     [old] = [path for path in (table.base_path / "x").glob("*.parquet") if times[0] in path.name]
     reported = clean(table, **retain(2))
     [instant] = table.instants(Action.CLEAN)
-    folder = table.base_path / ".hoodie"
-    requested = (folder / f"{instant.requested_time}.clean.requested").read_bytes()
-    assert (folder / f"{instant.requested_time}.clean.inflight").read_bytes() == requested
+    requested, inflight = (
+        state_file(table.base_path, instant.requested_time, "clean", state).read_bytes()
+        for state in (State.REQUESTED, State.INFLIGHT)
+    )
+    assert inflight == (requested if table_version == 6 else b"")
     assert decode(requested, HoodieCleanerPlan) == HoodieCleanerPlan(
         earliest_instant_to_retain=HoodieActionInstant(times[2], "commit", "COMPLETED"),
         last_completed_commit_timestamp=times[3],
@@ -437,7 +450,7 @@ def test_a_damaged_report_of_the_last_clean_does_not_stop_the_next(
         table.upsert("a")
     clean(table, **retain(2))
     [instant] = table.instants(Action.CLEAN)
-    (table.base_path / ".hoodie" / f"{instant.requested_time}.clean").write_bytes(b"Obj\x01")
+    state_file(table.base_path, instant.requested_time, "clean").write_bytes(b"Obj\x01")
     times = [table.upsert("a") for _ in range(2)]
     metadata = clean(table, **retain(1))
     assert metadata is not None
@@ -629,8 +642,7 @@ def test_nothing_is_cleaned_or_archived_after_a_restore_that_died_while_the_lock
     }
     with pytest.raises(HoodieCommitException, match="is pending: nothing is cleaned"):
         clean(table, **several, **retain(1))
-    for file in (table.base_path / ".hoodie").glob("*.restore.*"):
-        file.unlink()
+    delete_pending(table, Action.RESTORE)
     with (
         table.client(**several) as client,
         pytest.raises(HoodieCommitException, match="nothing is cleaned or archived"),
@@ -661,8 +673,7 @@ def test_of_a_clean_and_a_restore_that_begin_at_once_without_a_lock_none_takes_f
         with pytest.raises(HoodieCommitException, match="is pending: nothing is cleaned"):
             clean(table, **retain(1))
         assert not table.instants(Action.CLEAN)
-        for file in (table.base_path / ".hoodie").glob("*.restore.*"):
-            file.unlink()
+        delete_pending(table, Action.RESTORE)
     with monkeypatch.context() as patched, table.client() as client:
         patched.setattr(RestoreActionExecutor, "publish", clean_just_before)
         with pytest.raises(HoodieRestoreException, match="at the same moment.*nothing was restored. Call it"):
@@ -755,8 +766,7 @@ def test_a_failure_after_a_commit_by_hand_is_told_by_the_client_and_the_result(t
         assert error.startswith("HoodieCorruptedDataException: the plan ")
         assert result.service_errors == (error,)
         assert f"(committed; failed after the commit: {error})" in repr(result)
-    for file in (table.base_path / ".hoodie").glob("*.clean.requested"):
-        file.unlink()
+    delete_pending(table, Action.CLEAN)
     with table.client(**{"hoodie.clean.automatic": "true"}) as client:
         assert table.upsert("b", client=client)
         assert client.service_errors == ()

@@ -20,7 +20,7 @@ from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import Action, State
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieCommitException,
@@ -36,6 +36,7 @@ from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
 from tests.support.hookable_storage import hooked
 from tests.support.table_builder import instants, write_config
+from tests.support.timeline_files import is_completed_file, make_state, state_file, state_files
 
 FILE_ID = "a0000000-0000-4000-8000-000000000001-0"
 OTHER_FILE_ID = "b0000000-0000-4000-8000-000000000002-0"
@@ -131,11 +132,12 @@ def test_files_that_no_status_counts_are_deleted_before_the_instant_is_completed
 ) -> None:
     instant_time = writer.begin()
     lost, counted = writer.announce(instant_time, "0-1-1"), writer.announce(instant_time, "0-1-2")
-    calls: list[str] = []
-    with hooked(monkeypatch, lambda name, path: calls.append(f"{name} {path.removeprefix(str(writer.base_path))}")):
+    calls: list[tuple[str, str]] = []
+    with hooked(monkeypatch, lambda name, path: calls.append((name, path))):
         assert writer.complete(instant_time, counted)
     assert writer.data_files() == [counted.stat.path]
-    assert calls.index(f"delete /{lost.stat.path}") < calls.index(f"create /.hoodie/{instant_time}.commit")
+    completed = str(state_file(writer.base_path, instant_time))
+    assert calls.index(("delete", f"{writer.base_path}/{lost.stat.path}")) < calls.index(("create", completed))
 
 
 def test_a_marker_outlives_a_file_of_an_attempt_that_could_not_be_deleted(
@@ -183,9 +185,9 @@ def test_an_instant_that_is_not_inflight_is_refused_and_left_alone(writer: Write
     if state == "completed":
         assert writer.complete(instant_time, status)
     else:
-        (writer.base_path / ".hoodie" / f"{instant_time}.inflight").unlink()
+        state_file(writer.base_path, instant_time, state=State.INFLIGHT).unlink()
     if state == "gone":
-        (writer.base_path / ".hoodie" / f"{instant_time}.commit.requested").unlink()
+        state_file(writer.base_path, instant_time, state=State.REQUESTED).unlink()
     before, reason = instants(writer.base_path), {
         "gone": "never started", "requested": "nothing was written to it", "completed": "completed already",
     }[state]  # fmt: skip
@@ -257,13 +259,15 @@ def test_of_two_that_complete_an_instant_at_once_one_does(writer: Writer, monkey
     status = writer.announce(instant_time, "0-1-1")
 
     def first(name: str, path: str) -> None:
-        if name == "create" and path.endswith(f"{instant_time}.commit"):
-            Path(path).write_bytes(b"of somebody else")
+        if name == "create" and is_completed_file(path, instant_time=instant_time):
+            make_state(writer.base_path, instant_time, "commit", State.COMPLETED, b"of somebody else")
 
     with hooked(monkeypatch, first), pytest.raises(HoodieCommitException, match="was just completed by another writer"):
         writer.complete(instant_time, status)
     assert not writer.result.is_committed
-    assert (writer.base_path / ".hoodie" / f"{instant_time}.commit").read_bytes() == b"of somebody else"
+    assert [file.read_bytes() for file in state_files(writer.base_path, instant_time) if is_completed_file(file)] == [
+        b"of somebody else"
+    ]
 
 
 def test_a_failure_after_the_instant_was_completed_is_no_failed_write(

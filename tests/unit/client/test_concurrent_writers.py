@@ -16,6 +16,7 @@ from hoodie.exception import HoodieCommitException, HoodieException, HoodieIOExc
 from tests.support.hookable_storage import hooked
 from tests.support.table_builder import local_client
 from tests.support.table_invariants import check_table
+from tests.support.timeline_files import is_completed_file, timeline_folder
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_what_was_written_before_another_commit_is_not_completed(path: str) -> N
     late = table.active_timeline.create_new_instant_time(Action.COMMIT)
     metadata = table.active_timeline.read_commit_metadata(table.active_timeline.filter_completed_instants().instants[0])
     table.active_timeline.transition_requested_to_inflight(late, Action.COMMIT, b"")
-    assert table.reload_active_timeline().save_as_complete(late, Action.COMMIT, metadata.to_json())
+    assert table.reload_active_timeline().save_as_complete(late, Action.COMMIT, metadata)
     with pytest.raises(HoodieWriteConflictException, match=f"changed .* by {late} while {instant_time}"):
         first.commit(instant_time, result)
 
@@ -76,7 +77,8 @@ def test_a_write_that_is_rolled_back_while_it_is_being_completed_is_not_told_to_
     other, undone = local_client(path), []
 
     def roll_back(name: str, where: str) -> None:
-        if not undone and name == "create" and where.endswith("commit"):
+        completed = is_completed_file(where) or is_completed_file(where, "replacecommit")
+        if not undone and name == "create" and completed:
             undone.extend(other.rollback_failed_writes())
 
     with (
@@ -97,17 +99,17 @@ def test_a_rollback_by_another_writer_does_not_make_a_commit_look_failed(
     path: str, monkeypatch: pytest.MonkeyPatch, is_broken: bool
 ) -> None:
     """It came in the moment in which the commit was completed: told to have failed, its caller would write again."""
-    meta_path = Path(path, ".hoodie")
+    folder = timeline_folder(path)
     plan = HoodieRollbackPlan(HoodieInstantInfo("20200101000000000", "commit"), ())
-    planned = meta_path / "29991231235959999.rollback.requested"
+    planned = folder / "29991231235959999.rollback.requested"
 
     def leave_planned(name: str, where: str) -> None:
-        if name == "create" and where.endswith(".commit"):
+        if name == "create" and is_completed_file(where):
             planned.write_bytes(b"" if is_broken else encode(plan))
 
     with hooked(monkeypatch, leave_planned), local_client(path) as c:
         assert c.upsert(row("mine")).is_committed
-    assert [found.name for found in meta_path.glob("*rollback*")] == [planned.name]
+    assert [found.name for found in folder.glob("*rollback*")] == [planned.name]
     assert keys(path) == {"base", "mine"}
 
 
@@ -120,7 +122,7 @@ def test_a_rollback_whose_second_look_fails_leaves_no_plan_to_others(
     def fail_after_planning(name: str, where: str) -> None:
         if name == "create" and where.endswith(".rollback.requested"):
             planned.append(where)
-        elif planned and name == "read" and where.endswith(".commit"):
+        elif planned and name == "read" and is_completed_file(where):
             raise HoodieIOException("storage failed")
 
     with local_client(path) as c:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import shutil
@@ -24,6 +23,7 @@ from hoodie.exception import HoodieException, TableExistsException, TableNotFoun
 from tests.support.hookable_storage import Faults, faults_of, run_with_faults
 from tests.support.model import TableModel, model
 from tests.support.table_builder import SMALL_FILTERS, TRIPS, local_client, read_trips, rows
+from tests.support.timeline_files import instant_of_path, read_commit, state_files
 
 INIT: dict[str, Any] = {
     "table_name": "trips",
@@ -31,7 +31,6 @@ INIT: dict[str, Any] = {
     "partition_fields": ["region"],
     "ordering_fields": ["ts"],
 }
-INSTANT_FILE = re.compile(r"(\d{17})\.(?:(commit|replacecommit|rollback)(?:\.(requested|inflight))?|(inflight))")
 
 
 # --- what is done -----------------------------------------------------------------------------------------------------
@@ -207,11 +206,10 @@ def failing(faulty_storage: None) -> None:
 def instants(base_path: Path) -> dict[tuple[str, str], set[str]]:
     """States of each (time, action), by file names alone."""
     found: dict[tuple[str, str], set[str]] = {}
-    for file in (base_path / ".hoodie").iterdir():
-        match = INSTANT_FILE.fullmatch(file.name)
-        if match:
-            state = match[3] or match[4] or "completed"
-            found.setdefault((match[1], match[2] or "commit"), set()).add(state)
+    for file in state_files(base_path):
+        instant = instant_of_path(file)
+        assert instant is not None
+        found.setdefault((instant.requested_time, str(instant.action)), set()).add(instant.state.name.lower())
     return found
 
 
@@ -233,10 +231,7 @@ def check_files(base_path: Path) -> None:
     assert list((base_path / ".hoodie" / ".temp").iterdir()) == []
     explained = set()
     for time in completed_commits(base_path):
-        (file,) = (base_path / ".hoodie").glob(f"{time}.*commit")
-        commit = json.loads(file.read_text())
-        for stats in commit["partitionToWriteStats"].values():
-            explained |= {stat["path"] for stat in stats}
+        explained |= {str(stat.path) for stat in read_commit(base_path, time).write_stats}
     assert {str(file.relative_to(base_path)) for file in base_path.rglob("*.parquet")} == explained
 
 

@@ -12,10 +12,11 @@ import pytest
 
 from hoodie import HoodieLocalWriteClient
 from hoodie.common.table.timeline.archived_timeline import read_archive_file
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import Action, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from tests.support.hookable_storage import Faults, faults_of, run_with_faults
 from tests.support.services_table import ServicesTable
+from tests.support.timeline_files import make_state, state_file
 from tests.unit.client.test_crashes import shape_of
 
 pytestmark = pytest.mark.usefixtures("faulty_storage")
@@ -58,12 +59,11 @@ def requested_clean(table: ServicesTable) -> None:
         client.clean()
     table.upsert("a")
     timeline = table.load().active_timeline
-    folder = table.base_path / ".hoodie"
     with table.client(**RETAINED) as client:
         client.clean()
     newest = timeline.reload().filter_actions(Action.CLEAN).instants[-1].requested_time
-    (folder / f"{newest}.clean").unlink()
-    (folder / f"{newest}.clean.inflight").write_bytes(b"")
+    state_file(table.base_path, newest, "clean").unlink()
+    make_state(table.base_path, newest, "clean", State.INFLIGHT)
 
 
 def check_cleaned(table: ServicesTable, healthy: ServicesTable) -> None:

@@ -16,6 +16,7 @@ from hudi import HudiTableBuilder
 
 import hoodie
 from hoodie import HoodieTableMetaClient
+from hoodie.common.table.timeline.instant import State
 from hoodie.exception import (
     HoodieCorruptedDataException,
     HoodieException,
@@ -26,6 +27,7 @@ from hoodie.exception import (
     TableExistsException,
 )
 from tests.support.table_builder import TRIPS, content, local_client, read_trips, rows
+from tests.support.timeline_files import make_state, name_of_lost, state_file, timeline_folder
 
 INIT: dict[str, Any] = {
     "table_name": "trips",
@@ -89,12 +91,12 @@ def damage(file: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "half"])
-@pytest.mark.parametrize("state", ["commit.requested", "inflight"])
+@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_requested_and_inflight_files_of_completed_commits_are_not_needed(
-    base_path: Path, times: list[str], number: int, state: str, how: str
+    base_path: Path, times: list[str], number: int, state: State, how: str
 ) -> None:
-    damage(base_path / ".hoodie" / f"{times[number]}.{state}", how)
+    damage(state_file(base_path, times[number], state=state), how)
     assert read_trips(base_path) == merged(FIRST, SECOND, THIRD)
     upsert(base_path, LATER)
     assert read_trips(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD, LATER)
@@ -105,7 +107,7 @@ def test_requested_and_inflight_files_of_completed_commits_are_not_needed(
 def test_a_commit_file_that_was_cut_is_refused_by_name_where_it_is_needed_and_loses_nothing(
     base_path: Path, times: list[str], number: int, how: str
 ) -> None:
-    file = base_path / ".hoodie" / f"{times[number]}.commit"
+    file = state_file(base_path, times[number])
     whole = file.read_bytes()
     damage(file, how)
     expected = merged(FIRST, SECOND, THIRD)
@@ -132,7 +134,7 @@ def test_a_commit_file_that_was_cut_is_refused_by_name_where_it_is_needed_and_lo
 def test_a_commit_file_that_is_gone_among_later_ones_stops_writers_until_it_is_restored(
     base_path: Path, times: list[str], number: int
 ) -> None:
-    file = base_path / ".hoodie" / f"{times[number]}.commit"
+    file = state_file(base_path, times[number])
     whole = file.read_bytes()
     file.unlink()
     before = content(base_path)
@@ -145,12 +147,12 @@ def test_a_commit_file_that_is_gone_among_later_ones_stops_writers_until_it_is_r
 
 
 def test_the_newest_commit_without_its_file_waits_for_it_or_for_a_word(base_path: Path, times: list[str]) -> None:
-    file = base_path / ".hoodie" / f"{times[2]}.commit"
+    file = state_file(base_path, times[2])
     whole = file.read_bytes()
     file.unlink()
     assert read_trips(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND)
     before = content(base_path)
-    with pytest.raises(HoodieRollbackException, match=rf"Restore .*{file.name}; .*rollback\('{times[2]}'\)"):
+    with pytest.raises(HoodieRollbackException, match=rf"Restore .*{name_of_lost(file)}; .*rollback\('{times[2]}'\)"):
         upsert(base_path, LATER)
     assert content(base_path) == before
     file.write_bytes(whole)
@@ -171,12 +173,12 @@ def with_failed_write(base_path: Path) -> tuple[Path, str]:
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "half"])
-@pytest.mark.parametrize("state", ["commit.requested", "inflight"])
+@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
 def test_a_failed_write_is_rolled_back_whatever_happened_to_its_files(
-    with_failed_write: tuple[Path, str], state: str, how: str
+    with_failed_write: tuple[Path, str], state: State, how: str
 ) -> None:
     base_path, instant_time = with_failed_write
-    damage(base_path / ".hoodie" / f"{instant_time}.{state}", how)
+    damage(state_file(base_path, instant_time, state=state), how)
     assert read_trips(base_path) == merged(FIRST, SECOND, THIRD)
     upsert(base_path, LATER)
     assert read_trips(base_path) == read_by_hudi_rs(base_path) == merged(FIRST, SECOND, THIRD, LATER)
@@ -188,9 +190,9 @@ def test_a_damaged_plan_of_a_rollback_stops_writers_by_name(with_failed_write: t
     base_path, instant_time = with_failed_write
     with local_client(base_path) as c:
         c.rollback(instant_time)
-    (completed,) = (base_path / ".hoodie").glob("*.rollback")
+    (completed,) = timeline_folder(base_path).glob("*.rollback")
+    plan = state_file(base_path, completed.name[:17], "rollback", State.REQUESTED)
     completed.unlink()
-    plan = completed.with_name(completed.name + ".requested")
     damage(plan, how)
     assert read_trips(base_path) == merged(FIRST, SECOND, THIRD)
     with pytest.raises(HoodieException, match=plan.name):
@@ -204,8 +206,7 @@ def test_a_rollback_whose_planner_died_over_its_file_is_given_up(
 ) -> None:
     """Hudi makes files before it fills them."""
     base_path, instant_time = with_failed_write
-    plan = base_path / ".hoodie" / f"{int(instant_time) + 1}.rollback.requested"
-    plan.touch()
+    plan = make_state(base_path, str(int(instant_time) + 1), "rollback", State.REQUESTED)
     properties = {
         "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
         "hoodie.write.lock.provider": "InProcessLockProvider",

@@ -14,7 +14,7 @@ import pytest
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
@@ -386,9 +386,10 @@ def test_workload_profile_is_saved_before_files_are_written(base_path: Path, cli
     with client() as c:
         first = c.upsert(rows(("a", "x", 1, 1.0)))
         second = c.upsert(rows(("a", "x", 2, 1.0), ("b", "x", 1, 1.0), ("c", "y", 1, 1.0)))
-    content = (base_path / ".hoodie" / f"{second.instant_time}.inflight").read_text()
-    assert first.statuses[0].file_id in content
-    assert '"numUpdateWrites" : 1' in content
+    timeline = HoodieTableMetaClient.load(str(base_path)).active_timeline
+    inflight = HoodieInstant(second.instant_time, Action.COMMIT, State.INFLIGHT)
+    foreseen = {stat.file_id: stat for stat in timeline.read_commit_metadata(inflight).write_stats}
+    assert foreseen[first.statuses[0].file_id].num_update_writes == 1
 
 
 def test_delete_where_a_filter_finds_rows(base_path: Path, client: MakeClient) -> None:

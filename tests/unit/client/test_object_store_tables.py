@@ -95,10 +95,10 @@ def test_queries_of_other_times_and_datasets_read_s3(base_path: str, s3_bucket: 
     make(base_path, options)
     before, change = trips(60), trips(10, fare=2.0, ts=2)
     with local_client(base_path, storage_options=options) as c:
-        first = c.insert(table_of(before)).instant_time
+        first = c.insert(table_of(before))
         c.upsert(table_of(change))
-    assert read_model(base_path, TRIPS.names, storage_options=options, as_of=first) == before
-    since = {"query_type": "incremental", "begin": first}
+    assert read_model(base_path, TRIPS.names, storage_options=options, as_of=first.instant_time) == before
+    since = {"query_type": "incremental", "begin": first.completion_time or first.instant_time}
     assert read_model(base_path, TRIPS.names, storage_options=options, **since) == change
     dataset = hoodie.dataset(base_path, storage_options=options)
     connection = duckdb.connect()

@@ -15,7 +15,7 @@ from hudi import HudiTableBuilder
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.avro.timeline_metadata import decode_record
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import Action, State
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
@@ -30,6 +30,7 @@ from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 from hoodie.transaction.transaction_manager import TransactionManager
 from tests.support.hookable_storage import Faults, faults_of, run_with_faults
 from tests.support.table_builder import SMALL_FILTERS, init_table, local_client, rows
+from tests.support.timeline_files import make_state, state_file
 from tests.unit.client.test_crashes import shape_of
 
 Rows = list[tuple[str, str, int]]
@@ -84,10 +85,10 @@ def test_a_savepoint_names_the_files_that_its_readers_read(base_path: Path) -> N
     assert found == made
     assert (found.user, found.comment, found.instant_time) == ("ann", "before the move", second)
     assert {path: len(names) for path, names in found.files.items()} == {"x": 1, "y": 1, "z": 1}
-    content = (base_path / ".hoodie" / f"{second}.savepoint").read_bytes()
+    content = state_file(base_path, second, "savepoint").read_bytes()
     value = decode_record(content, "HoodieSavepointMetadata")
     assert value["partitionMetadata"]["x"] == {"partitionPath": "x", "savepointDataFile": list(found.files["x"])}
-    assert (base_path / ".hoodie" / f"{second}.savepoint.inflight").read_bytes() == b""
+    assert state_file(base_path, second, "savepoint", State.INFLIGHT).read_bytes() == b""
     assert read(base_path) == history[-1][1]
 
 
@@ -165,7 +166,7 @@ def test_a_savepoint_holds_its_commit_against_rollback_until_it_is_deleted(base_
 
 def test_a_savepoint_that_was_left_half_done_is_finished(base_path: Path) -> None:
     history = write_history(base_path)
-    (base_path / ".hoodie" / f"{history[1][0]}.savepoint.inflight").touch()
+    make_state(base_path, history[1][0], "savepoint", State.INFLIGHT)
     new_client(base_path).upsert(rows(("q", "x", 9)))
     new_client(base_path).savepoint(history[1][0])
     assert [made.instant_time for made in savepoints(timeline_of(base_path))] == [history[1][0]]
@@ -193,15 +194,17 @@ def test_the_timeline_tells_the_restore_as_hudi_does(base_path: Path) -> None:
     history = write_history(base_path)
     new_client(base_path).restore_to_instant(history[2][0])
     (restore,) = timeline_of(base_path).filter_actions(Action.RESTORE)
-    stem = base_path / ".hoodie" / f"{restore.requested_time}.restore"
-    plan = decode_record(Path(f"{stem}.requested").read_bytes(), "HoodieRestorePlan")
+    requested, inflight, completed = (
+        state_file(base_path, restore.requested_time, "restore", state).read_bytes() for state in State
+    )
+    plan = decode_record(requested, "HoodieRestorePlan")
     infos = [
         {"commitTime": history[4][0], "action": "replacecommit"},
         {"commitTime": history[3][0], "action": "commit"},
     ]
     assert plan == {"instantsToRollback": infos, "version": 2, "savepointToRestoreTimestamp": history[2][0]}
-    assert Path(f"{stem}.inflight").read_bytes() == b""
-    metadata = decode_record(stem.read_bytes(), "HoodieRestoreMetadata")
+    assert inflight == b""
+    metadata = decode_record(completed, "HoodieRestoreMetadata")
     assert metadata["instantsToRollback"] == [history[4][0], history[3][0]]
     assert metadata["restoreInstantInfo"] == infos
     (rollback,) = metadata["hoodieRestoreMetadata"][history[3][0]]

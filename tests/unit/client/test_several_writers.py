@@ -17,7 +17,6 @@ import pytest
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.service_metadata import HoodieRestorePlan
-from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.exception import (
@@ -43,14 +42,24 @@ from hoodie.transaction.lock.lock_provider import LockConfiguration
 from hoodie.transaction.transaction_manager import Transaction
 from tests.support.hookable_storage import hooked
 from tests.support.model import model
+from tests.support.pending_clustering import schedule_clustering
 from tests.support.table_builder import init_table, local_client, rows
 from tests.support.table_invariants import check_table
+from tests.support.timeline_files import (
+    action_of_clustering,
+    archive_files,
+    instant_of_path,
+    is_completed_file,
+    state_files,
+)
 
 OCC = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
     "hoodie.write.lock.wait_time_ms": 0,
     "hoodie.write.lock.client.num_retries": 0,
+    # Of one host: in versions 8 and 9 each time that is taken lasts that long.
+    "hoodie.time.generator.max_expected_clock_skew_ms": 1,
 }
 BY_HAND = {**OCC, "hoodie.auto.commit": "false"}
 ONE_FILE_EACH = {**OCC, "hoodie.parquet.small.file.limit": 0}
@@ -88,6 +97,11 @@ def age(path: str, seconds: float = 100_000) -> None:
     for file in [*Path(path, ".hoodie", ".heartbeat").iterdir(), *Path(path, ".hoodie").glob("lock*")]:
         modified = time.time() - seconds
         os.utime(file, (modified, modified))
+
+
+def lose_the_lock(path: str) -> None:
+    """Delete the lock, if anybody has it."""
+    Path(path, ".hoodie", "lock").unlink(missing_ok=True)
 
 
 # --- who may commit ---------------------------------------------------------------------------------------------------
@@ -338,6 +352,8 @@ def test_of_two_writers_that_try_one_instant_time_the_loser_leaves_the_winners_h
     def meanwhile(name: str, where: str) -> None:
         if name == "create" and where.endswith(".commit.requested") and not tried:
             tried.append(os.path.basename(where).split(".")[0])
+            # In versions 8 and 9 a time is taken under the lock: here it is lost.
+            lose_the_lock(path)
             try:
                 second.start_commit_with_time(tried[0])
             except HoodieCommitException as taken:
@@ -536,10 +552,11 @@ def test_a_heartbeat_that_was_left_is_deleted_when_it_is_old(path: str) -> None:
 
 
 class LostLockProvider(InProcessLockProvider):
-    """Loses its lock while it is held."""
+    """Loses its lock while it is held for a write that is to be completed."""
 
     def is_held(self) -> bool:
-        return False
+        timeline = HoodieTableMetaClient.load(self.configuration.base_path).active_timeline
+        return super().is_held() and all(instant.is_requested for instant in timeline.filter_pending())
 
 
 def test_a_lost_lock_stops_the_commit(path: str) -> None:
@@ -562,8 +579,7 @@ class FailingLockProvider(InProcessLockProvider):
     has_failed = is_over = False
 
     def is_held(self) -> bool:
-        meta_path = f"{self.configuration.base_path}/.hoodie"
-        if not self.is_over and len([name for name in os.listdir(meta_path) if name.endswith(".commit")]) > 1:
+        if not self.is_over and sum(map(is_completed_file, state_files(self.configuration.base_path))) > 1:
             self.has_failed = self.is_over = True
             raise ConnectionResetError("the service is gone")
         return super().is_held()
@@ -609,7 +625,9 @@ def losing_the_lock(
 
     def stand_still(name: str, where: str) -> None:
         if not done and name == at and where.endswith(end) and os.path.exists(f"{path}/.hoodie/lock"):
-            done.append(os.path.basename(where).partition(".")[0])
+            instant = instant_of_path(where)
+            assert instant is not None
+            done.append(instant.requested_time)
             os.unlink(f"{path}/.hoodie/lock")
             meanwhile(done[0])
 
@@ -790,8 +808,17 @@ def test_a_restore_that_is_planned_after_its_lock_was_lost_is_not_begun(
     check_table(path, model(("a", "x", 1), ("b", "y", 1)))
 
 
+def start_beside_the_lock(path: str, other: HoodieLocalWriteClient, table_version: int) -> str:
+    """Start a commit while somebody else has the lock: from version 8 on that takes a lock that was lost."""
+    if table_version > 6:
+        with pytest.raises(HoodieLockException, match="could not be taken"):
+            other.start_commit()
+        lose_the_lock(path)
+    return other.start_commit()
+
+
 def test_a_restore_does_not_take_the_files_of_a_write_that_began_while_it_was_planned(
-    path: str, monkeypatch: pytest.MonkeyPatch
+    path: str, monkeypatch: pytest.MonkeyPatch, table_version: int
 ) -> None:
     first = HoodieTableMetaClient.load(path).active_timeline.commits_timeline().instants[-1].requested_time
     other = client(path, BY_HAND)
@@ -799,11 +826,13 @@ def test_a_restore_does_not_take_the_files_of_a_write_that_began_while_it_was_pl
 
     def begin(name: str, where: str) -> None:
         if not begun and name == "create" and where.endswith(".restore.requested"):
-            instant_time = other.start_commit()
+            instant_time = start_beside_the_lock(path, other, table_version)
             begun.append((instant_time, other.upsert(rows(("c", "z", 2)), instant_time)))
 
+    # Where the write could begin because the lock was lost, that is seen first.
+    refused = HoodieRestoreException if table_version == 6 else HoodieLockException
     with client(path) as restoring:
-        with hooked(monkeypatch, begin), pytest.raises(HoodieRestoreException, match="Nothing was undone"):
+        with hooked(monkeypatch, begin), pytest.raises(refused, match="Nothing was"):
             restoring.restore_to_instant(first)
         assert other.commit(*begun[0])
         check_table(path, model(("a", "x", 1), ("b", "y", 1), ("c", "z", 2)))
@@ -812,7 +841,7 @@ def test_a_restore_does_not_take_the_files_of_a_write_that_began_while_it_was_pl
 
 
 def test_a_restore_does_not_undo_a_write_that_began_right_before_its_plan(
-    path: str, monkeypatch: pytest.MonkeyPatch
+    path: str, monkeypatch: pytest.MonkeyPatch, table_version: int
 ) -> None:
     first = HoodieTableMetaClient.load(path).active_timeline.commits_timeline().instants[-1].requested_time
     other = client(path, BY_HAND)
@@ -820,14 +849,18 @@ def test_a_restore_does_not_undo_a_write_that_began_right_before_its_plan(
     plan = RestoreActionExecutor.plan
 
     def begin(self: RestoreActionExecutor) -> HoodieRestorePlan:
-        begun.append(other.start_commit())
+        begun.append(start_beside_the_lock(path, other, table_version))
         self.look()
         return plan(self)
 
+    # Where the write could begin because the lock was lost, that is seen first.
+    refused, why = HoodieHeartbeatException, "is being written"
+    if table_version > 6:
+        refused, why = HoodieLockException, "was lost while it was held"
     with client(path) as restoring:
         with monkeypatch.context() as patched:
             patched.setattr(RestoreActionExecutor, "plan", begin)
-            with pytest.raises(HoodieHeartbeatException, match=r"is being written"):
+            with pytest.raises(refused, match=why):
                 restoring.restore_to_instant(first)
         assert ("commit", State.REQUESTED) in timeline(path)
         assert other.commit(begun[0], other.upsert(rows(("c", "z", 2)), begun[0]))
@@ -995,7 +1028,7 @@ def test_an_archiver_whose_lock_was_lost_leaves_its_work_to_another(path: str, m
         client(path, keep).archive()
     table = HoodieTableMetaClient.load(path)
     archived = [i.requested_time for i in table.archived_timeline]
-    assert len(list(Path(path, ".hoodie", "archived").glob(".commits_*"))) == 1
+    assert len(archive_files(path)) == 1
     assert {*archived, *(i.requested_time for i in table.active_timeline.commits_timeline())} >= before
     check_table(path, model(("a", "x", 7), ("b", "y", 1)))
 
@@ -1004,10 +1037,10 @@ def test_a_lock_that_is_not_given_fails_the_commit_and_says_who_holds_it(path: s
     holder = FileSystemBasedLockProvider(
         LockConfiguration(path, "t", HoodieTableMetaClient.load(path).storage, client(path).config.lock)
     )
-    assert holder.try_lock(0)
     waiting = client(path, BY_HAND)
     instant_time = waiting.start_commit()
     result = waiting.upsert(rows(("a", "x", 2)), instant_time)
+    assert holder.try_lock(0)
     with pytest.raises(
         HoodieLockException, match=r"held by process \d+ on .*delete .*/lock; with hoodie.write.lock.filesystem"
     ):
@@ -1185,19 +1218,6 @@ def test_markers_of_a_dead_writer_stop_nobody(path: str) -> None:
 # --- pending clusterings ----------------------------------------------------------------------------------------------
 
 
-def schedule_clustering(path: str, partition_path: str) -> str:
-    table = HoodieTableMetaClient.load(path)
-    view = table.view()
-    (base_file,) = view.latest_base_files(partition_path)
-    file_slice = {"dataFilePath": base_file.path, "deltaFilePaths": [], "fileId": base_file.file_id,
-                  "partitionPath": partition_path, "bootstrapFilePath": "", "version": 1}  # fmt: skip
-    plan = {"inputGroups": [{"slices": [file_slice], "metrics": {}, "numOutputFileGroups": 1, "extraMetadata": None,
-                             "version": 1}], "strategy": None, "extraMetadata": {}, "version": 1,
-            "preserveHoodieMetadata": True}  # fmt: skip
-    content = encode(HoodieRequestedReplaceMetadata("CLUSTER", plan, {}, 1))
-    return table.active_timeline.create_new_instant_time(Action.REPLACE_COMMIT, content)
-
-
 @pytest.mark.parametrize("properties", [OCC, {}], ids=["several_writers", "single_writer"])
 def test_records_that_a_pending_clustering_rewrites_are_not_changed(path: str, properties: dict[str, Any]) -> None:
     clustering = schedule_clustering(path, "x")
@@ -1216,16 +1236,18 @@ def test_records_that_a_pending_clustering_rewrites_are_not_changed(path: str, p
     check_table(path, model(("a", "x", 1), ("b", "y", 2), ("n", "x", 1)))
 
 
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
 def test_a_clustering_that_was_scheduled_meanwhile_is_a_conflict(path: str) -> None:
     first = client(path, BY_HAND)
     instant_time = first.start_commit()
     result = first.upsert(rows(("a", "x", 2)), instant_time)
-    clustering = schedule_clustering(path, "x")
-    with pytest.raises(HoodieWriteConflictException, match=f"{clustering} .replacecommit, pending."):
+    clustering, action = schedule_clustering(path, "x"), action_of_clustering(path)
+    with pytest.raises(HoodieWriteConflictException, match=f"{clustering} .{action}, pending."):
         first.commit(instant_time, result)
     check_table(path, model(("a", "x", 1), ("b", "y", 1)))
 
 
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
 def test_a_strategy_that_prefers_writers_commits_before_a_pending_clustering(path: str) -> None:
     name = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
     first = client(path, {**BY_HAND, "hoodie.write.lock.conflict.resolution.strategy": name})
@@ -1348,7 +1370,7 @@ def test_a_writer_that_dies_before_any_call_does_not_stop_the_others(
             heartbeat.stopped.set()
         provider: Any = dying._transactions._manager(HoodieTableMetaClient.load(str(copy))).provider
         provider._stop_renewing()
-        committed = len(list(Path(copy, ".hoodie").glob("*.commit"))) == 2
+        committed = sum(map(is_completed_file, state_files(copy))) == 2
         try:
             if os.path.exists(copy / ".hoodie" / "lock"):
                 held += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from hoodie.config.streaming_config import IDENTIFIER_KEY
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException, HoodieWriteConflictException
 from tests.support.table_builder import SMALL_FILTERS, init_table, local_client, read_rows, rows, write_config
+from tests.support.timeline_files import read_commit, write_commit
 
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false", **SMALL_FILTERS}
 SEVERAL = {
@@ -73,9 +73,9 @@ def active_times(path: str) -> set[str]:
 
 def test_a_commit_stores_the_state_as_hudi_does(path: str) -> None:
     result = write(path, StreamBatch("default_single_writer", 7))
-    content = (Path(path) / ".hoodie" / f"{result.instant_time}.commit").read_text()
-    assert r'"_hudi_streaming_sink_checkpoint" : "{\"default_single_writer\":\"7\"}"' in content
-    assert QUERY_ID_KEY not in content
+    extra = read_commit(path, result.instant_time).extra_metadata
+    assert extra["_hudi_streaming_sink_checkpoint"] == r'{"default_single_writer":"7"}'
+    assert QUERY_ID_KEY not in extra
 
 
 def test_the_query_id_is_stored_beside_hudis_value() -> None:
@@ -96,11 +96,11 @@ def test_a_state_that_cannot_be_read_is_an_error_that_names_the_commit(path: str
         result = client.upsert(rows(("b", "x", 1)))
         with pytest.raises(HoodieCorruptedDataException, match=f"of instant {result.instant_time}"):
             client.commit(result.instant_time, result)
-    commit = Path(path) / ".hoodie" / f"{min(active_times(path))}.commit"
-    content = json.loads(commit.read_text())
-    content["extraMetadata"][SINK_CHECKPOINT_KEY] = value
-    commit.write_text(json.dumps(content))
-    with pytest.raises(HoodieCorruptedDataException, match=commit.stem):
+    first = min(active_times(path))
+    metadata = read_commit(path, first)
+    changed = {**metadata.extra_metadata, SINK_CHECKPOINT_KEY: value}
+    write_commit(path, first, attrs.evolve(metadata, extra_metadata=changed))
+    with pytest.raises(HoodieCorruptedDataException, match=first):
         checkpoint_of(path, "a")
 
 

@@ -18,6 +18,7 @@ import hoodie
 from hoodie import HoodieKey, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.client import table_writer
 from hoodie.common.table.table_folder import NewTable
+from hoodie.common.table.timeline.instant import State
 from hoodie.exception import (
     HoodieConfigException,
     HoodieDuplicateKeyException,
@@ -29,6 +30,7 @@ from hoodie.exception import (
 )
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.repair.table_properties import rebuild_table_properties
+from tests.support.timeline_files import archive_folder, make_state
 
 DATA = pa.table({"k": ["a", "b"], "region": ["x:y", "z"], "ts": [1, 2]})
 
@@ -107,7 +109,7 @@ def test_properties_of_the_table_are_those_of_the_new_one(tmp_path: Path) -> Non
     assert config.hive_style_partitioning
     assert config.url_encode_partitioning
     assert str(config.key_generator_class).endswith("ComplexKeyGenerator")
-    assert str(config.payload_class).endswith("OverwriteWithLatestAvroPayload")
+    assert str(config.payload_class or config.legacy_payload_class).endswith("OverwriteWithLatestAvroPayload")
     assert HoodieTableMetaClient.load(path).view().list_partitions() == ["region=x%3Ay", "region=z"]
     assert hoodie.read_table(path).num_rows == 2
 
@@ -187,13 +189,19 @@ def test_a_new_table_has_the_timeline_timezone_that_is_asked_for(
         hoodie.write_table(DATA, base_path, properties={key: "CET"})
 
 
-def test_the_archive_of_a_new_table_has_the_usual_folder(tmp_path: Path) -> None:
+def test_the_archive_of_a_new_table_has_the_usual_folder(tmp_path: Path, table_version: int) -> None:
     base_path = str(tmp_path / "t")
     key = "hoodie.archivelog.folder"
-    with pytest.raises(HoodieConfigException, match="keeps its archived timeline in 'archived'; leave it out"):
+    usual = "archived" if table_version == 6 else "history"
+    with pytest.raises(HoodieConfigException, match=f"keeps its archived timeline in '{usual}'; leave it out"):
         hoodie.write_table(DATA, base_path, record_key_fields="k", properties={key: "elsewhere"})
     assert not Path(base_path).exists()
     hoodie.write_table(DATA, base_path, record_key_fields="k", properties={key: "archived"})
+    if table_version > 6:
+        # Later versions have the property, and do not use it.
+        assert archive_folder(base_path) == Path(base_path, ".hoodie", "timeline", "history")
+        assert hoodie.write_table(DATA, base_path, properties={key: "elsewhere"}).is_committed
+        return
     with pytest.raises(HoodieConfigException, match=f"{key} = 'elsewhere': the table has 'archived'"):
         hoodie.write_table(DATA, base_path, properties={key: "elsewhere"})
 
@@ -400,7 +408,7 @@ def test_a_new_table_that_another_writer_uses_meanwhile_stays(tmp_path: Path, mo
 
     def beside_another_writer(storage: LocalStorage, file: str) -> bool:
         if file.endswith("hoodie.properties"):
-            (path / ".hoodie" / f"{other}.commit.requested").touch()
+            make_state(path, other, "commit", State.REQUESTED)
         return delete_file(storage, file)
 
     monkeypatch.setattr(LocalStorage, "delete_file", beside_another_writer)
@@ -458,7 +466,7 @@ def test_an_instant_that_a_pending_rollback_may_name_is_rolled_back(tmp_path: Pa
     config = hoodie.HoodieWriteConfig.from_properties(str(path), {"hoodie.cleaner.policy.failed.writes": "LAZY"})
     with pytest.raises(HoodieKeyException), hoodie.HoodieLocalWriteClient(config) as client:
         client.start_commit()
-        (path / ".hoodie" / "20991231235959999.restore.requested").touch()
+        make_state(path, "20991231235959999", "restore", State.REQUESTED)
         raise HoodieKeyException("x")
     actions = [instant.action for instant in HoodieTableMetaClient.load(str(path)).active_timeline]
     assert actions == ["commit", "restore", "rollback"]
