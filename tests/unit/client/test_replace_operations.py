@@ -24,7 +24,7 @@ from hoodie.exception import (
 )
 from tests.support.pending_clustering import schedule_clustering
 from tests.support.table_builder import read_rows, rows
-from tests.support.timeline_files import action_of_clustering, state_file
+from tests.support.timeline_files import state_file
 
 Rows = list[tuple[str, str, int]]
 MakeClient = Callable[..., HoodieLocalWriteClient]
@@ -183,22 +183,7 @@ def test_file_groups_of_a_pending_clustering_are_not_replaced(
     base_path: Path, client: MakeClient, operation: str
 ) -> None:
     client().upsert(rows(*FIRST))
-    (file_id,) = file_ids(base_path, "eu")
-    file_slice = {
-        "dataFilePath": None, "deltaFilePaths": [], "fileId": file_id, "partitionPath": "eu",
-        "bootstrapFilePath": None, "version": 1,
-    }  # fmt: skip
-    group = {
-        "slices": [file_slice], "metrics": {}, "numOutputFileGroups": 1, "extraMetadata": {}, "version": 1,
-    }  # fmt: skip
-    plan = {
-        "inputGroups": [group], "strategy": None, "extraMetadata": {}, "version": 1, "preserveHoodieMetadata": True,
-    }  # fmt: skip
-    content = encode_record(
-        "HoodieRequestedReplaceMetadata",
-        {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": {}, "version": 1},
-    )
-    clustering = timeline_of(base_path).create_new_instant_time(action_of_clustering(base_path), content)
+    clustering = schedule_clustering(base_path, "eu")
     given = ["eu"] if operation == "delete_partitions" else rows(("d", "eu", 2))
     with pytest.raises(HoodieNotSupportedException, match=f"clustering {clustering}"):
         getattr(client(), operation)(given)

@@ -402,8 +402,6 @@ def test_deletion_of_instants_during_archive_seen_half_way_is_a_whole_history(
         client.clean()
     history.was_cleaned = True
     times = [i.requested_time for i in history.timeline().commits_timeline()]
-    timeline = history.timeline()
-    active_path = timeline.layout.active_path(timeline.meta_path)
     deletes = itertools.count()
 
     def read(name: str, path: str) -> None:

@@ -1218,19 +1218,6 @@ def test_markers_of_a_dead_writer_stop_nobody(path: str) -> None:
 # --- pending clusterings ----------------------------------------------------------------------------------------------
 
 
-def schedule_clustering(path: str, partition_path: str) -> str:
-    table = HoodieTableMetaClient.load(path)
-    view = table.view()
-    (base_file,) = view.latest_base_files(partition_path)
-    file_slice = {"dataFilePath": base_file.path, "deltaFilePaths": [], "fileId": base_file.file_id,
-                  "partitionPath": partition_path, "bootstrapFilePath": "", "version": 1}  # fmt: skip
-    plan = {"inputGroups": [{"slices": [file_slice], "metrics": {}, "numOutputFileGroups": 1, "extraMetadata": None,
-                             "version": 1}], "strategy": None, "extraMetadata": {}, "version": 1,
-            "preserveHoodieMetadata": True}  # fmt: skip
-    content = encode(HoodieRequestedReplaceMetadata("CLUSTER", plan, {}, 1))
-    return table.active_timeline.create_new_instant_time(action_of_clustering(path), content)
-
-
 @pytest.mark.parametrize("properties", [OCC, {}], ids=["several_writers", "single_writer"])
 def test_records_that_a_pending_clustering_rewrites_are_not_changed(path: str, properties: dict[str, Any]) -> None:
     clustering = schedule_clustering(path, "x")

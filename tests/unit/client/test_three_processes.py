@@ -412,7 +412,6 @@ def test_what_is_undone_before_it_is_archived_does_not_get_into_the_archive(
     properties = {**FEW, **(OCC if several else {})}
     times = [table.upsert("a") for _ in range(5)]
     rows = table.read_at(times[0])
-    completed = str(table.completed_file(times[1]))
     done: list[str] = []
 
     def hook(name: str, path: str) -> None:
