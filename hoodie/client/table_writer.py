@@ -67,7 +67,7 @@ def write_table(
         table_name: The name of a new table, by default the folder's name; checked against an existing table.
         record_key_fields: Columns that identify a row; needed for a new table, checked against an existing one.
         partition_fields: Columns that the partition folders are named by.
-        ordering_fields: The column whose larger value wins.
+        ordering_fields: The column whose larger value wins; several in tables of versions 8 and 9.
         properties: Further ``hoodie.*`` properties; those that describe a table are stored in a new table.
         storage_options: Options of the storage.
         on_progress: Called with every `ProgressEvent`; see `HoodieLocalWriteClient`.

@@ -68,7 +68,7 @@ class HoodiePayloadConfig(PropertyGroup):
         alternatives=("hoodie.record.merge.property.hoodie.payload.delete.field",),
     )
     """The column that marks deletes, for the payload classes DefaultHoodieRecordPayload, EventTimeAvroPayload and
-    FirstValueAvroPayload."""
+    FirstValueAvroPayload, and for the merge modes COMMIT_TIME_ORDERING and EVENT_TIME_ORDERING."""
     delete_marker: str | None = property_field(
         "hoodie.payload.delete.marker",
         text(),
@@ -83,9 +83,9 @@ class HoodiePayloadConfig(PropertyGroup):
         alternatives=("hoodie.record.merge.mode",),
         since="1.0.0",
     )
-    """How records merge, by the names of Hudi 1.x: COMMIT_TIME_ORDERING is OverwriteWithLatestAvroPayload,
-    EVENT_TIME_ORDERING is DefaultHoodieRecordPayload (or EventTimeAvroPayload), CUSTOM is any other payload class or a
-    record merger."""
+    """How records merge, by the names of Hudi 1.x. In tables of version 6, COMMIT_TIME_ORDERING is
+    OverwriteWithLatestAvroPayload, EVENT_TIME_ORDERING is DefaultHoodieRecordPayload (or EventTimeAvroPayload), CUSTOM
+    is any other payload class or a record merger. Tables of versions 8 and 9 store the mode."""
     merge_strategy: str | None = property_field(
         "hoodie.write.record.merge.strategy.id",
         text(),

@@ -129,7 +129,8 @@ class HoodieTableOptions(PropertyGroup):
         None,
         alternatives=("hoodie.table.precombine.field", "hoodie.table.ordering.fields", "hoodie.payload.ordering.field"),
     )
-    """The column whose larger value wins among records with the same key."""
+    """The column whose larger value wins among records with the same key; several, in tables of versions 8 and 9, are
+    compared from left to right."""
     key_generator_class: str | None = property_field(
         "hoodie.datasource.write.keygenerator.class",
         _key_generator_class(),
@@ -152,7 +153,7 @@ class HoodieTableOptions(PropertyGroup):
         ),
     )
     """How a stored record and an incoming record with the same key merge: a payload class of Hudi, with or without its
-    package, or its short name."""
+    package, or its short name. A new table of version 9 stores what stands for it instead."""
     hive_style_partitioning: bool | None = property_field(
         "hoodie.datasource.write.hive_style_partitioning", boolean(), None
     )
@@ -175,7 +176,8 @@ class HoodieTableOptions(PropertyGroup):
     """The time zone of the table's instant times: UTC (the default of a new table) or LOCAL, the zone of the writing
     machine."""
     archive_folder: str | None = property_field("hoodie.archivelog.folder", text(), None)
-    """The folder of the archived timeline, in `.hoodie`. New tables use `archived`, and no other is supported."""
+    """The folder of the archived timeline, in `.hoodie`. New tables of version 6 use `archived`, and no other is
+    supported; versions 8 and 9 do not use the property."""
 
     def contradictions(self, table: HasProperties) -> list[str]:
         """Compare these properties with those of the table.

@@ -63,6 +63,11 @@ def hard_deletes(rows: pa.RecordBatch | pa.Table, ordering_fields: Sequence[str]
     return zero
 
 
+def _zeros(values: pa.Array) -> pa.Array:
+    """Ordering values as Hudi compares them: a null counts as 0 in a column of 32-bit integers."""
+    return values.fill_null(0) if values.type == pa.int32() else values
+
+
 @attrs.frozen(eq=False)
 class MergeEntries:
     """What is known of some records where they are merged; arrays with one entry for each record.
@@ -78,19 +83,18 @@ class MergeEntries:
     is_comparable: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, ordering: Sequence[pa.Array | None], is_delete: Sequence[npt.NDArray[np.bool_]]) -> list[MergeEntries]:
+    def of(cls, ordering: Sequence[pa.Array], is_delete: Sequence[npt.NDArray[np.bool_]]) -> list[MergeEntries]:
         """Entries that are compared with each other.
 
         Args:
             ordering: The ordering values of each group of entries, null for those that have none.
             is_delete: Whether they are deletes.
         """
-        arrays = [one_array(values) for values in ordering if values is not None]
-        numbers = sortable(arrays)
+        arrays = [one_array(values) for values in ordering]
         found = []
-        for values, count, deletes in zip(arrays, numbers, is_delete, strict=True):
+        for values, numbers, deletes in zip(arrays, sortable(list(map(_zeros, arrays))), is_delete, strict=True):
             known = values.is_valid().to_numpy(zero_copy_only=False)
-            found.append(cls(count, deletes & ~known, known))
+            found.append(cls(numbers, deletes & ~known, known))
         return found
 
 

@@ -129,6 +129,20 @@ class StorageContract:
         storage.delete_file(path)
         assert storage.replace_version(path, b"gone", made[won - 10]) is None
 
+    def test_a_modification_time_is_set_or_the_answer_is_false(self, storage: HoodieStorage, base: str) -> None:
+        path = f"{base}/times/file"
+        assert storage.set_modification_time(path, 1_700_000_000_123) is False
+        storage.replace(path, b"content")
+        before = storage.file_status(path)
+        assert before is not None
+        was_set = storage.set_modification_time(path, 1_700_000_000_123)
+        after = storage.file_status(path)
+        assert after is not None and storage.read(path) == b"content"
+        assert after.modification_time_ms == (1_700_000_000_123 if was_set else before.modification_time_ms)
+        assert [status.modification_time_ms for status in storage.list_directory(f"{base}/times")] == [
+            after.modification_time_ms
+        ]
+
     def test_touching_keeps_the_content(self, storage: HoodieStorage, base: str) -> None:
         path = join(base, "file")
         if isinstance(storage, ObjectStorage):

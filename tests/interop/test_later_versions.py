@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import zipfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from hoodie import HoodieKey, HoodieReadClient, HoodieTableMetaClient
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.make_later_tables import CLUSTERING, OPTIONS, expected_of, instants, make_table, plain_rows, rows
 from tests.interop.test_queries import as_of, assert_agree, since
+from tests.support.table_builder import local_client
 
 pytestmark = pytest.mark.interop
 
@@ -162,3 +164,52 @@ def test_each_read_beside_a_writer_sees_whole_commits(tmp_path: Path, hudi_1_2: 
     assert hoodie.read_table(str(base_path))["ts"].to_pylist() == [count - 1] * 20
     assert len(set(seen)) > 2 and len(changes) > 2
     assert len(HoodieTableMetaClient.load(str(base_path)).archived_timeline) > 0
+
+
+def test_a_metadata_table_is_switched_off_and_built_again(
+    tmp_path: Path, hudi_1_2: HudiProcess, version: int, options: dict[str, str]
+) -> None:
+    """hoodie and Hudi in turn; Hudi builds its metadata table at each of its writes, and reads by it."""
+    base_path, with_metadata = tmp_path / "t", options | {"hoodie.metadata.enable": "true"}
+    write(hudi_1_2, base_path, with_metadata, rows(range(20), 1), "insert")
+    for turn in range(3):
+        config = HoodieTableMetaClient.load(str(base_path)).table_config
+        assert set(config.metadata_partitions) == {"files", "column_stats", "partition_stats"}
+        shutil.copytree(base_path / ".hoodie/metadata", tmp_path / "stale", dirs_exist_ok=True)
+        with local_client(base_path) as client:
+            client.upsert(rows(range(turn, 30 + turn, 3), 2 + 2 * turn))
+        config = HoodieTableMetaClient.load(str(base_path)).table_config
+        assert config.metadata_partitions == () and not (base_path / ".hoodie/metadata").exists()
+        assert_agree(hudi_1_2, base_path, [{}, {"hoodie.metadata.enable": "true"}])
+        if turn == 1:
+            # As if a process had died before it deleted the folder; Hudi's next write builds it anew.
+            shutil.copytree(tmp_path / "stale", base_path / ".hoodie/metadata")
+        write(hudi_1_2, base_path, with_metadata, rows(range(turn * 2, 40, 7), 3 + 2 * turn), "upsert")
+        assert_agree(hudi_1_2, base_path, [{}, {"hoodie.metadata.enable": "true"}])
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_each_archives_where_the_other_one_stopped(tmp_path: Path, hudi_1_2: HudiProcess, version: int) -> None:
+    """Commits in turn, each followed by a clean and archiving; files of the archive are compacted by both."""
+    base_path = tmp_path / "t"
+    options = {**OPTIONS, "hoodie.write.table.version": str(version)}
+    write(hudi_1_2, base_path, options, rows(range(6), 0), "insert")
+    ours = {key: value for key, value in OPTIONS.items() if not key.startswith("hoodie.datasource")}
+    config = {**ours, "hoodie.archive.automatic": "true", "hoodie.clean.automatic": "true"}
+    for number in range(1, 13):
+        table = rows(range(number, number + 6), number)
+        if number % 6 < 3:
+            with local_client(base_path, config) as client:
+                assert client.upsert(table).service_errors == ()
+        else:
+            write(hudi_1_2, base_path, options, table, "upsert")
+        meta_client = HoodieTableMetaClient.load(str(base_path))
+        found = hudi_1_2.instants(base_path)
+        archived = {(i.requested_time, str(i.action)) for i in meta_client.archived_timeline}
+        assert archived == {*map(tuple, found["archived"])}, number
+        assert {(i.requested_time, str(i.action)) for i in meta_client.active_timeline} == {
+            *map(tuple, found["active"])
+        }
+        names = [path.name for path in (base_path / ".hoodie/timeline/history").glob("*.parquet")]
+    assert len(archived) > 10 and any(name.endswith("_1.parquet") for name in names)
+    assert plain_rows(hoodie.read_table(str(base_path))) == plain_rows(hudi_1_2.read(base_path))

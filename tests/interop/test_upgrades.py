@@ -19,12 +19,13 @@ from tests.unit.test_tables_of_real_hudi import in_order, read_by_hudi_rs, user_
 
 pytestmark = pytest.mark.interop
 
-OF_6 = {key: value for key, value in OPTIONS.items() if key not in ("hoodie.table.timeline.timezone",)}
+OF_6 = {key: value for key, value in OPTIONS.items() if key != "hoodie.table.timeline.timezone"}
+"""Without a time zone: tables of 0.15.0 have another one than those of hoodie, on a machine whose zone is UTC."""
 
 
 def of_version(version: int) -> dict[str, str]:
     """Options of a write by 1.2.0 to a table that has this version."""
-    return {**OPTIONS, "hoodie.write.table.version": str(version)}
+    return {**OF_6, "hoodie.write.table.version": str(version)}
 
 
 def write(
@@ -80,17 +81,17 @@ def assert_all_read(base_path: Path, expected: list[object], *readers: HudiProce
         assert list(plain_rows(hudi.read(base_path))) == expected, hudi.version
 
 
-def assert_goes_on(hudi: HudiProcess, base_path: Path, options: Mapping[str, str]) -> None:
+def assert_goes_on(hudi: HudiProcess, base_path: Path, options: Mapping[str, str], ts: int = 100) -> None:
     """Real Hudi changes and adds rows, and then hoodie; both are read by all."""
     version = version_of(base_path)
-    write(hudi, base_path, rows([7, 90], 100), options)
+    write(hudi, base_path, rows([7, 90], ts), options)
     assert version_of(base_path) == version
     found = {row["id"]: row["ts"] for row in hoodie.read_table(str(base_path)).to_pylist()}
-    assert found["k07"] == found["k90"] == 100
+    assert found["k07"] == found["k90"] == ts
     with local_client(base_path) as client:
-        client.upsert(rows([7, 91], 101))
+        client.upsert(rows([7, 91], ts + 1))
     expected = ours(base_path)
-    assert sum(row[3] == 101 for row in expected) == 2  # type: ignore[index]
+    assert sum(row[4] == ts + 1 for row in expected) == 2  # type: ignore[index]
     assert_all_read(base_path, expected, hudi)
 
 
@@ -141,7 +142,7 @@ def test_a_table_that_hoodie_downgraded_is_read_and_written_by_0_15(
         write(hudi_1_2, base_path, rows([30], 20), {**of_version(version), **CLUSTERING})
     expected, history = ours(base_path), history_of(base_path)
     change = HoodieTableMetaClient.downgrade(str(base_path))
-    assert (change.archived_instants > 2) == (maker == "1.2.0" or change.archived_instants > 2)
+    assert change.archived_instants > 2 or maker == "hoodie"
     assert_all_read(base_path, expected, hudi_0_15, hudi_1_2)
     assert history_of(base_path) == history
     assert_goes_on(hudi_0_15, base_path, OF_6)
@@ -155,7 +156,7 @@ def test_a_table_that_1_2_upgraded_is_downgraded_by_hoodie(
 ) -> None:
     base_path = tmp_path / "t"
     made_by_hudi(hudi_0_15, base_path, OF_6)
-    write(hudi_1_2, base_path, rows([60], 30), {**OPTIONS, "hoodie.write.auto.upgrade": "true"})
+    write(hudi_1_2, base_path, rows([60], 30), {**OF_6, "hoodie.write.auto.upgrade": "true"})
     assert version_of(base_path) == 9
     expected, history = ours(base_path), history_of(base_path)
     HoodieTableMetaClient.downgrade(str(base_path))
@@ -197,7 +198,7 @@ def test_a_table_whose_upgrade_died_is_read_and_written_by_all(
     expected = ours(base_path)
     assert HoodieTableMetaClient.upgrade(str(base_path)).finished_earlier_run
     assert_all_read(base_path, expected, hudi_1_2)
-    assert_goes_on(hudi_1_2, base_path, of_version(9))
+    assert_goes_on(hudi_1_2, base_path, of_version(9), ts=200)
 
 
 def test_a_table_whose_upgrade_died_after_the_switch_is_read_and_written_by_all(

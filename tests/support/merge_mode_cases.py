@@ -24,7 +24,8 @@ from tests.support import payload_cases
 from tests.support.payload_cases import SEED, Row
 
 __all__ = [
-    "GOLDEN", "SCHEMA", "TABLES", "ModeTable", "Step", "commits_of", "create", "hudi_options", "outcome", "steps_of",
+    "GOLDEN", "SCHEMA", "TABLES", "ModeTable", "Step", "by_hudi", "commits_of", "create", "hudi_options", "outcome",
+    "steps_of",
 ]  # fmt: skip
 
 GOLDEN = Path(__file__).parents[1] / "data" / "merge_modes_hudi_1_2.parquet"

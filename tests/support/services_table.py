@@ -15,8 +15,9 @@ from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from tests.support.table_builder import SCHEMA, SMALL_FILTERS, init_table, local_client, read_rows, rows, sorted_rows
-from tests.support.timeline_files import delete_instant
+from tests.support.timeline_files import delete_instant, state_file, timeline_folder
 
 __all__ = ["ServicesTable"]
 
@@ -88,6 +89,19 @@ class ServicesTable:
         """A clean that somebody planned and did not carry out."""
         return self.load().active_timeline.create_new_instant_time(Action.CLEAN, encode(plan))
 
+    @property
+    def layout(self) -> TimelineLayout:
+        return self.load().active_timeline.layout
+
+    @property
+    def timeline_path(self) -> Path:
+        """The folder of the active timeline."""
+        return timeline_folder(self.base_path)
+
+    def completed_file(self, instant_time: str) -> Path:
+        """The completed file of a commit."""
+        return state_file(self.base_path, instant_time)
+
     def load(self) -> HoodieTableMetaClient:
         return HoodieTableMetaClient.load(str(self.base_path))
 
@@ -97,7 +111,7 @@ class ServicesTable:
     def files(self) -> dict[str, set[str]]:
         """Region -> instant times of its base files."""
         found: dict[str, set[str]] = {}
-        for path in self.base_path.rglob("*.parquet"):
+        for path in self.base_path.glob("[!.]*/**/*.parquet"):
             found.setdefault(path.parent.name, set()).add(path.stem.rsplit("_", 1)[1])
         return found
 

@@ -26,7 +26,7 @@ from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.timeline.timeline_layout import timeline_layout
+from hoodie.common.table.timeline.timeline_layout import TimelineLayout, timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import (
     HoodieConfigException,
@@ -38,6 +38,8 @@ from hoodie.exception import (
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.key_generator import create_key_generator
+from hoodie.merge.merge_modes import properties_of_new_table
+from hoodie.merge.merge_properties import MergeProperties
 from hoodie.storage import storage_path
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_factory import open_storage
@@ -52,19 +54,30 @@ _CHECKED_FILES = 3
 _CHECKED_ROWS = 1000
 _KEY_GENERATOR = "hoodie.table.keygenerator.class"
 _PARTITION_FIELDS = "hoodie.table.partition.fields"
+_VERSION = "hoodie.table.version"
+_LATER_VERSIONS = ("8", "9")
 _TO_BE_TOLD: Mapping[str, str] = {
     "hoodie.table.name": "the table's name",
     "hoodie.table.recordkey.fields": "the columns of the record key, with commas between them",
     _PARTITION_FIELDS: 'the columns of the partition path, "" for none',
-    "hoodie.table.precombine.field": 'the ordering column, "" for none',
-    _KEY_GENERATOR: "such as org.apache.hudi.keygen.SimpleKeyGenerator",
-    "hoodie.compaction.payload.class": "how records merge, such as DefaultHoodieRecordPayload; "
-    '"" where Hudi made the table and stored none',
     "hoodie.table.timeline.timezone": "UTC, as hoodie makes tables; LOCAL where Hudi made it with its default",
     "hoodie.datasource.write.hive_style_partitioning": "true for folders as region=asia",
     "hoodie.datasource.write.partitionpath.urlencode": "true where partition values are escaped in folders",
 }
 """Properties that no file of a table tells, each with a hint for the user."""
+_TO_BE_TOLD_OF_6: Mapping[str, str] = {
+    "hoodie.table.precombine.field": 'the ordering column, "" for none',
+    _KEY_GENERATOR: "such as org.apache.hudi.keygen.SimpleKeyGenerator",
+    "hoodie.compaction.payload.class": "how records merge, such as DefaultHoodieRecordPayload; "
+    '"" where Hudi made the table and stored none',
+}
+_TO_BE_TOLD_OF_LATER: Mapping[str, str] = {
+    _VERSION: "8 or 9",
+    "hoodie.table.ordering.fields": 'the ordering columns, with commas between them, "" for none',
+    "hoodie.table.keygenerator.type": "such as SIMPLE; of CUSTOM, the partition fields have types: region:SIMPLE",
+    "hoodie.record.merge.mode": "EVENT_TIME_ORDERING where the larger ordering value stays, COMMIT_TIME_ORDERING where "
+    "the later write stays, CUSTOM with hoodie.compaction.payload.class",
+}
 _ONLY_OF_PARTITIONS = frozenset(
     {"hoodie.datasource.write.hive_style_partitioning", "hoodie.datasource.write.partitionpath.urlencode"}
 )
@@ -140,12 +153,12 @@ def rebuild_table_properties(
     dry_run: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> RebuiltProperties:
-    """Make the lost properties file of a copy-on-write table of version 6 again; a good file is left as it is.
+    """Make the lost properties file of a copy-on-write table again; a good file is left as it is.
 
-    A good backup is used. Otherwise table type and version, timeline layout, archive folder, meta fields and schema
-    are taken from the table's files, and everything else must be given: with a wrong key or partitioning, later writes
-    would add records where they should change some. The keys and folders of some stored rows are compared with those
-    that the new properties make.
+    A good backup is used. Otherwise table type, timeline layout, archive folder, meta fields and schema are taken from
+    the table's files, and everything else must be given: with a wrong key or partitioning, later writes would add
+    records where they should change some. The keys and folders of some stored rows are compared with those that the new
+    properties make. Files do not tell version 8 from 9.
 
     No writer may write to the table meanwhile. A damaged file is kept as ``hoodie.properties.damaged``.
 
@@ -244,16 +257,20 @@ class _Rebuilding:
 
     def tell(self, check_rows: bool) -> tuple[tuple[RebuiltProperty, ...], int]:
         """Collect the properties; returns them, and how many rows agree with them."""
-        self._refuse_what_is_missing()
-        timeline = self._timeline()
+        layout = self._layout()
+        self._refuse_what_is_missing(_TO_BE_TOLD_OF_6 if layout.version == 1 else _TO_BE_TOLD_OF_LATER)
+        timeline = self._timeline(layout)
         view = HoodieTableFileSystemView(self._files, timeline)
         for key, value in self._given.items():
             if value:
                 self._add(key, value, "given")
         self._add("hoodie.table.type", "COPY_ON_WRITE", "the timeline")
-        self._add("hoodie.table.version", "6", "the timeline")
-        self._add("hoodie.timeline.layout.version", "1", "the timeline")
-        self._add("hoodie.archivelog.folder", "archived", "the timeline")
+        self._add("hoodie.timeline.layout.version", str(layout.version), "the timeline")
+        if layout.version == 1:
+            self._add(_VERSION, "6", "the timeline")
+            self._add("hoodie.archivelog.folder", "archived", "the timeline")
+        else:
+            self._add_those_of_later_versions()
         known = HoodieTableConfig({key: entry.value for key, entry in self._told.items()})
         avro = TableSchemaResolver(self._storage, self._base_path, timeline, view, known).load_avro_schema()
         if avro is None:
@@ -265,6 +282,8 @@ class _Rebuilding:
         slices = self._some_slices(view)
         if slices and not self._has_meta_fields(slices[0]):
             self._add("hoodie.populate.meta.fields", "false", "the base files")
+        elif layout.version > 1:
+            self._add("hoodie.populate.meta.fields", "true", "the base files")
         config = HoodieTableConfig({key: entry.value for key, entry in self._told.items()})
         config.check_readable()
         rows = self._check_rows(config, schema, slices) if check_rows else 0
@@ -275,11 +294,41 @@ class _Rebuilding:
         if key not in self._told:
             self._told[key] = RebuiltProperty(key, value, source)
 
-    def _refuse_what_is_missing(self) -> None:
+    def _add_those_of_later_versions(self) -> None:
+        """Add what tables of versions 8 and 9 have as well, if nobody gave them other values."""
+        version, ordering_fields = self._given[_VERSION], self._given["hoodie.table.ordering.fields"]
+        if version not in _LATER_VERSIONS:
+            raise HoodieConfigException(
+                f"{_VERSION} is {version!r}, and {self._base_path} has the timeline of a table of version 8 or 9; "
+                "nothing was changed"
+            )
+        self._add("hoodie.table.initial.version", version, "given")
+        for key, value in (
+            ("hoodie.timeline.path", "timeline"),
+            ("hoodie.timeline.history.path", "history"),
+            ("hoodie.archivelog.folder", "history"),
+        ):
+            self._add(key, value, "the timeline")
+        for key, value in (
+            ("hoodie.table.format", "native"),
+            ("hoodie.table.base.file.format", "PARQUET"),
+            ("hoodie.table.cdc.enabled", "false"),
+            ("hoodie.table.multiple.base.file.formats.enable", "false"),
+            ("hoodie.partition.metafile.use.base.format", "false"),
+        ):
+            self._add(key, value, "the base files")
+        merging = MergeProperties.of(self._given)
+        payload = merging.resolve_payload(bool(ordering_fields))
+        for key, value in properties_of_new_table(merging, payload, int(version)).items():
+            self._add(key, value, "given")
+        if version == "8" and ordering_fields:
+            self._add("hoodie.table.precombine.field", ordering_fields, "given")
+
+    def _refuse_what_is_missing(self, of_version: Mapping[str, str]) -> None:
         has_partitions = bool(self._given.get(_PARTITION_FIELDS))
         missing = [
             f"{key} ({hint})"
-            for key, hint in _TO_BE_TOLD.items()
+            for key, hint in {**_TO_BE_TOLD, **of_version}.items()
             if key not in self._given and (has_partitions or key not in _ONLY_OF_PARTITIONS)
         ]
         strange = [key for key in self._given if not key.startswith("hoodie.")]
@@ -290,13 +339,27 @@ class _Rebuilding:
                 f"{lines}" + (f"\nand leave out {', '.join(strange)}: no table properties" if strange else "")
             )
 
-    def _timeline(self) -> HoodieActiveTimeline:
-        if self._storage.exists(storage_path.join(self._meta_path, "timeline")):
-            raise HoodieNotSupportedException(
-                f"{self._meta_path}/timeline is of a table of version 8 or later, which hoodie does not write: repair "
-                "it with Hudi"
+    def _layout(self) -> TimelineLayout:
+        """The layout of the timeline that has instants; that of the given version if an upgrade left two timelines."""
+        layouts = (
+            timeline_layout(1),
+            timeline_layout(2, timezone=self._given.get("hoodie.table.timeline.timezone") or "UTC"),
+        )
+        found = [
+            layout
+            for layout in layouts
+            if any(map(layout.instant_of, self._storage.list_directory(layout.active_path(self._meta_path))))
+        ]
+        version = self._given.get(_VERSION)
+        if len(found) > 1 and not version:
+            raise HoodieConfigException(
+                f"{self._base_path} has two timelines, because it was being upgraded or downgraded; nothing was "
+                f"changed. Give {_VERSION}, the version before that, and begin the upgrade again afterwards"
             )
-        timeline = HoodieActiveTimeline.load(self._storage, self._meta_path, timeline_layout(1))
+        return found[0] if len(found) == 1 else layouts[version in _LATER_VERSIONS]
+
+    def _timeline(self, layout: TimelineLayout) -> HoodieActiveTimeline:
+        timeline = HoodieActiveTimeline.load(self._storage, self._meta_path, layout)
         if len(timeline.filter_actions(Action.DELTA_COMMIT, Action.COMPACTION)):
             raise HoodieNotSupportedException(
                 f"{self._base_path} has delta commits, so it is a merge-on-read table: repair it with Hudi"

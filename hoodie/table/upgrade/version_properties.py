@@ -279,6 +279,9 @@ class _Change:
         ]
         for key in _ONLY_LATER:
             changed.pop(key, None)
+        if not self._config.partition_fields:
+            # Later versions store an empty list.
+            changed.pop(_PARTITION_FIELDS, None)
         changed.setdefault(_ARCHIVE, "archived")
 
 

@@ -67,8 +67,6 @@ def clock_skew_ms(config: HoodieWriteConfig) -> int:
 
     Raises:
         HoodieConfigException: The lock provider is not known.
-
-    Hudi: org.apache.hudi.common.config.HoodieTimeGeneratorConfig.
     """
     given = config.lock.max_expected_clock_skew_ms
     if given is not None:

@@ -14,6 +14,7 @@ from hudi import HudiTableBuilder
 from hoodie import HoodieTableMetaClient
 from hoodie.avro.service_metadata import HoodieMergeArchiveFilePlan
 from hoodie.avro.timeline_metadata import encode
+from hoodie.common.table import table_definition
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline, read_archive_file
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -28,6 +29,20 @@ from tests.support.services_table import ServicesTable
 from tests.support.table_builder import SCHEMA
 
 KEEP = {"hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 5, "hoodie.cleaner.commits.retained": 1}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test for both layouts of the timeline, unless it names the version of its tables."""
+    marker = metafunc.definition.get_closest_marker("table_version")
+    metafunc.parametrize("table_version", marker.args if marker is not None else (6, 9), indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def table_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The version of the tables of a test."""
+    version: int = request.param
+    monkeypatch.setattr(table_definition, "DEFAULT_TABLE_VERSION", version)
+    return version
 
 
 def archive(table: ServicesTable, **properties: Any) -> int:
@@ -45,10 +60,14 @@ def archived(table: ServicesTable) -> list[str]:
 
 
 def archive_files(table: ServicesTable) -> list[Path]:
+    """The data files of the archive."""
+    if table.layout.version == 2:
+        return sorted((table.base_path / ".hoodie/timeline/history").glob("*.parquet"))
     return sorted((table.base_path / ".hoodie" / "archived").glob(".commits_.archive.*"))
 
 
 def states(table: ServicesTable) -> list[HoodieInstant]:
+    """What the files of an archive of layout 1 hold."""
     storage = table.load().storage
     return [state for path in archive_files(table) for state, _ in read_archive_file(storage, str(path))]
 
@@ -69,12 +88,15 @@ def test_more_commits_than_the_maximum_are_archived_down_to_the_minimum(table: S
     for instant in table.load().archived_timeline:
         assert instant.state is State.COMPLETED
         read = table.load().archived_timeline.read_commit_metadata(instant)
-        stats = [attrs.evolve(stat, runtime_stats=None) for stat in before[instant].write_stats]
+        stats = list(before[instant].write_stats)
+        if table.layout.version == 1:
+            stats = [attrs.evolve(stat, runtime_stats=None) for stat in stats]
         assert list(read.write_stats) == stats
         assert read.extra_metadata == before[instant].extra_metadata
         assert read.operation_type is before[instant].operation_type
 
 
+@pytest.mark.table_version(6)
 def test_entries_have_the_form_of_hudi(table: ServicesTable) -> None:
     times = [table.upsert("a") for _ in range(6)]
     archive(table, **{"hoodie.commits.archival.batch": 4})
@@ -104,6 +126,7 @@ def test_entries_have_the_form_of_hudi(table: ServicesTable) -> None:
         assert len(entry["stateTransitionTime"]) == 17
 
 
+@pytest.mark.table_version(6)
 def test_each_run_writes_the_next_file(table: ServicesTable) -> None:
     for _ in range(3):
         for _ in range(6):
@@ -119,6 +142,7 @@ def test_the_minimum_is_raised_to_what_the_cleaner_looks_at(table: ServicesTable
     assert active(table) == times[3:]
 
 
+@pytest.mark.table_version(6)
 def test_a_long_timeline_is_archived_in_parts(table: ServicesTable, monkeypatch: pytest.MonkeyPatch) -> None:
     times = [table.upsert("a") for _ in range(10)]
     monkeypatch.setattr(timeline_archiver, "_MOVED_AT_ONCE_BYTES", 2_000)
@@ -279,6 +303,7 @@ def test_a_reader_goes_on_when_what_it_listed_is_archived(table: ServicesTable) 
         reader.active_timeline.read_commit_metadata(attrs.evolve(instant, requested_time="20200101000000000"))
 
 
+@pytest.mark.table_version(6)
 def test_cleans_and_rollbacks_are_counted_apart(table: ServicesTable) -> None:
     with table.client(**KEEP, **{"hoodie.clean.automatic": "true"}) as client:
         for _ in range(9):
@@ -317,7 +342,7 @@ def test_a_damaged_commit_is_never_left_out_of_the_archive(
     table: ServicesTable, caplog: pytest.LogCaptureFixture
 ) -> None:
     times = [table.upsert("a") for _ in range(7)]
-    path = table.base_path / ".hoodie" / f"{times[1]}.commit"
+    path = table.completed_file(times[1])
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     assert archive(table) == 1
@@ -331,9 +356,9 @@ def test_a_damaged_commit_is_never_left_out_of_the_archive(
 
 def test_a_damaged_profile_of_a_completed_commit_does_not_stop_archiving(table: ServicesTable) -> None:
     times = [table.upsert("a") for _ in range(6)]
-    (table.base_path / ".hoodie" / f"{times[0]}.inflight").write_bytes(b"{")
+    (table.timeline_path / f"{times[0]}.inflight").write_bytes(b"{")
     assert archive(table) == 3
-    assert len(states(table)) == 9
+    assert archived(table) == times[:3]
 
 
 def test_markers_that_a_writer_left_behind_go_with_its_instant(table: ServicesTable) -> None:
@@ -347,6 +372,7 @@ def test_markers_that_a_writer_left_behind_go_with_its_instant(table: ServicesTa
 # --- crashes, and readers meanwhile -----------------------------------------------------------------------------------
 
 
+@pytest.mark.table_version(6)
 def test_what_was_archived_and_not_deleted_is_not_archived_twice(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,12 +400,13 @@ def test_a_listing_made_while_instants_are_deleted_is_made_again(
     times = [table.upsert("a") for _ in range(8)]
     original = LocalStorage.list_directory
     storage = table.load().storage
-    looks: list[int] = []
+    completed = {time: table.completed_file(time).name for time in times}
+    folder, looks = str(table.timeline_path), list[int]()
 
     def half_way(self: LocalStorage, path: str) -> list[FileStatus]:
         """The entries in an order of the file system's own, with an archiver that is faster."""
         found = original(self, path)
-        if not path.endswith(".hoodie") or looks:
+        if path != folder or looks:
             return found
         looks.append(1)
         kept = [
@@ -389,8 +416,8 @@ def test_a_listing_made_while_instants_are_deleted_is_made_again(
             or not any(status.name.startswith(time) for time in (times[0], times[1], times[3]))
         ]
         for time in times[:4]:
-            for suffix in ("commit.requested", "inflight", "commit"):
-                storage.delete_file(f"{path}/{time}.{suffix}")
+            for name in (f"{time}.commit.requested", f"{time}.inflight", completed[time]):
+                storage.delete_file(f"{path}/{name}")
         return kept
 
     monkeypatch.setattr(LocalStorage, "list_directory", half_way)
@@ -402,13 +429,14 @@ def test_pending_states_go_first_and_completed_ones_oldest_first(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = [table.upsert("a") for _ in range(6)]
+    completed = [table.completed_file(time).name for time in times[:3]]
     original = LocalStorage.delete_file
     deleted: list[str] = []
     archived_first: list[int] = []
 
     def delete_file(self: LocalStorage, path: str) -> bool:
         name = path.rsplit("/", 1)[1]
-        if name[:17] in times:
+        if name[:17] in times and path.startswith(f"{table.timeline_path}/{name[:17]}"):
             deleted.append(name)
             archived_first.append(len(archive_files(table)))
         return original(self, path)
@@ -419,17 +447,18 @@ def test_pending_states_go_first_and_completed_ones_oldest_first(
     assert sorted(deleted[:6]) == sorted(
         f"{t}.{suffix}" for t in times[:3] for suffix in ("commit.requested", "inflight")
     )
-    assert deleted[6:] == [f"{time}.commit" for time in times[:3]]
+    assert deleted[6:] == completed
 
 
 def test_new_instants_are_later_than_archived_ones_though_the_clock_is_behind(table: ServicesTable) -> None:
     times = [table.upsert("a") for _ in range(6)]
     archive(table)
-    for path in (table.base_path / ".hoodie").glob("2*"):
+    for path in table.timeline_path.glob("2*"):
         path.unlink()
     timeline = attrs.evolve(table.load().active_timeline, clock=lambda: datetime(2020, 1, 1, tzinfo=UTC))
     assert len(timeline) == 0
-    assert timeline.create_new_instant_time(Action.COMMIT) > times[2]
+    newest = max(i.newest_time for i in table.load().archived_timeline)
+    assert timeline.create_new_instant_time(Action.COMMIT) > newest >= times[2]
 
 
 def test_hudi_rs_reads_a_table_whose_beginning_is_archived(table: ServicesTable) -> None:
@@ -454,6 +483,7 @@ def make_files(table: ServicesTable, count: int) -> list[str]:
     return times
 
 
+@pytest.mark.table_version(6)
 def test_small_files_of_the_archive_are_merged_into_the_newest(table: ServicesTable) -> None:
     make_files(table, 2)
     before = archived(table)
@@ -468,6 +498,7 @@ def test_small_files_of_the_archive_are_merged_into_the_newest(table: ServicesTa
     assert not (table.base_path / ".hoodie" / "archived" / "mergeArchivePlan").exists()
 
 
+@pytest.mark.table_version(6)
 def test_files_that_are_not_small_end_the_merge(table: ServicesTable) -> None:
     make_files(table, 4)
     largest = max(archive_files(table), key=lambda path: path.stat().st_size)
@@ -500,6 +531,7 @@ def some_deleted(files: list[Path], merged: Path) -> None:
     files[1].unlink()
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize("state", [nothing, torn, whole, some_deleted])
 def test_a_merge_that_died_is_finished_or_taken_back(
     table: ServicesTable, state: Callable[[list[Path], Path], None]
@@ -516,6 +548,7 @@ def test_a_merge_that_died_is_finished_or_taken_back(
     assert not (merged.parent / "mergeArchivePlan").exists()
 
 
+@pytest.mark.table_version(6)
 def test_a_plan_that_was_not_finished_is_dropped(table: ServicesTable) -> None:
     make_files(table, 2)
     plan = table.base_path / ".hoodie" / "archived" / "mergeArchivePlan"
@@ -526,6 +559,7 @@ def test_a_plan_that_was_not_finished_is_dropped(table: ServicesTable) -> None:
     assert (table.base_path / ".hoodie" / "hoodie.properties").exists()
 
 
+@pytest.mark.table_version(6)
 def test_a_file_that_took_the_name_of_a_merged_one_is_not_deleted(table: ServicesTable) -> None:
     make_files(table, 3)
     newest = archive_files(table)[2]
@@ -537,6 +571,7 @@ def test_a_file_that_took_the_name_of_a_merged_one_is_not_deleted(table: Service
     assert archived(table) == before
 
 
+@pytest.mark.table_version(6)
 def test_files_that_are_merged_while_they_are_read_are_listed_again(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pyarrow as pa
@@ -19,6 +20,7 @@ from hoodie.table.repair import find_duplicates
 from tests.support.later_version import change_properties
 from tests.support.merge_mode_cases import GOLDEN, SCHEMA, TABLES, Step, commits_of, create, outcome, steps_of
 from tests.support.table_builder import content, local_client
+from tests.unit.test_tables_of_real_hudi import in_order, read_by_hudi_rs, user_rows
 
 
 def carry_out(base_path: Path, step: Step) -> None:
@@ -76,6 +78,16 @@ def test_a_stored_row_without_one_of_its_ordering_values_loses(tmp_path: Path) -
         client.bulk_insert(rows({"id": "k", "ord": 9, "small": None, "no": 1}, {"id": "l", "ord": 9, "no": 1}))
     upsert(tmp_path / "t", rows({"id": "k", "no": 2}, {"id": "l", "no": 2}))
     assert stored(tmp_path / "t") == {"k": 2, "l": 1}
+
+
+def test_a_null_among_the_32_bit_ordering_values_of_stored_rows_counts_as_0(tmp_path: Path) -> None:
+    """As in Hudi 1.2.0, which fails for nulls of other types."""
+    create(tmp_path / "t", TABLES["event_time_by_int"])
+    with local_client(tmp_path / "t", {}) as client:
+        client.bulk_insert(rows(*({"id": key, "small": None, "no": 1} for key in "abc")))
+    changes = ({"id": key, "small": small, "no": 2} for key, small in (("a", -3), ("b", 0), ("c", 3)))
+    upsert(tmp_path / "t", rows(*changes))
+    assert stored(tmp_path / "t") == {"a": 1, "b": 2, "c": 2}
 
 
 def test_commit_time_looks_at_no_ordering_field(tmp_path: Path) -> None:
@@ -203,3 +215,39 @@ def test_a_merger_that_hoodie_does_not_have_is_refused_for_writing_only(version:
     with pytest.raises(HoodieNotSupportedException, match=r"payload\.class=com\.example\.Payload"):
         upsert(tmp_path / "t", rows({"id": "k", "no": 2}))
     assert content(tmp_path / "t") == before
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize(
+    ("arguments", "cannot"),
+    [
+        ({}, None),
+        ({"partition_fields": "name"}, None),
+        ({"partition_fields": "name", "hive_style_partitioning": True}, None),
+        ({"record_key_fields": "id,name", "partition_fields": "name,a"}, None),
+        ({"ordering_fields": "ord"}, None),
+        ({"ordering_fields": "ord", "payload_class": "PartialUpdateAvroPayload"}, None),
+        ({"payload_class": "AWSDmsAvroPayload"}, None),
+        ({"payload_class": LargestNumber}, None),
+        # Hudi's own tables of these kinds are not read either.
+        ({"ordering_fields": "ord,small"}, "Multiple ordering fields"),
+        ({"partition_fields": "name,a"}, "Partition field"),
+    ],
+)
+def test_hudi_rs_reads_new_tables_but_for_two_kinds(
+    version: int, arguments: dict[str, Any], cannot: str | None, tmp_path: Path
+) -> None:
+    given = {"table_name": "t", "record_key_fields": "id", "table_version": version} | arguments
+    HoodieTableMetaClient.init_table(str(tmp_path / "t"), **given)
+    named = {}
+    if arguments.get("payload_class") is LargestNumber:
+        named = {"hoodie_write_record_merge_custom_implementation_classes": f"{__name__}.LargestNumber"}
+    before = ({"id": key, "name": "p", "a": "q", "ord": 2, "no": 1} for key in "abc")
+    upsert(tmp_path / "t", rows(*before), **named)
+    upsert(tmp_path / "t", rows({"id": "a", "name": "p", "a": "q", "ord": 3, "no": 2}), **named)
+    if cannot is None:
+        assert in_order(read_by_hudi_rs(tmp_path / "t")) == in_order(user_rows(hoodie.read_table(str(tmp_path / "t"))))
+    else:
+        with pytest.raises(Exception, match=cannot):
+            read_by_hudi_rs(tmp_path / "t")
+    assert stored(tmp_path / "t") == {"a": 2, "b": 1, "c": 1}

@@ -254,6 +254,32 @@ def test_a_failed_write_is_rolled_back_once_it_is_off(table: ServicesTable, monk
     assert table.read() == [("a", "x", 4)]
 
 
+@pytest.mark.usefixtures("faulty_storage")
+def test_a_write_that_died_at_any_call_leaves_nothing_behind_a_listed_one(table: ServicesTable, tmp_path: Path) -> None:
+    """A failed write is rolled back on the way, and its files stay as long as the metadata table is listed."""
+    failed = table.leave_pending("a", "b")
+    build(table.base_path)
+    kept = tmp_path / "kept"
+    shutil.copytree(table.base_path, kept)
+    counted = Faults()
+    run_with_faults(counted, lambda: table.client().start_commit())
+    assert listed(table.base_path) == () and failed not in table.files()["x"] and len(counted.calls) > 30
+    whole = {path for path in content(kept) if path.startswith(".hoodie/metadata/")}
+    switched_off = 0
+    for number, how in faults_of(counted.calls):
+        shutil.rmtree(table.base_path)
+        shutil.copytree(kept, table.base_path)
+        run_with_faults(Faults(number, how), lambda: table.client().start_commit())
+        if listed(table.base_path):
+            assert whole <= content(table.base_path).keys() and failed in table.files()["x"], (number, how)
+            assert not table.instants(Action.ROLLBACK), (number, how)
+        switched_off += not listed(table.base_path)
+        table.client().start_commit()
+        assert listed(table.base_path) == () and not has_folder(table.base_path), (number, how)
+        assert failed not in table.files()["x"] and table.read() == [("a", "x", 4)], (number, how)
+    assert switched_off
+
+
 def test_a_living_writer_is_not_cut_off(table: ServicesTable) -> None:
     other = table.leave_pending("a")
     build(table.base_path)

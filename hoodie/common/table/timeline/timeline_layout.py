@@ -122,9 +122,9 @@ class TimelineLayout(ABC):
             number: The place of the file in the order of the archive's files.
 
         Raises:
-            HoodieNotSupportedException: hoodie does not write archives of this layout.
+            HoodieNotSupportedException: Files of archives of this layout have no numbers.
         """
-        raise self._not_written("the archive")
+        raise self._without_numbers()
 
     def archive_file_number(self, name: str) -> int | None:
         """The number of a file of the archive; None for other files.
@@ -132,18 +132,21 @@ class TimelineLayout(ABC):
         Raises:
             HoodieNotSupportedException: Files of archives of this layout have no numbers.
         """
-        raise self._not_written("the archive")
+        raise self._without_numbers()
 
     def encode_archived(self, state: HoodieInstant, content: bytes, transition_time: str, source: str) -> bytes:
         """The record of one instant in one state, as the archive holds it; see `encode_archived_entry`.
 
         Raises:
-            HoodieNotSupportedException: hoodie does not write archives of this layout.
+            HoodieNotSupportedException: Archives of this layout have one entry for all states of an instant.
         """
-        raise self._not_written("the archive")
+        raise self._without_numbers()
 
-    def _not_written(self, what: str) -> HoodieNotSupportedException:
-        return HoodieNotSupportedException(f"hoodie does not write {what} of timeline layout {self.version} yet")
+    def _without_numbers(self) -> HoodieNotSupportedException:
+        return HoodieNotSupportedException(
+            f"The archive of timeline layout {self.version} has no numbered files with an entry for each state; see "
+            "hoodie.common.table.timeline.lsm_archive"
+        )
 
 
 class TimelineLayoutV1(TimelineLayout):

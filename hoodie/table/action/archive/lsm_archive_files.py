@@ -65,10 +65,13 @@ class LsmArchiveFiles(ArchiveFiles[LsmEntry]):
             return []
         last = max(completed, key=lambda state: state.newest_time)
         metadata, path = read(last), files[last].path
-        if metadata:
-            self._layout.decode(metadata, _RECORDS[last.action], path)
-        elif last.action in COMMIT_ACTIONS:
-            raise HoodieCorruptedDataException(f"Cannot archive {last}: {path} is empty")
+        if not metadata and last.action in COMMIT_ACTIONS:
+            raise HoodieCorruptedDataException(f"{_failure(last)}: {path} is empty")
+        try:
+            if metadata:
+                self._layout.decode(metadata, _RECORDS[last.action], path)
+        except HoodieCorruptedDataException as error:
+            raise HoodieCorruptedDataException(f"{_failure(last)}: {error}") from error
         ended = last.completion_time or last.requested_time
         return [LsmEntry(last.requested_time, ended, last.action, metadata or None, _plan_of(files, read))]
 
@@ -91,15 +94,14 @@ class LsmArchiveFiles(ArchiveFiles[LsmEntry]):
         self._writer.clean(archival.manifest_retained_versions + compacted)
 
 
+def _failure(instant: HoodieInstant) -> str:
+    return f"Cannot archive {instant.requested_time} {instant.action}"
+
+
 def _plan_of(files: Mapping[HoodieInstant, FileStatus], read: ReadContent) -> bytes | None:
     """The plan that the archive keeps: of a replacement, what was known of it last."""
     pending = {state.state: state for state in files if state.is_pending}
-    requested, inflight = pending.get(State.REQUESTED), pending.get(State.INFLIGHT)
-    of_pending = {state.action for state in pending.values()}
+    contents = [pending[state] for state in (State.REQUESTED, State.INFLIGHT) if state in pending]
     if any(state.action is Action.REPLACE_COMMIT for state in files):
-        plan = read(inflight) if inflight is not None else b""
-        return plan or (read(requested) if requested is not None else b"") or None
-    first = requested or inflight
-    if first is None or not of_pending & _WITH_PLAN:
-        return None
-    return read(first) or None
+        return next(filter(None, map(read, reversed(contents))), None)
+    return read(contents[0]) or None if contents and contents[0].action in _WITH_PLAN else None

@@ -111,7 +111,7 @@ def test_a_new_table_has_the_folders_and_properties_that_hudi_makes(tmp_path: Pa
     ]
     assert [path.name for path in (tmp_path / "trips").rglob("*") if path.is_file()] == ["hoodie.properties"]
     config = client.table_config
-    assert (config.table_name, config.table_type, config.table_version) == ("trips", "COPY_ON_WRITE", 6)
+    assert (config.table_name, config.table_type, config.table_version) == ("trips", "COPY_ON_WRITE", table_version)
     assert (config.record_key_fields, config.partition_fields, config.ordering_fields) == (
         ("id",),
         ("region",),
@@ -239,10 +239,11 @@ def test_a_reload_sees_what_others_did(tmp_path: Path) -> None:
     assert client.reload_active_timeline() is client.active_timeline
     assert [instant.requested_time for instant in client.active_timeline] == [T1]
     path = tmp_path / ".hoodie/hoodie.properties"
-    path.write_text(path.read_text().replace("hoodie.table.name=trips", "hoodie.table.name=u"))
-    assert client.table_config.table_name == "trips"
+    partitions = "hoodie.table.metadata.partitions=files"
+    path.write_text(path.read_text() + partitions + "\n")
+    assert client.table_config.metadata_partitions == ()
     assert client.reload_table_config() is client.table_config
-    assert client.table_config.table_name == "u"
+    assert client.table_config.metadata_partitions == ("files",)
 
 
 def test_the_schema_is_that_of_the_newest_commit_which_can_change_it(tmp_path: Path) -> None:

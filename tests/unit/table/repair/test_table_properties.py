@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,36 @@ from hoodie.exception import (
 from hoodie.table.repair import rebuild_table_properties
 from tests.support.services_table import ServicesTable
 from tests.support.table_invariants import check_table
+from tests.support.timeline_files import timeline_folder
 
-GIVEN = {
+OF_ALL = {
     "hoodie.table.name": "trips",
     "hoodie.table.recordkey.fields": "id",
     "hoodie.table.partition.fields": "region",
-    "hoodie.table.precombine.field": "ts",
-    "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
-    "hoodie.compaction.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     "hoodie.table.timeline.timezone": "UTC",
     "hoodie.datasource.write.hive_style_partitioning": "false",
     "hoodie.datasource.write.partitionpath.urlencode": "false",
 }
+OF_6 = {
+    "hoodie.table.precombine.field": "ts",
+    "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+    "hoodie.compaction.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+}
+OF_LATER = {
+    "hoodie.table.ordering.fields": "ts",
+    "hoodie.table.keygenerator.type": "SIMPLE",
+    "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+}
+ORDERING = {"hoodie.table.precombine.field", "hoodie.table.ordering.fields"}
 ROWS = {"a": {"ts": 1}, "b": {"ts": 2}}
+
+
+@pytest.fixture
+def given(table_version: int) -> dict[str, str]:
+    """What only the user knows of the table."""
+    if table_version == 6:
+        return OF_ALL | OF_6
+    return OF_ALL | OF_LATER | {"hoodie.table.version": str(table_version)}
 
 
 @pytest.fixture
@@ -47,10 +65,14 @@ def properties_file(table: ServicesTable) -> Path:
     return table.base_path / ".hoodie" / "hoodie.properties"
 
 
+def told_by_nobody(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties without those that are not made again: the first schema, and what only Hive reads."""
+    gone = ("hoodie.table.create.schema", "hoodie.table.partition_extractor_class")
+    return {key: value for key, value in properties.items() if value and key not in gone}
+
+
 def without_schema(table: ServicesTable) -> dict[str, str]:
-    properties = dict(HoodieTableMetaClient.load(str(table.base_path)).table_config.properties)
-    properties.pop("hoodie.table.create.schema", None)
-    return properties
+    return told_by_nobody(HoodieTableMetaClient.load(str(table.base_path)).table_config.properties)
 
 
 def test_a_good_file_is_left_alone(table: ServicesTable) -> None:
@@ -63,7 +85,9 @@ def test_a_good_file_is_left_alone(table: ServicesTable) -> None:
     assert properties_file(table).read_bytes() == before
 
 
-def test_no_new_table_is_made_where_the_properties_of_one_were_lost(table: ServicesTable) -> None:
+def test_no_new_table_is_made_where_the_properties_of_one_were_lost(
+    table: ServicesTable, given: dict[str, str]
+) -> None:
     path = str(table.base_path)
     properties_file(table).unlink()
     of_version_8 = table.base_path / "of_version_8"
@@ -80,7 +104,7 @@ def test_no_new_table_is_made_where_the_properties_of_one_were_lost(table: Servi
                 call(where)
     shutil.rmtree(of_version_8)
     assert not properties_file(table).exists()
-    rebuild_table_properties(path, properties=GIVEN)
+    rebuild_table_properties(path, properties=given)
     check_table(table.base_path, ROWS)
 
 
@@ -106,20 +130,22 @@ def hurt(table: ServicesTable, damage: str) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "half"])
-def test_a_file_is_made_again_of_what_is_given_and_what_files_say(table: ServicesTable, damage: str) -> None:
+def test_a_file_is_made_again_of_what_is_given_and_what_files_say(
+    table: ServicesTable, damage: str, given: dict[str, str]
+) -> None:
     expected = without_schema(table)
     hurt(table, damage)
     content = None if damage == "missing" else properties_file(table).read_bytes()
-    would = rebuild_table_properties(str(table.base_path), properties=GIVEN, dry_run=True)
+    would = rebuild_table_properties(str(table.base_path), properties=given, dry_run=True)
     assert (properties_file(table).read_bytes() if properties_file(table).exists() else None) == content
-    rebuilt = rebuild_table_properties(str(table.base_path), properties=GIVEN)
+    rebuilt = rebuild_table_properties(str(table.base_path), properties=given)
     assert rebuilt.source == would.source == "rebuilt"
     assert rebuilt.checked_rows == 2
     assert without_schema(table) == expected
     assert properties_file(table).read_text().splitlines()[-1].startswith("hoodie.table.checksum=")
     sources = {entry.key: entry.source for entry in rebuilt.properties}
     assert sources["hoodie.table.create.schema"] == "the newest commit"
-    assert sources["hoodie.table.version"] == "the timeline"
+    assert sources["hoodie.table.version"] == ("given" if "hoodie.table.version" in given else "the timeline")
     kept = Path(f"{properties_file(table)}.damaged")
     assert (kept.read_bytes() if kept.exists() else None) == content
     check_table(table.base_path, ROWS)
@@ -127,12 +153,12 @@ def test_a_file_is_made_again_of_what_is_given_and_what_files_say(table: Service
     check_table(table.base_path, {**ROWS, "a": {"ts": 3}})
 
 
-def test_what_is_missing_is_named_all_at_once(table: ServicesTable) -> None:
+def test_what_is_missing_is_named_all_at_once(table: ServicesTable, given: dict[str, str]) -> None:
     properties_file(table).unlink()
     with pytest.raises(HoodieConfigException) as raised:
         rebuild_table_properties(str(table.base_path), properties={"hoodie.table.name": "trips", "ordering": "ts"})
-    for key in ("recordkey.fields", "partition.fields", "precombine.field", "keygenerator.class", "payload.class"):
-        assert key in str(raised.value)
+    for key in given.keys() - {"hoodie.table.name"}:
+        assert (key in str(raised.value)) is (not key.startswith("hoodie.datasource.write."))
     assert "leave out ordering" in str(raised.value)
     assert not properties_file(table).exists()
 
@@ -146,52 +172,56 @@ def test_what_is_missing_is_named_all_at_once(table: ServicesTable) -> None:
         {
             "hoodie.table.partition.fields": "",
             "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+            "hoodie.table.keygenerator.type": "NON_PARTITION",
         },
         {
             "hoodie.table.recordkey.fields": "id,ts",
             "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator",
+            "hoodie.table.keygenerator.type": "COMPLEX",
         },
     ],
 )
-def test_properties_that_stored_rows_contradict_are_refused(table: ServicesTable, wrong: dict[str, str]) -> None:
+def test_properties_that_stored_rows_contradict_are_refused(
+    table: ServicesTable, wrong: dict[str, str], given: dict[str, str]
+) -> None:
     properties_file(table).unlink()
+    wrong = {key: value for key, value in wrong.items() if key in given}
     with pytest.raises(InvalidTableException, match="has a row of key"):
-        rebuild_table_properties(str(table.base_path), properties=GIVEN | wrong)
+        rebuild_table_properties(str(table.base_path), properties=given | wrong)
     assert not properties_file(table).exists()
-    rebuilt = rebuild_table_properties(str(table.base_path), properties=GIVEN | wrong, check_rows=False, dry_run=True)
+    rebuilt = rebuild_table_properties(str(table.base_path), properties=given | wrong, check_rows=False, dry_run=True)
     assert rebuilt.checked_rows == 0
 
 
-def test_a_column_that_is_not_there_is_refused(table: ServicesTable) -> None:
+def test_a_column_that_is_not_there_is_refused(table: ServicesTable, given: dict[str, str]) -> None:
     properties_file(table).unlink()
     with pytest.raises(InvalidTableException, match="no column fare; it has id, region, ts"):
-        rebuild_table_properties(str(table.base_path), properties=GIVEN | {"hoodie.table.precombine.field": "fare"})
+        rebuild_table_properties(
+            str(table.base_path), properties=given | dict.fromkeys(given.keys() & ORDERING, "fare")
+        )
 
 
-def test_other_kinds_of_tables_are_not_made_copy_on_write(table: ServicesTable) -> None:
+def test_other_kinds_of_tables_are_not_made_copy_on_write(table: ServicesTable, given: dict[str, str]) -> None:
+    folder = timeline_folder(table.base_path)
     properties_file(table).unlink()
-    (table.base_path / ".hoodie" / "timeline").mkdir()
-    with pytest.raises(HoodieNotSupportedException, match="version 8"):
-        rebuild_table_properties(str(table.base_path), properties=GIVEN)
-    (table.base_path / ".hoodie" / "timeline").rmdir()
     log = table.base_path / "x" / ".f-0_20250101000000000.log.1_0-1-2"
     log.touch()
     with pytest.raises(HoodieNotSupportedException, match="log files"):
-        rebuild_table_properties(str(table.base_path), properties=GIVEN)
+        rebuild_table_properties(str(table.base_path), properties=given)
     log.unlink()
-    (table.base_path / ".hoodie" / "20250101000000000.deltacommit.requested").touch()
+    (folder / "20250101000000000.deltacommit.requested").touch()
     with pytest.raises(HoodieNotSupportedException, match="delta commits"):
-        rebuild_table_properties(str(table.base_path), properties=GIVEN)
+        rebuild_table_properties(str(table.base_path), properties=given)
     assert not properties_file(table).exists()
 
 
-def test_where_there_is_no_table_none_is_made(tmp_path: Path) -> None:
+def test_where_there_is_no_table_none_is_made(tmp_path: Path, given: dict[str, str]) -> None:
     with pytest.raises(TableNotFoundException, match="init_table"):
-        rebuild_table_properties(str(tmp_path / "nothing"), properties=GIVEN)
+        rebuild_table_properties(str(tmp_path / "nothing"), properties=given)
     table = ServicesTable(tmp_path / "t")
     properties_file(table).unlink()
     with pytest.raises(InvalidTableException, match="nothing was committed"):
-        rebuild_table_properties(str(table.base_path), properties=GIVEN)
+        rebuild_table_properties(str(table.base_path), properties=given)
 
 
 @pytest.mark.parametrize(
@@ -212,18 +242,38 @@ def test_where_there_is_no_table_none_is_made(tmp_path: Path) -> None:
     ids=["no partitions", "hive style", "complex", "escaped", "virtual keys"],
 )
 def test_other_tables_are_made_again_by_their_own_properties(
-    tmp_path: Path, table_arguments: dict[str, Any], row: dict[str, Any]
+    tmp_path: Path, table_arguments: dict[str, Any], row: dict[str, Any], given: dict[str, str]
 ) -> None:
     path = str(tmp_path / "t")
     HoodieTableMetaClient.init_table(path, table_name="t", **{"record_key_fields": "id", **table_arguments})
     hoodie.write_table(pa.Table.from_pylist([row]), path, operation="insert")
     expected = dict(HoodieTableMetaClient.load(path).table_config.properties)
     (tmp_path / "t" / ".hoodie" / "hoodie.properties").unlink()
-    given = {key: expected.get(key, "") for key in GIVEN}
+    given = {key: expected.get(key, "") for key in given}
     rebuilt = rebuild_table_properties(path, properties=given)
     assert rebuilt.checked_rows == 1
-    found = dict(HoodieTableMetaClient.load(path).table_config.properties)
-    found.pop("hoodie.table.create.schema")
-    expected.pop("hoodie.table.create.schema", None)
-    assert found == expected
+    found = HoodieTableMetaClient.load(path).table_config.properties
+    assert told_by_nobody(found) == told_by_nobody(expected)
     assert hoodie.read_table(path, columns=["id", "region"]).to_pylist() == [row]
+
+
+@pytest.mark.table_version(9)
+def test_of_two_timelines_the_given_version_tells_which_one_counts(table: ServicesTable, given: dict[str, str]) -> None:
+    """An upgrade that died left the files of both."""
+    expected = without_schema(table)
+    (table.base_path / ".hoodie" / "20250101000000000.commit.requested").touch()
+    properties_file(table).unlink()
+    without_version = {key: value for key, value in given.items() if key != "hoodie.table.version"}
+    with pytest.raises(HoodieConfigException, match="has two timelines"):
+        rebuild_table_properties(str(table.base_path), properties=without_version)
+    rebuild_table_properties(str(table.base_path), properties=given)
+    assert without_schema(table) == expected
+
+
+@pytest.mark.table_version(9)
+@pytest.mark.parametrize("version", ["6", "7", "10", ""])
+def test_a_version_of_another_timeline_is_refused(table: ServicesTable, given: dict[str, str], version: str) -> None:
+    properties_file(table).unlink()
+    with pytest.raises(HoodieConfigException, match=rf"hoodie\.table\.version is '{version}'"):
+        rebuild_table_properties(str(table.base_path), properties={**given, "hoodie.table.version": version})
+    assert not properties_file(table).exists()

@@ -61,7 +61,7 @@ TABLE = pa.schema([field.with_name(field.name.lower()) for field in INPUT])
     ],
 )
 def test_a_narrowed_preparer_makes_the_same_deciding_columns(generator, ordering, read) -> None:
-    preparer = RecordPreparer(TABLE, generator, ordering)
+    preparer = RecordPreparer(TABLE, generator, (ordering,) if ordering else ())
     assert isinstance(preparer, NarrowableFunction)
     columns = [RECORD_KEY, PARTITION_PATH, OPERATION, *([ORDERING_VALUE] if ordering else [])]
     narrowed = preparer.narrowed_to(columns, INPUT)
