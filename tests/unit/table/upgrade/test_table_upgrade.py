@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 import uuid
 import zipfile
@@ -20,6 +21,7 @@ from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
     HoodieCorruptedDataException,
+    HoodieException,
     HoodieHeartbeatException,
     HoodieLockException,
     HoodieNotSupportedException,
@@ -248,6 +250,20 @@ def test_the_later_of_two_completed_files_of_a_clean_counts(busy: Path) -> None:
     (written,) = (busy / ".hoodie").glob(f"{requested}.clean")
     assert written.read_bytes() == content_of_clean
     assert_clean(busy)
+
+
+def test_an_archive_that_does_not_fit_in_memory_is_written_in_parts(
+    busy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoodie.table.upgrade.archive_copy._HELD_BYTES", 1)
+    before = history_of(busy)
+    bring(busy, 9)
+    assert len(list((busy / ".hoodie/timeline/history").glob("*.parquet"))) == len(before.archived) > 3
+    assert history_of(busy) == before
+    shutil.rmtree(busy / ".hoodie/archived")
+    bring(busy, 6)
+    assert len(list((busy / ".hoodie/archived").glob(".commits_.archive.*"))) == len(before.archived)
+    assert history_of(busy) == before
 
 
 @pytest.mark.parametrize("version", [8, 9])
@@ -591,6 +607,38 @@ def test_a_write_upgrades_where_it_is_told_to(busy: Path) -> None:
     assert [one for one in after.instants if one[0] < written.instant_time and one[1] != "rollback"] == [
         one for one in before.instants if one[2] == "COMPLETED" and one[1] != "rollback"
     ]
+    assert_clean(busy)
+
+
+def test_several_writers_upgrade_once(busy: Path) -> None:
+    options = {
+        **NINE,
+        "hoodie.write.auto.upgrade": "true",
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.cleaner.policy.failed.writes": "LAZY",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    }
+    problems: list[BaseException] = []
+
+    def write(number: int) -> None:
+        try:
+            with local_client(busy, options) as client:
+                start.wait()
+                client.insert(rows((f"by {number}", f"p{number}", 1000)))
+        except BaseException as error:
+            problems.append(error)
+
+    # One of them may meet the pending write of the other, of the old version or of the new one.
+    start = threading.Barrier(2)
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert all(isinstance(error, HoodieException) for error in problems), problems
+    assert len(problems) < 2 and version_of(busy) == 9
+    found = {row["id"] for row in hoodie.read_table(str(busy)).to_pylist()}
+    assert len(found & {"by 0", "by 1"}) == 2 - len(problems)
     assert_clean(busy)
 
 
