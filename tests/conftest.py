@@ -31,7 +31,7 @@ settings.load_profile("hoodie")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The version of the tables that tests make without naming one."""
-    parser.addoption("--table-version", type=int, choices=VERSIONS, default=6, help="of the tables that tests make")
+    parser.addoption("--table-version", type=int, choices=VERSIONS, default=9, help="of the tables that tests make")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,8 +49,11 @@ def table_version_of_module(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def table_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The version of the tables that the test makes without naming one: that of its marker, or of the command line."""
-    version = _table_version(request)
+    """The version of the tables that the test makes without naming one.
+
+    It is that of the test's parameter, of its marker, or of the command line.
+    """
+    version: int = getattr(request, "param", _table_version(request))
     monkeypatch.setattr(table_definition, "DEFAULT_TABLE_VERSION", version)
     return version
 

@@ -146,7 +146,8 @@ class KeyInput:
     def _single_field_prefix(self) -> bool | None:
         """Whether keys of one field start with its name; releases of Hudi differ in this.
 
-        The stored keys of the table decide. Without any, ``hoodie.write.complex.keygen.new.encoding`` decides.
+        The stored keys of the table decide. Without any, ``hoodie.write.complex.keygen.new.encoding`` decides; Hudi
+        ignores it on tables of version 9.
         """
         table = self._table
         table_config = self._snapshot.table_config
@@ -157,6 +158,8 @@ class KeyInput:
                 key = self._a_record_key(base_file.path)
                 if key is not None:
                     return has_field_prefix(key, table_config.record_key_fields[0])
+        if table_config.table_version >= 9:
+            return True
         new_encoding = self._table.config.table.complex_keygen_new_encoding
         return None if new_encoding is None else not new_encoding
 

@@ -1,40 +1,101 @@
-"""Real Hudi, one JVM a version for the whole test run; started by the first test that uses it."""
+"""Real Hudi, one JVM a release for the whole test run; started by the first test that uses it.
+
+A test that takes ``hudi`` runs for pairs of a release of Hudi and a version of tables. One that takes ``hudis`` runs
+once a version, with all releases that write tables of it. In a module that is marked ``with_version_8`` both run for
+version 8 too. ``table_versions`` names the versions of any other test; without it the tables are of version 6. The
+tables that hoodie makes are of the same version. Of a test that is marked ``interop_smoke``, those of version 8 are no
+smoke tests; the mark can name the only versions that are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from hoodie.common.table import table_definition
 from tests.integration.conftest import spark
 from tests.interop.hudi_process import HudiNotFoundError, HudiProcess
 
-__all__ = ["hudi", "hudi_0_15", "hudi_1_2", "spark"]
+__all__ = ["hudi", "hudi_0_15", "hudi_1_2", "hudis", "spark", "table_version"]
+
+RELEASES = {6: ("0.15.0", "1.2.0"), 8: ("1.0.2", "1.2.0"), 9: ("1.2.0",)}
+"""The releases that write tables of a version."""
+NOT_IN_SMOKE = [("1.2.0", 6), ("1.0.2", 8), ("1.2.0", 8), (None, 8)]
+"""Pairs that the smoke tests leave out, because they say what the others say."""
 
 
-def _hudi(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiProcess]:
-    try:
-        process = HudiProcess(version, tmp_path_factory.mktemp(f"hudi_{version}"))
-    except HudiNotFoundError as error:
-        pytest.skip(str(error))
-    yield process
-    process.stop()
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give tests their versions of tables, and releases of Hudi."""
+    versions = (6, 8, 9) if metafunc.definition.get_closest_marker("with_version_8") is not None else (6, 9)
+    named = metafunc.definition.get_closest_marker("table_versions")
+    if named is not None:
+        versions = named.args
+    if "hudi" in metafunc.fixturenames:
+        pairs = [(release, version) for version in versions for release in RELEASES[version]]
+        metafunc.parametrize(("hudi", "table_version"), pairs, indirect=True)
+    elif "hudis" in metafunc.fixturenames or named is not None:
+        metafunc.parametrize("table_version", versions, indirect=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep some pairs out of the smoke tests."""
+    for item in items:
+        smoke = item.get_closest_marker("interop_smoke")
+        given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        version = given.get("table_version", 6)
+        if smoke is not None and (
+            (given.get("hudi"), version) in NOT_IN_SMOKE or (smoke.args and version not in smoke.args)
+        ):
+            item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "interop_smoke"]
+
+
+@pytest.fixture(autouse=True)
+def table_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The version of all tables of the test."""
+    version: int = getattr(request, "param", 6)
+    monkeypatch.setattr(table_definition, "DEFAULT_TABLE_VERSION", version)
+    return version
 
 
 @pytest.fixture(scope="session")
-def hudi_0_15(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiProcess]:
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], HudiProcess]]:
+    """Gives the process of a release."""
+    started: dict[str, HudiProcess] = {}
+
+    def process_of(release: str) -> HudiProcess:
+        if release not in started:
+            try:
+                started[release] = HudiProcess(release, tmp_path_factory.mktemp(f"hudi_{release}"))
+            except HudiNotFoundError as error:
+                pytest.skip(str(error))
+        return started[release]
+
+    yield process_of
+    for process in started.values():
+        process.stop()
+
+
+@pytest.fixture
+def hudi_0_15(processes: Callable[[str], HudiProcess]) -> HudiProcess:
     """Hudi 0.15.0, the last release that writes table version 6 only."""
-    yield from _hudi("0.15.0", tmp_path_factory)
+    return processes("0.15.0")
 
 
-@pytest.fixture(scope="session")
-def hudi_1_2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiProcess]:
-    """Hudi 1.2.0, told to stay at table version 6."""
-    yield from _hudi("1.2.0", tmp_path_factory)
+@pytest.fixture
+def hudi_1_2(processes: Callable[[str], HudiProcess], table_version: int) -> HudiProcess:
+    """Hudi 1.2.0, told to stay at the version of the test's tables."""
+    return processes("1.2.0").for_tables_of(table_version)
 
 
-@pytest.fixture(params=["0.15.0", "1.2.0"])
-def hudi(request: pytest.FixtureRequest) -> HudiProcess:
-    """Each version in turn."""
-    process: HudiProcess = request.getfixturevalue({"0.15.0": "hudi_0_15", "1.2.0": "hudi_1_2"}[request.param])
-    return process
+@pytest.fixture
+def hudi(request: pytest.FixtureRequest, processes: Callable[[str], HudiProcess], table_version: int) -> HudiProcess:
+    """The release of a pair, told to stay at the pair's version of tables."""
+    return processes(request.param).for_tables_of(table_version)
+
+
+@pytest.fixture
+def hudis(processes: Callable[[str], HudiProcess], table_version: int) -> Sequence[HudiProcess]:
+    """All releases that write tables of the version, told to stay at it."""
+    return [processes(release).for_tables_of(table_version) for release in RELEASES[table_version]]

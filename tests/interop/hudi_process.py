@@ -23,15 +23,6 @@ TIMEOUT = 600.0
 """Seconds after which a command is given up."""
 SHOWN_ERROR = 4000
 SHOWN_LOG = 2000
-STANDING_OPTIONS: Mapping[str, Mapping[str, str]] = {
-    "0.15.0": {"hoodie.metadata.enable": "false"},
-    # Without these, 1.2.0 turns a table of version 6 into version 9.
-    "1.2.0": {
-        "hoodie.metadata.enable": "false",
-        "hoodie.write.table.version": "6",
-        "hoodie.write.auto.upgrade": "false",
-    },
-}
 COMMON_OPTIONS: Mapping[str, str] = {
     "hoodie.index.type": "SIMPLE",
     "hoodie.upsert.shuffle.parallelism": "1",
@@ -75,17 +66,36 @@ class HudiProcess:
     """One JVM with one version of Hudi; starts with the first command.
 
     Args:
-        version: ``0.15.0`` or ``1.2.0``.
+        version: ``0.15.0``, ``1.0.2`` or ``1.2.0``.
         work_folder: For the log and for files of rows.
+
+    Attributes:
+        table_version: The version of tables that it stays at.
     """
 
     def __init__(self, version: str, work_folder: Path) -> None:
         self.version = version
+        self.table_version = 6
         self._python = find_python()
         self._bundle = find_bundle(version)
         self._folder = work_folder
         self._log = work_folder / "hudi.log"
         self._process: subprocess.Popen[str] | None = None
+
+    def for_tables_of(self, table_version: int) -> HudiProcess:
+        """This process, which stays at a version of tables from now on."""
+        self.table_version = table_version
+        return self
+
+    def standing_options(self) -> dict[str, str]:
+        """What keeps tables at their version, without a metadata table."""
+        options = {"hoodie.metadata.enable": "false"}
+        if self.version != "0.15.0":
+            options |= {
+                "hoodie.write.table.version": str(self.table_version),
+                "hoodie.write.auto.upgrade": "false",
+            }
+        return options
 
     def write(
         self,
@@ -97,12 +107,12 @@ class HudiProcess:
         mode: str = "append",
         standing_options: bool = True,
     ) -> None:
-        """Write rows; ``standing_options=False`` leaves out what keeps a table at version 6 without metadata table."""
+        """Write rows; ``standing_options=False`` leaves out `standing_options`."""
         path = self._folder / f"{uuid.uuid4().hex}.parquet"
         pq.write_table(rows, path, coerce_timestamps="us")
         given = {
             **COMMON_OPTIONS,
-            **(STANDING_OPTIONS[self.version] if standing_options else {}),
+            **(self.standing_options() if standing_options else {}),
             "hoodie.datasource.write.operation": operation,
             **(options or {}),
         }
@@ -110,7 +120,7 @@ class HudiProcess:
 
     def stream(self, base_path: Path | str, source: Path, checkpoint: Path, options: Mapping[str, str]) -> None:
         """Write the Parquet files of a folder as a stream, one file a batch; a checkpoint folder is continued."""
-        given = {**COMMON_OPTIONS, **STANDING_OPTIONS[self.version], **options}
+        given = {**COMMON_OPTIONS, **self.standing_options(), **options}
         self._call(
             command="stream", base_path=str(base_path), source=str(source), checkpoint=str(checkpoint), options=given
         )
@@ -141,7 +151,7 @@ class HudiProcess:
 
     def rollback(self, base_path: Path | str, instant_time: str) -> bool:
         """Roll back a completed instant; whether that was done."""
-        options = {**COMMON_OPTIONS, **STANDING_OPTIONS[self.version]}
+        options = {**COMMON_OPTIONS, **self.standing_options()}
         done: bool = self._call(
             command="rollback", base_path=str(base_path), instant_time=instant_time, options=options
         )

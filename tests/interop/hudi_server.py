@@ -148,8 +148,8 @@ def archived_commits(spark: SparkSession, command: dict[str, Any]) -> list[list[
     found = []
     for instant in timeline.getInstants():
         if instant.getAction() == "commit" and instant.isCompleted():
-            record = json.loads(bytes(timeline.getInstantDetails(instant).get()).decode())
-            found.append([_time_of(instant), record["operationType"]])
+            metadata = jvm.org.apache.hudi.common.table.timeline.TimelineUtils.getCommitMetadata(instant, timeline)
+            found.append([_time_of(instant), metadata.getOperationType().name()])
     return sorted(found)
 
 

@@ -13,6 +13,8 @@ import pyarrow as pa
 from hudi import HudiTableBuilder
 
 import hoodie
+from hoodie import HoodieTableMetaClient
+from hoodie.common.table.timeline.instant import Action
 from tests.interop.hudi_process import HudiProcess
 
 __all__ = [
@@ -22,8 +24,12 @@ __all__ = [
     "SIMPLE",
     "Layout",
     "TableModel",
+    "archive_files",
     "assert_all_agree",
+    "completed_file",
     "folder_content",
+    "read_with_hudi_rs",
+    "timeline_folder",
 ]
 
 Row = dict[str, Any]
@@ -179,6 +185,27 @@ def folder_content(base_path: Path) -> dict[str, bytes]:
     """Every file below a table's folder, with its content."""
     files = sorted(path for path in base_path.rglob("*") if path.is_file())
     return {path.relative_to(base_path).as_posix(): path.read_bytes() for path in files if path.parent.name != ".locks"}
+
+
+def timeline_folder(base_path: Path) -> Path:
+    """Where the files of a table's active timeline are."""
+    timeline = HoodieTableMetaClient.load(str(base_path)).active_timeline
+    return Path(timeline.layout.active_path(timeline.meta_path))
+
+
+def completed_file(base_path: Path, requested_time: str, action: Action) -> Path | None:
+    """The file that completes an instant; None if the instant is not complete or not there."""
+    timeline = HoodieTableMetaClient.load(str(base_path)).active_timeline
+    instant = timeline.find(requested_time, action)
+    return Path(timeline.path_of(instant)) if instant is not None and instant.is_completed else None
+
+
+def archive_files(base_path: Path) -> set[str]:
+    """The names of the files that hold a table's archived instants."""
+    meta = base_path / ".hoodie"
+    return {
+        path.name for path in (*meta.glob("archived/.commits_.archive.*"), *meta.glob("timeline/history/*.parquet"))
+    }
 
 
 def read_with_hudi_rs(base_path: Path) -> pa.Table:

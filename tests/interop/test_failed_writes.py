@@ -14,7 +14,7 @@ from hoodie.exception import HoodieRollbackException
 from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
 
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 OPTIONS = SIMPLE.hudi_options("failing")
@@ -134,7 +134,7 @@ def test_hoodie_rolls_back_a_commit_of_real_hudi_that_lost_its_completed_file_wh
     model.rows = before
     timeline = HoodieTableMetaClient.load(str(base_path)).active_timeline
     dead = timeline.last_instant.requested_time
-    (base_path / ".hoodie" / f"{dead}.commit").unlink()
+    Path(timeline.path_of(timeline.last_instant)).unlink()
     shutil.rmtree(base_path / ".hoodie" / ".temp" / dead, ignore_errors=True)
     assert len(files_of(base_path, dead)) == 3
     client = HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(base_path), {}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from tests.interop.table_model import (
     assert_all_agree,
 )
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
 
 SCHEMA = pa.schema(
     [
@@ -130,12 +131,12 @@ class Table:
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
 
 
-@pytest.mark.interop_smoke
+@pytest.mark.interop_smoke(9)
 @pytest.mark.parametrize(
     "layout", [pytest.param(layout, id=layout.name) for layout in (SIMPLE, COMPLEX_HIVE, NON_PARTITIONED)]
 )
 def test_every_operation_and_type_of_hoodie_is_read_by_real_hudi(
-    tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess, layout: Layout
+    tmp_path: Path, hudis: Sequence[HudiProcess], layout: Layout
 ) -> None:
     table = Table(tmp_path / "t", layout, DEFAULT_PAYLOAD)
     table.by_hoodie("bulk_insert", table.rows(range(40), ts=100))
@@ -143,7 +144,7 @@ def test_every_operation_and_type_of_hoodie_is_read_by_real_hudi(
     table.by_hoodie("insert", table.rows(range(60, 70), ts=100))
     table.by_hoodie("delete", table.rows(range(0, 70, 7), ts=0))
     table.by_hoodie("upsert", [*change(table.model, range(0, 20), 2), *change(table.model, range(0, 20), 3)])
-    assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
+    assert_all_agree(table.base_path, table.model, *hudis)
 
 
 @pytest.mark.parametrize(
@@ -157,84 +158,83 @@ def test_every_operation_and_type_of_hoodie_is_read_by_real_hudi(
         pytest.param(NON_PARTITIONED, LATEST_PAYLOAD, id="non_partitioned-latest"),
     ],
 )
-def test_hoodie_and_both_versions_write_one_table_in_turn(
-    tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess, layout: Layout, payload: str
+def test_hoodie_and_all_releases_write_one_table_in_turn(
+    tmp_path: Path, hudis: Sequence[HudiProcess], layout: Layout, payload: str
 ) -> None:
     table = Table(tmp_path / "t", layout, payload)
+    older, newer = hudis[0], hudis[-1]
 
     def check() -> None:
-        assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
+        assert_all_agree(table.base_path, table.model, *hudis)
 
     table.by_hoodie("bulk_insert", table.rows(range(30), ts=100))
     check()
-    table.by(hudi_0_15, "upsert", change(table.model, range(20, 40), 1), **NEW_FILES)
+    table.by(older, "upsert", change(table.model, range(20, 40), 1), **NEW_FILES)
     check()
     table.by_hoodie("upsert", change(table.model, range(10, 50), 2), **NEW_FILES)
     check()
-    table.by(hudi_1_2, "upsert", change(table.model, range(30, 60), 3))
+    table.by(newer, "upsert", change(table.model, range(30, 60), 3))
     check()
-    table.by(hudi_0_15, "delete", table.rows(range(0, 60, 9), ts=1000))
+    table.by(older, "delete", table.rows(range(0, 60, 9), ts=1000))
     check()
     table.by_hoodie("upsert", change(table.model, range(0, 20), 4))
     check()
-    table.by(hudi_1_2, "delete", table.rows(range(0, 60, 8), ts=1000))
+    table.by(newer, "delete", table.rows(range(0, 60, 8), ts=1000))
     table.by_hoodie("delete", table.rows(range(0, 60, 7), ts=0))
     table.by_hoodie("insert", table.rows(range(60, 65), ts=100))
     check()
 
 
-@pytest.mark.interop_smoke
+@pytest.mark.interop_smoke(9)
 def test_the_spark_client_and_hudi_write_one_table_in_turn(
-    tmp_path: Path, hudi_0_15: HudiProcess, spark: SparkSession
+    tmp_path: Path, hudis: Sequence[HudiProcess], spark: SparkSession
 ) -> None:
     table = Table(tmp_path / "t", COMPLEX_HIVE, DEFAULT_PAYLOAD)
     table.by_spark(
         spark, "bulk_insert", table.rows(range(30), ts=100), **{"hoodie.bulkinsert.sort.mode": "GLOBAL_SORT"}
     )
-    table.by(hudi_0_15, "upsert", change(table.model, range(20, 40), 1))
+    table.by(hudis[0], "upsert", change(table.model, range(20, 40), 1))
     table.by_spark(spark, "upsert", change(table.model, range(10, 50), 2), **NEW_FILES)
-    table.by(hudi_0_15, "delete", table.rows(range(0, 60, 9), ts=1000))
+    table.by(hudis[0], "delete", table.rows(range(0, 60, 9), ts=1000))
     table.by_spark(spark, "delete", table.rows(range(0, 60, 7), ts=0))
     table.by_spark(spark, "insert", table.rows(range(60, 65), ts=100))
-    assert_all_agree(table.base_path, table.model, hudi_0_15)
+    assert_all_agree(table.base_path, table.model, hudis[0])
 
 
-def test_a_column_that_either_side_adds_is_there_for_all(
-    tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess
-) -> None:
+def test_a_column_that_either_side_adds_is_there_for_all(tmp_path: Path, hudis: Sequence[HudiProcess]) -> None:
     table = Table(tmp_path / "t", SIMPLE, DEFAULT_PAYLOAD)
     table.by_hoodie("bulk_insert", table.rows(range(20), ts=100))
     table.model.add_column(pa.field("tip", pa.decimal128(8, 3)))
     table.by_hoodie("upsert", change(table.model, range(10, 25), 1, tip=Decimal("1.125")))
-    assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
-    table.by(hudi_0_15, "upsert", change(table.model, range(5, 15), 2, tip=Decimal("2.5")))
-    assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
-    for hudi, name in ((hudi_0_15, "first"), (hudi_1_2, "second")):
+    assert_all_agree(table.base_path, table.model, *hudis)
+    table.by(hudis[0], "upsert", change(table.model, range(5, 15), 2, tip=Decimal("2.5")))
+    assert_all_agree(table.base_path, table.model, *hudis)
+    for hudi, name in zip(hudis, ("first", "second"), strict=False):
         table.model.add_column(pa.field(name, pa.string()))
         table.by(hudi, "upsert", change(table.model, range(0, 10), 3, **{name: "new"}))
-        assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
+        assert_all_agree(table.base_path, table.model, *hudis)
         table.by_hoodie("upsert", change(table.model, range(5, 28), 4, **{name: "newer"}))
-        assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
+        assert_all_agree(table.base_path, table.model, *hudis)
 
 
 OLD_LISTS = "parquet.avro.write-old-list-structure"
 
 
 def test_null_elements_of_lists_pass_through_versions_that_are_told_to_write_them(
-    tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess
+    tmp_path: Path, hudis: Sequence[HudiProcess]
 ) -> None:
     """By default real Hudi writes lists without a place for a null element, and fails at such a row."""
     table = Table(tmp_path / "t", SIMPLE, DEFAULT_PAYLOAD)
     holed = {"tags": [None, "t", None], "stops": [None, {"name": "s", "minute": None}]}
     table.by_hoodie("bulk_insert", [row | holed for row in table.rows(range(12), ts=100)])
-    assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
-    for hudi in (hudi_0_15, hudi_1_2):
+    assert_all_agree(table.base_path, table.model, *hudis)
+    for hudi in hudis:
         hudi.set_hadoop_property(OLD_LISTS, "false")
         try:
             table.by(hudi, "upsert", change(table.model, range(6, 15), 1, **holed))
         finally:
             # To say what is the default is not the same: Hudi then takes it for the lists that it reads, too.
             hudi.set_hadoop_property(OLD_LISTS, None)
-        assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
+        assert_all_agree(table.base_path, table.model, *hudis)
         table.by_hoodie("upsert", change(table.model, range(0, 18), 2, **holed))
-        assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2)
+        assert_all_agree(table.base_path, table.model, *hudis)

@@ -12,10 +12,10 @@ import pytest
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.table.timeline.instant import Action, State
 from tests.interop.hudi_process import HudiProcess
-from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree, rows_of
+from tests.interop.table_model import SIMPLE, Row, TableModel, archive_files, assert_all_agree, rows_of
 from tests.support.table_invariants import check_table
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
 
 SEED = 20261121
 COMMITS = 50
@@ -92,7 +92,7 @@ class Writers:
         assert newest is not None
         self.commits.append(newest.requested_time)
         cleans = {instant.requested_time for instant in timeline.filter_actions(Action.CLEAN)}
-        archive = {path.name for path in (self.base_path / ".hoodie" / "archived").glob(".commits_.archive.*")}
+        archive = archive_files(self.base_path)
         for counter, name, found in ((self.cleaned, "cleans", cleans), (self.archived, "archive", archive)):
             counter[writer] += bool(found - self._seen[name])
             self._seen[name] |= found

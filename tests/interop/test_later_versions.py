@@ -188,7 +188,6 @@ def test_a_metadata_table_is_switched_off_and_built_again(
         assert_agree(hudi_1_2, base_path, [{}, {"hoodie.metadata.enable": "true"}])
 
 
-@pytest.mark.parametrize("version", [8, 9])
 def test_each_archives_where_the_other_one_stopped(tmp_path: Path, hudi_1_2: HudiProcess, version: int) -> None:
     """Commits in turn, each followed by a clean and archiving; files of the archive are compacted by both."""
     base_path = tmp_path / "t"

@@ -27,8 +27,6 @@ STORED = [
     ("d", "south", 5, 4.0),
     ("e", "west", 5, 5.0),
 ]
-SETTINGS = {"hoodie.metadata.enable": "false", "hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
-"""Without these, 1.2.0 turns a table of version 6 into version 9."""
 Entry = tuple[Any, ...]
 Add = Callable[[MergeIntoWriter], MergeIntoWriter]
 UPDATE_SQL = "WHEN MATCHED {} THEN UPDATE SET id = s.id, region = s.region, ts = s.ts, fare = s.fare"
@@ -40,7 +38,8 @@ def merge_with_hudi(hudi: HudiProcess, base_path: Path, entries: list[Entry], cl
     source = " UNION ALL ".join(
         f"SELECT '{key}' id, '{region}' region, {ts}L ts, {fare}D fare" for key, region, ts, fare in entries
     )
-    for name, value in SETTINGS.items():
+    settings = hudi.standing_options()
+    for name, value in settings.items():
         hudi.sql(f"SET {name}={value}")
     try:
         hudi.sql(f"CREATE TABLE {table} USING hudi LOCATION '{base_path}'")
@@ -48,7 +47,7 @@ def merge_with_hudi(hudi: HudiProcess, base_path: Path, entries: list[Entry], cl
         hudi.sql(f"MERGE INTO {table} t USING ({source}) s ON {on} {clauses}")
     finally:
         hudi.sql(f"DROP TABLE IF EXISTS {table}")
-        for name in SETTINGS:
+        for name in settings:
             hudi.sql(f"RESET {name}")
 
 
@@ -151,6 +150,7 @@ def test_options_choose_the_rows_that_they_choose_in_hudi(
     assert_same_rows(hudi, spark, tmp_path, operation, options)
 
 
+@pytest.mark.table_versions(6, 9)
 def test_the_policy_for_duplicates_is_that_of_hudi_1_2(
     hudi_1_2: HudiProcess, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -20,10 +20,11 @@ from hoodie.exception import HoodieConfigException, HoodieException, HoodieIOExc
 from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import META_COLUMNS, SIMPLE, plain
 from tests.interop.test_replace_and_restore import call
+from tests.support.later_version import to_version
 from tests.support.table_builder import SCHEMA, TRIPS, init_table, local_client, rows
 from tests.unit.test_tables_of_real_hudi import COPY_ON_WRITE, VIRTUAL_KEYS, copy_of_table
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
 
 Options = dict[str, str]
 TripRow = tuple[str, str, int, float | None]
@@ -88,6 +89,13 @@ def ours(path: Path, query: Mapping[str, str]) -> pa.Table:
     return hoodie.read_table(str(path), options=query)
 
 
+def ends_of(path: Path, times: Iterable[str]) -> list[str]:
+    """What ranges of a table are made of: the completion times of commits, or in version 6 their own times."""
+    timeline = HoodieTableMetaClient.load(str(path)).active_timeline
+    ends = {instant.requested_time: instant.completion_time for instant in timeline.completed_writes()}
+    return [ends[time] or time for time in times]
+
+
 def commits_of(path: Path) -> list[str]:
     timeline = HoodieTableMetaClient.load(str(path)).active_timeline
     return [instant.requested_time for instant in timeline.completed_writes()]
@@ -150,11 +158,12 @@ def made_history(path: Path, write: Callable[[str, Sequence[tuple[Any, ...]]], N
     return history
 
 
-def expected_of(history: Sequence[tuple[str, State]], query: Options) -> list[TripRow]:
-    """What a query must find."""
-    end = query.get(AS_OF) or query.get(END) or history[-1][0]
-    state = [state for time, state in history if time <= end][-1]
-    return sorted(row for row, time in state.values() if time > query.get(BEGIN, "0"))
+def expected_of(history: Sequence[tuple[str, State]], ends: Sequence[str], query: Options) -> list[TripRow]:
+    """What a query must find; ``ends`` are those of the commits."""
+    end_of = {time: time if AS_OF in query else end for (time, _), end in zip(history, ends, strict=True)}
+    last = query.get(AS_OF) or query.get(END) or LAST
+    state = [state for time, state in history if end_of[time] <= last][-1]
+    return sorted(row for row, time in state.values() if end_of[time] > query.get(BEGIN, "0"))
 
 
 @pytest.mark.parametrize("writer", ["hoodie", "hudi"])
@@ -167,21 +176,22 @@ def test_every_time_and_every_range(hudi: HudiProcess, tmp_path: Path, writer: s
         history = made_history(path, lambda *write: write_by_hudi(hudi, path, *write))
     times = [time for time, _ in history]
     assert len(set(times)) == len(HISTORY)
+    ends = ends_of(path, times)
     optimized = {TYPE: "read_optimized"}
-    queries = [as_of(time) for time in times] + every_range(times) + [{}, optimized, optimized | as_of(times[3])]
+    queries = [as_of(time) for time in times] + every_range(ends) + [{}, optimized, optimized | as_of(times[3])]
     # Limits that are no instants.
-    queries += [since(str(int(times[1]) - 1), str(int(times[4]) + 1)), since(times[-1]), since(LAST)]
+    queries += [since(str(int(ends[1]) - 1), str(int(ends[4]) + 1)), since(ends[-1]), since(LAST)]
     for query, found in zip(queries, hudi.read_each(path, queries), strict=True):
-        expected = expected_of(history, query)
+        expected = expected_of(history, ends, query)
         assert trips_of(found) == expected, query
         assert not isinstance(found, HudiError)
         assert result_of(ours(path, query)) == result_of(found), query
-    for query in [as_of(times[2]), since("000", times[3]), since(times[2], times[5])] if writer == "hudi" else []:
+    for query in [as_of(times[2]), since("000", ends[3]), since(ends[2], ends[5])] if writer == "hudi" else []:
         frame = hoodie.spark.read(spark, str(path), query)
         columns, _ = result_of(ours(path, query))
         assert set(frame.columns) == {*META_COLUMNS, *columns}
         found_by_spark = sorted(tuple(row.asDict().get(name) for name in TRIPS.names) for row in frame.collect())
-        assert found_by_spark == expected_of(history, query), query
+        assert found_by_spark == expected_of(history, ends, query), query
 
 
 def test_rows_that_clustering_wrote_again(hudi: HudiProcess, tmp_path: Path) -> None:
@@ -196,11 +206,11 @@ def test_rows_that_clustering_wrote_again(hudi: HudiProcess, tmp_path: Path) -> 
     first, second, third, clustered, last = commits_of(path)
     timeline = HoodieTableMetaClient.load(str(path)).active_timeline
     assert [str(instant.action) for instant in timeline.completed_writes()][3] == "replacecommit"
-    times = [first, second, third, clustered, last]
-    ranges = [since("000"), since("000", clustered), since(second, clustered), *(since(time) for time in times)]
+    ends = ends_of(path, [first, second, third, clustered, last])
+    ranges = [since("000"), since("000", ends[3]), since(ends[1], ends[3]), *(since(end) for end in ends)]
     assert_agree(hudi, path, [{}, as_of(third), as_of(clustered), *ranges])
-    assert ids_of(ours(path, since(third, clustered))) == []
-    assert ids_of(ours(path, since(first))) == ["b", "c", "d", "e"]
+    assert ids_of(ours(path, since(ends[2], ends[3]))) == []
+    assert ids_of(ours(path, since(ends[0]))) == ["b", "c", "d", "e"]
 
 
 # --- times and paths in all their forms -------------------------------------------------------------------------------
@@ -210,13 +220,16 @@ FIRST, SECOND, THIRD = "20240101101530123", "20240103101530123", "20240103101530
 
 
 @pytest.fixture
-def table_of_2024(tmp_path: Path) -> Path:
+def table_of_2024(tmp_path: Path, table_version: int) -> Path:
     path = tmp_path / "t"
-    init_table(path)
+    init_table(path, table_version=6)
     with local_client(path, NO_SERVICES) as client:
         for instant, row in ((FIRST, ("a", "x", 1)), (SECOND, ("b", "y", 2)), (THIRD, ("c", "z", 3))):
             client.start_commit_with_time(instant)
             client.upsert(rows(row), instant)
+    if table_version != 6:
+        # Nobody can complete a commit in 2024, so each is completed at its own time.
+        to_version(path, table_version, completed={instant: instant for instant in (FIRST, SECOND, THIRD)})
     return path
 
 
@@ -354,6 +367,7 @@ def versions(ts: int) -> pa.Table:
     return rows(("a", "x", ts), ("b", "y", ts), (f"k{ts}", "x", ts), schema=SCHEMA)
 
 
+@pytest.mark.table_versions(6)
 @pytest.mark.parametrize("writer", ["hoodie", "hudi"])
 def test_times_that_were_cleaned(hudi: HudiProcess, tmp_path: Path, writer: str) -> None:
     path = tmp_path / "t"
@@ -384,6 +398,7 @@ def test_times_that_were_cleaned(hudi: HudiProcess, tmp_path: Path, writer: str)
         ours(path, whole[1])
 
 
+@pytest.mark.table_versions(6)
 def test_commits_that_were_archived(hudi: HudiProcess, tmp_path: Path) -> None:
     path = tmp_path / "t"
     services = {"hoodie.cleaner.commits.retained": "2", "hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4"}
@@ -413,6 +428,7 @@ def test_commits_that_were_archived(hudi: HudiProcess, tmp_path: Path) -> None:
         assert ids_of(found) != keys_up_to(7) or hudi.version != "0.15.0"
 
 
+@pytest.mark.table_versions(6)
 def test_commits_that_a_restore_has_undone(hudi: HudiProcess, tmp_path: Path) -> None:
     path = tmp_path / "t"
     times = many_versions(path, 3, **NO_SERVICES)
@@ -464,6 +480,7 @@ def now() -> str:
     return time
 
 
+@pytest.mark.table_versions(6)
 @pytest.mark.interop_smoke
 def test_pending_commits_between_others(hudi: HudiProcess, tmp_path: Path) -> None:
     path = tmp_path / "t"

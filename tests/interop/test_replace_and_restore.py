@@ -13,7 +13,7 @@ from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE, read_with_hudi_rs
 from tests.support.table_builder import TRIPS, local_client, rows
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
 
 Rows = list[tuple[Any, ...]]
 FIRST = [("a", "north", 1, 1.0), ("b", "north", 1, 1.0), ("c", "south", 1, 1.0), ("d", "east", 1, 1.0)]
@@ -28,9 +28,9 @@ def both(hudi: HudiProcess, base_path: Path) -> Rows:
 
 
 def call(hudi: HudiProcess, procedure: str) -> None:
-    """Call a procedure of Spark SQL that answers whether it did what it should; the table stays at version 6."""
-    for setting in ("hoodie.metadata.enable=false", "hoodie.write.auto.upgrade=false", "hoodie.write.table.version=6"):
-        hudi.sql(f"SET {setting}")
+    """Call a procedure of Spark SQL that answers whether it did what it should; the table stays at its version."""
+    for name, value in hudi.standing_options().items():
+        hudi.sql(f"SET {name}={value}")
     assert hudi.sql(f"CALL {procedure}") == [["True"]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.contract.border_contract import COLUMNS, ROWS
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
 
 DEFAULT_PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 OPTIONS = {**SIMPLE.hudi_options("typed"), "hoodie.datasource.write.payload.class": DEFAULT_PAYLOAD}
@@ -87,22 +87,20 @@ class Table:
 
 
 @pytest.mark.interop_smoke
-def test_a_table_of_every_type_has_one_schema_whoever_writes(
-    tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess
-) -> None:
+def test_a_table_of_every_type_has_one_schema_whoever_writes(tmp_path: Path, hudis: Sequence[HudiProcess]) -> None:
     ours = Table(tmp_path / "ours", TYPED)
     ours.create()
     ours.by_hoodie(typed_rows(range(12), 1))
     schema = ours.avro_schema
-    ours.by(hudi_0_15, typed_rows(range(6, 15), 2))
+    ours.by(hudis[0], typed_rows(range(6, 15), 2))
     assert ours.avro_schema == schema
     ours.by_hoodie(typed_rows(range(3, 18), 3))
     assert ours.avro_schema == schema
-    assert_all_agree(ours.base_path, ours.model, hudi_0_15, hudi_1_2)
-    ours.by(hudi_1_2, typed_rows(range(0, 9), 4))
+    assert_all_agree(ours.base_path, ours.model, *hudis)
+    ours.by(hudis[-1], typed_rows(range(0, 9), 4))
     assert ours.avro_schema == schema
     ours.by_hoodie(typed_rows(range(0, 18, 2), 5))
-    assert_all_agree(ours.base_path, ours.model, hudi_0_15, hudi_1_2)
+    assert_all_agree(ours.base_path, ours.model, *hudis)
 
 
 def test_a_table_of_every_type_that_hudi_made_has_the_schema_of_ours(tmp_path: Path, hudi: HudiProcess) -> None:
@@ -152,29 +150,28 @@ def evolving_rows(numbers: range, ts: int) -> list[Row]:
 
 
 @pytest.fixture
-def row_readers(hudi_0_15: HudiProcess, hudi_1_2: HudiProcess) -> Iterator[None]:
+def row_readers(hudis: Sequence[HudiProcess]) -> Iterator[None]:
     """Spark's other Parquet reader: Hudi cannot read nested types that changed with the vectorised one, and says so."""
-    for hudi in (hudi_0_15, hudi_1_2):
+    for hudi in hudis:
         hudi.sql("set spark.sql.parquet.enableVectorizedReader=false")
     yield
-    for hudi in (hudi_0_15, hudi_1_2):
+    for hudi in hudis:
         hudi.sql("set spark.sql.parquet.enableVectorizedReader=true")
 
 
 @pytest.mark.usefixtures("row_readers")
-@pytest.mark.parametrize("first", ["hoodie", "0.15.0", "1.2.0"])
+@pytest.mark.parametrize("shift", range(3), ids=["hoodie", "older", "newer"])
 def test_columns_that_each_side_widens_are_read_and_merged_by_all(
-    tmp_path: Path, hudi_0_15: HudiProcess, hudi_1_2: HudiProcess, first: str
+    tmp_path: Path, hudis: Sequence[HudiProcess], shift: int
 ) -> None:
     schema = pa.schema([*KEYS, *START.items()])
     table = Table(tmp_path / "t", schema)
     table.create()
     writers: list[Callable[[list[Row]], None]] = [
         table.by_hoodie,
-        lambda rows: table.by(hudi_0_15, rows),
-        lambda rows: table.by(hudi_1_2, rows),
+        lambda rows: table.by(hudis[0], rows),
+        lambda rows: table.by(hudis[-1], rows),
     ]
-    shift = ["hoodie", "0.15.0", "1.2.0"].index(first)
     table.by_hoodie(evolving_rows(range(18), 1))
     for number, step in enumerate(STEPS):
         for name, data_type in step.items():
@@ -187,7 +184,7 @@ def test_columns_that_each_side_widens_are_read_and_merged_by_all(
         writers[(number + shift) % 3](rows)
         found = HoodieTableMetaClient.load(str(table.base_path)).load_schema()
         assert {field.name: field.type for field in found} == {field.name: field.type for field in table.model.schema}
-        assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2, hudi_rs=False)
+        assert_all_agree(table.base_path, table.model, *hudis, hudi_rs=False)
     writers[shift](evolving_rows(range(0, 24, 2), 9))
     table.by_hoodie(evolving_rows(range(0, 24, 3), 10))
-    assert_all_agree(table.base_path, table.model, hudi_0_15, hudi_1_2, hudi_rs=False)
+    assert_all_agree(table.base_path, table.model, *hudis, hudi_rs=False)

@@ -13,11 +13,11 @@ import pytest
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.table.timeline.instant import Action
 from tests.interop.hudi_process import HudiProcess
-from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree
+from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree, completed_file, timeline_folder
 from tests.interop.test_replace_and_restore import call
 from tests.support.table_invariants import check_table
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
 
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
@@ -36,10 +36,10 @@ class Table:
 
     def __init__(self, base_path: Path) -> None:
         self.base_path = base_path
-        self.timeline_folder = base_path / ".hoodie"
         self.model = TableModel(SIMPLE, SCHEMA, event_time=True)
         self._ts = 0
         HoodieTableMetaClient.init_table(str(base_path), table_name="undone", **SIMPLE.init_arguments())
+        self.timeline_folder = timeline_folder(base_path)
 
     def client(self, **properties: str) -> HoodieLocalWriteClient:
         given = {"hoodie." + key.replace("__", "."): value for key, value in properties.items()}
@@ -107,7 +107,7 @@ def leave_planned(table: Table, action: Action, undo: Callable[[], object]) -> s
     undo()
     time = table.newest(action)
     plan = f"{time}.{action}.requested"
-    (copy / ".hoodie" / plan).write_bytes((table.timeline_folder / plan).read_bytes())
+    (timeline_folder(copy) / plan).write_bytes((table.timeline_folder / plan).read_bytes())
     shutil.rmtree(table.base_path)
     copy.rename(table.base_path)
     return time
@@ -134,7 +134,7 @@ def test_each_finishes_a_rollback_that_the_other_only_planned(
         table.by_hoodie()
     else:
         table.by(hudi)
-    assert (table.timeline_folder / f"{rollback}.rollback").exists()
+    assert completed_file(table.base_path, rollback, Action.ROLLBACK) is not None
     assert undone not in {i.requested_time for i in table.load().active_timeline.commits_timeline()}
     table.check(hudi)
 
@@ -161,7 +161,7 @@ def test_each_finishes_a_restore_that_the_other_only_planned(
         begin, finish = finish, begin
     restore = leave_planned(table, Action.RESTORE, begin)
     finish()
-    assert (table.timeline_folder / f"{restore}.restore").exists()
+    assert completed_file(table.base_path, restore, Action.RESTORE) is not None
     assert not undone & {i.requested_time for i in table.load().active_timeline.commits_timeline()}
     table.model.rows = list(state)
     table.check(hudi)
@@ -186,7 +186,11 @@ def test_real_hudi_decodes_what_each_service_of_hoodie_writes(table: Table, hudi
     clean = table.newest(Action.CLEAN)
 
     def decode(name: str, class_name: str) -> dict[str, Any]:
-        return hudi.decode_avro(table.timeline_folder / name, f"Hoodie{class_name}")
+        time, _, action = name.partition(".")
+        path = table.timeline_folder / name
+        if not action.endswith("requested"):
+            path = completed_file(table.base_path, time, Action(action)) or path
+        return hudi.decode_avro(path, f"Hoodie{class_name}")
 
     savepoint = decode(f"{kept}.savepoint", "SavepointMetadata")
     assert (savepoint["savepointedBy"], savepoint["comments"]) == ("ann", "näher")

@@ -90,7 +90,8 @@ def test_one_complex_key_field_keeps_the_form_that_the_table_has(
     found = hoodie.read_table(str(table))
     assert ids(found) == Counter(f"k{number}" for number in range(12))
     assert Counter(found["ts"].to_pylist()) == {1: 3, 2: 3, 3: 5, 4: 1}
-    prefix = "" if new_encoding == "true" else "id:"
+    # On tables of version 9, Hudi writes the name whatever it is told.
+    prefix = "" if new_encoding == "true" and hudi.table_version < 9 else "id:"
     assert set(found["_hoodie_record_key"].to_pylist()) == {f"{prefix}k{number}" for number in range(12)}
 
 

@@ -115,10 +115,20 @@ def test_the_keys_of_a_copy_on_write_table_are_found(table: Path, index_type: st
 
 @pytest.mark.parametrize("table", sorted(COPY_ON_WRITE.keys() - VIRTUAL_KEYS - WITHOUT_ROWS), indirect=True)
 def test_a_copy_on_write_table_is_continued_and_hudi_rs_agrees(table: Path) -> None:
+    continue_and_compare(table, read_by_hudi_rs(table))
+
+
+def continue_and_compare(table: Path, stored: list[Row], **properties: Any) -> None:
+    """Update two rows of a table, insert one and delete one; hoodie and hudi-rs read the outcome.
+
+    Args:
+        table: Its folder.
+        stored: The rows that it holds.
+        properties: For the writes, as `local_client` takes them.
+    """
     meta_client = HoodieTableMetaClient.load(str(table))
     config = meta_client.table_config
     schema = meta_client.load_schema()
-    stored = read_by_hudi_rs(table)
     fixed = {*config.record_key_fields, *config.partition_fields, *config.ordering_fields}
     key_field = config.record_key_fields[0]
     ordering_field = config.ordering_fields[0]
@@ -130,14 +140,14 @@ def test_a_copy_on_write_table_is_continued_and_hudi_rs_agrees(table: Path) -> N
         for row in stored[:2]
     ]  # fmt: skip
     new = {**stored[2], key_field: other(stored[2][key_field], schema.field(key_field).type)}
-    with local_client(table) as c:
+    with local_client(table, **properties) as c:
         result = c.upsert(pa.Table.from_pylist([*changed, new], schema))
     assert (result.updated_count, result.inserted_count) == (2, 1)
     expected = [*changed, *stored[2:], new]
     assert in_order(read_by_hudi_rs(table)) == in_order(expected)
     assert in_order(user_rows(hoodie.read_table(str(table)))) == in_order(expected)
 
-    with local_client(table) as c:
+    with local_client(table, **properties) as c:
         keys = pa.Table.from_pylist([stored[3]], schema)
         assert c.delete(keys).deleted_count == 1
     expected = [*changed, stored[2], *stored[4:], new]
@@ -185,6 +195,8 @@ def can_change(data_type: pa.DataType) -> bool:
 def other(value: Any, data_type: pa.DataType) -> Any:
     if pa.types.is_string(data_type):
         return f"{value} and more"
+    if pa.types.is_floating(data_type):
+        return (value or 0.0) + 100
     return (value or 0) + 100
 
 

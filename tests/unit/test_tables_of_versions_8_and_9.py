@@ -22,8 +22,14 @@ import hoodie
 import hoodie.stats
 from hoodie import HoodieKey, HoodieReadClient, HoodieTableMetaClient
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException
-from tests.support.table_builder import content
-from tests.unit.test_tables_of_real_hudi import folders_of_tables, in_order, read_by_hudi_rs, user_rows
+from tests.support.table_builder import content, local_client
+from tests.unit.test_tables_of_real_hudi import (
+    continue_and_compare,
+    folders_of_tables,
+    in_order,
+    read_by_hudi_rs,
+    user_rows,
+)
 
 KEPT = ["hudi_trips_v8", "hudi_trips_v9"]
 SHARED = [
@@ -185,7 +191,32 @@ def test_the_history_has_both_times_and_files_are_listed(table: Path, unchanged:
     assert hoodie.stats.commits(str(table)).num_rows == 5
 
 
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", [*KEPT, *SHARED], indirect=True)
+def test_a_table_is_continued_and_hudi_rs_agrees(table: Path) -> None:
+    client = HoodieTableMetaClient.load(str(table))
+    version, pending = client.table_config.table_version, client.active_timeline.filter_pending()
+    continue_and_compare(table, user_rows(hoodie.read_table(str(table))), metadata_enable="false")
+    client = HoodieTableMetaClient.load(str(table))
+    assert client.table_config.table_version == version
+    assert client.table_config.metadata_partitions == () and not (table / ".hoodie/metadata").exists()
+    assert len(client.active_timeline.filter_pending()) == 0
+    undone = {instant.requested_time for instant in pending}
+    assert not undone & {instant.requested_time for instant in client.active_timeline.commits_timeline()}
+    assert not [file.name for file in table.rglob("*.parquet") if any(f"_{time}." in file.name for time in undone)]
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", ["v9_cow_rli_part"], indirect=True)
+def test_a_metadata_table_with_a_record_index_is_given_up_only_when_the_writer_says_so(
+    table: Path, unchanged: None
+) -> None:
+    with local_client(table) as client, pytest.raises(HoodieNotSupportedException, match="record_index"):
+        client.upsert(hoodie.read_table(str(table)))
 
 
 @pytest.mark.parametrize("table", KEPT, indirect=True)

@@ -10,6 +10,9 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieIOException
 
+CLUSTERING_ACTIONS = (Action.REPLACE_COMMIT, Action.CLUSTERING)
+"""The actions that a pending clustering can have: the first one in timeline layout 1, the second one in layout 2."""
+
 
 def requested_replacement(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> HoodieRequestedReplaceMetadata:
     """Load the plan from the requested file of a replacecommit or clustering; its fields are None if it is empty.
@@ -62,6 +65,6 @@ def file_groups_in_pending_clustering(timeline: HoodieActiveTimeline) -> dict[tu
     """Partition path and file id of all file groups in pending clusterings -> the instant of the clustering."""
     return {
         file_group: instant.requested_time
-        for instant in timeline.filter_actions(Action.REPLACE_COMMIT, Action.CLUSTERING).filter_pending()
+        for instant in timeline.filter_actions(*CLUSTERING_ACTIONS).filter_pending()
         for file_group in clustered_file_groups(timeline, instant)
     }

@@ -55,7 +55,7 @@ ORDERING_PAYLOAD = DEFAULT_PAYLOAD
 OVERWRITE_PAYLOAD = OVERWRITE_WITH_LATEST_PAYLOAD
 """The payload class of tables without an ordering field: the row that is written later stays."""
 
-DEFAULT_TABLE_VERSION = 6
+DEFAULT_TABLE_VERSION = 9
 """The version of a new table whose creator names none."""
 
 _PAYLOAD_KEY = "hoodie.compaction.payload.class"

@@ -207,7 +207,11 @@ def complex_table_of_one_key(tmp_path: Path) -> str:
     return path
 
 
-@pytest.mark.parametrize(("new_encoding", "keys"), [("true", {"1", "2"}), ("false", {"id:1", "id:2"})])
+@pytest.mark.parametrize(
+    ("table_version", "new_encoding", "keys"),
+    [(6, "true", {"1", "2"}), (6, "false", {"id:1", "id:2"}), (8, "true", {"1", "2"}), (9, "true", {"id:1", "id:2"})],
+    indirect=["table_version"],
+)
 def test_one_complex_key_field_goes_on_as_it_began(tmp_path: Path, new_encoding: str, keys: set[str]) -> None:
     path = complex_table_of_one_key(tmp_path)
     with local_client(path, hoodie__write__complex__keygen__new__encoding=new_encoding) as c:
@@ -218,6 +222,7 @@ def test_one_complex_key_field_goes_on_as_it_began(tmp_path: Path, new_encoding:
     assert len(found(path, "id")) == 2
 
 
+@pytest.mark.table_version(6)
 def test_the_form_of_keys_is_read_from_rows_where_the_footer_does_not_tell(tmp_path: Path) -> None:
     path = complex_table_of_one_key(tmp_path)
     with local_client(path, hoodie__write__complex__keygen__new__encoding="true") as c:

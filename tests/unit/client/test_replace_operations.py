@@ -11,7 +11,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.avro.timeline_metadata import decode_record, encode_record
+from hoodie.avro.timeline_metadata import decode_record
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -22,8 +22,9 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieRollbackException,
 )
+from tests.support.pending_clustering import schedule_clustering
 from tests.support.table_builder import read_rows, rows
-from tests.support.timeline_files import action_of_clustering, state_file
+from tests.support.timeline_files import state_file
 
 Rows = list[tuple[str, str, int]]
 MakeClient = Callable[..., HoodieLocalWriteClient]
@@ -176,31 +177,49 @@ def test_one_text_is_no_list_of_partitions(client: MakeClient) -> None:
         client().delete_partitions("eu")
 
 
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
 @pytest.mark.parametrize("operation", ["insert_overwrite", "insert_overwrite_table", "delete_partitions"])
 def test_file_groups_of_a_pending_clustering_are_not_replaced(
     base_path: Path, client: MakeClient, operation: str
 ) -> None:
     client().upsert(rows(*FIRST))
-    (file_id,) = file_ids(base_path, "eu")
-    file_slice = {
-        "dataFilePath": None, "deltaFilePaths": [], "fileId": file_id, "partitionPath": "eu",
-        "bootstrapFilePath": None, "version": 1,
-    }  # fmt: skip
-    group = {
-        "slices": [file_slice], "metrics": {}, "numOutputFileGroups": 1, "extraMetadata": {}, "version": 1,
-    }  # fmt: skip
-    plan = {
-        "inputGroups": [group], "strategy": None, "extraMetadata": {}, "version": 1, "preserveHoodieMetadata": True,
-    }  # fmt: skip
-    content = encode_record(
-        "HoodieRequestedReplaceMetadata",
-        {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": {}, "version": 1},
-    )
-    clustering = timeline_of(base_path).create_new_instant_time(action_of_clustering(base_path), content)
+    clustering = schedule_clustering(base_path, "eu")
     given = ["eu"] if operation == "delete_partitions" else rows(("d", "eu", 2))
     with pytest.raises(HoodieNotSupportedException, match=f"clustering {clustering}"):
         getattr(client(), operation)(given)
     assert read_rows(base_path) == FIRST
+
+
+UNDO = {
+    "rollback": lambda client, _, undone: client.rollback(undone),
+    "restore": lambda client, kept, _: client.restore_to_instant(kept),
+}
+
+
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
+@pytest.mark.parametrize("undo", UNDO)
+def test_a_pending_clustering_is_undone_without_a_trace(base_path: Path, client: MakeClient, undo: str) -> None:
+    kept = client().upsert(rows(*FIRST)).instant_time
+    clustering = schedule_clustering(base_path, "eu")
+    UNDO[undo](client(), kept, clustering)
+    assert [file.name for file in (base_path / ".hoodie").rglob(f"{clustering}*")] == []
+    client().upsert(rows(("a", "eu", 2)))
+    assert read_rows(base_path) == [("a", "eu", 2), *FIRST[1:]]
+
+
+@pytest.mark.parametrize("table_version", [9], indirect=True)
+@pytest.mark.parametrize("undo", UNDO)
+def test_a_completed_clustering_is_undone_without_a_trace(base_path: Path, client: MakeClient, undo: str) -> None:
+    """In layout 2 the files that were there first name another action than the completed one."""
+    kept = client().upsert(rows(*FIRST)).instant_time
+    clustering = client().insert_overwrite(rows(*FIRST[:2])).instant_time
+    for file in (base_path / ".hoodie/timeline").glob(f"{clustering}.replacecommit.*"):
+        file.rename(file.with_name(file.name.replace("replacecommit", "clustering")))
+    UNDO[undo](client(), kept, clustering)
+    assert [file.name for file in (base_path / ".hoodie").rglob(f"{clustering}*")] == []
+    assert not list(base_path.rglob(f"*_{clustering}.parquet"))
+    client().upsert(rows(("a", "eu", 2)))
+    assert read_rows(base_path) == [("a", "eu", 2), *FIRST[1:]]
 
 
 def test_an_overwrite_can_be_committed_by_hand(base_path: Path, client: MakeClient) -> None:

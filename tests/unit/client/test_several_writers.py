@@ -17,7 +17,6 @@ import pytest
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.service_metadata import HoodieRestorePlan
-from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, encode
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.exception import (
@@ -43,6 +42,7 @@ from hoodie.transaction.lock.lock_provider import LockConfiguration
 from hoodie.transaction.transaction_manager import Transaction
 from tests.support.hookable_storage import hooked
 from tests.support.model import model
+from tests.support.pending_clustering import schedule_clustering
 from tests.support.table_builder import init_table, local_client, rows
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import (
@@ -1218,19 +1218,6 @@ def test_markers_of_a_dead_writer_stop_nobody(path: str) -> None:
 # --- pending clusterings ----------------------------------------------------------------------------------------------
 
 
-def schedule_clustering(path: str, partition_path: str) -> str:
-    table = HoodieTableMetaClient.load(path)
-    view = table.view()
-    (base_file,) = view.latest_base_files(partition_path)
-    file_slice = {"dataFilePath": base_file.path, "deltaFilePaths": [], "fileId": base_file.file_id,
-                  "partitionPath": partition_path, "bootstrapFilePath": "", "version": 1}  # fmt: skip
-    plan = {"inputGroups": [{"slices": [file_slice], "metrics": {}, "numOutputFileGroups": 1, "extraMetadata": None,
-                             "version": 1}], "strategy": None, "extraMetadata": {}, "version": 1,
-            "preserveHoodieMetadata": True}  # fmt: skip
-    content = encode(HoodieRequestedReplaceMetadata("CLUSTER", plan, {}, 1))
-    return table.active_timeline.create_new_instant_time(action_of_clustering(path), content)
-
-
 @pytest.mark.parametrize("properties", [OCC, {}], ids=["several_writers", "single_writer"])
 def test_records_that_a_pending_clustering_rewrites_are_not_changed(path: str, properties: dict[str, Any]) -> None:
     clustering = schedule_clustering(path, "x")
@@ -1249,6 +1236,7 @@ def test_records_that_a_pending_clustering_rewrites_are_not_changed(path: str, p
     check_table(path, model(("a", "x", 1), ("b", "y", 2), ("n", "x", 1)))
 
 
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
 def test_a_clustering_that_was_scheduled_meanwhile_is_a_conflict(path: str) -> None:
     first = client(path, BY_HAND)
     instant_time = first.start_commit()
@@ -1259,6 +1247,7 @@ def test_a_clustering_that_was_scheduled_meanwhile_is_a_conflict(path: str) -> N
     check_table(path, model(("a", "x", 1), ("b", "y", 1)))
 
 
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
 def test_a_strategy_that_prefers_writers_commits_before_a_pending_clustering(path: str) -> None:
     name = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
     first = client(path, {**BY_HAND, "hoodie.write.lock.conflict.resolution.strategy": name})

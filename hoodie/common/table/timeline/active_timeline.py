@@ -27,7 +27,7 @@ from hoodie.common.table.timeline.instant_time import (
 )
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_layout import ContentT, TimelineLayout
-from hoodie.common.table.timeline.timeline_listing import list_instants, list_states
+from hoodie.common.table.timeline.timeline_listing import list_instants, list_states, pending_action
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.timeline.whole_files import read_whole_file
 from hoodie.exception import (
@@ -331,32 +331,32 @@ class HoodieActiveTimeline(HoodieTimeline):
 
         Args:
             instant_time: The instant time.
-            action: The pending action, such as COMPACTION.
+            action: What was being done.
 
         Raises:
             HoodieCommitException: The instant is complete: `revert_completed_to_inflight` comes first.
             HoodieIOException: Storage failed; call again.
         """
-        completed = self._states_of(instant_time, action).get(State.COMPLETED)
+        states = self._states_of(instant_time, action)
+        completed = states.get(State.COMPLETED)
         if completed is not None:
             raise HoodieCommitException(
                 f"{action} {instant_time} is complete ({self.path_of(completed)} exists) and was not deleted; roll it "
                 "back, or restore"
             )
-        self._delete_pending_files(instant_time, action)
+        self._delete_pending_files(instant_time, pending_action(states, action))
 
     def delete_in_any_state(self, instant_time: str, action: Action) -> None:
         """Delete the files of an instant; a completed one becomes pending first, see `revert_completed_to_inflight`.
 
         Args:
             instant_time: The instant time.
-            action: What was or is being done; of a compaction, COMPACTION.
+            action: What was or is being done.
 
         Raises:
             HoodieIOException: Storage failed; call again.
         """
-        self.revert_completed_to_inflight(instant_time, action)
-        self._delete_pending_files(instant_time, action)
+        self._delete_pending_files(instant_time, self._revert(instant_time, action))
 
     def withdraw_requested(self, instant_time: str, action: Action) -> bool:
         """Withdraw a plan, unless another writer has begun to carry it out: such a plan stays visible to all writers.
@@ -396,20 +396,12 @@ class HoodieActiveTimeline(HoodieTimeline):
 
         Args:
             instant_time: The instant time.
-            action: What was done; of a compaction, COMPACTION.
+            action: What was done.
 
         Raises:
             HoodieIOException: Storage failed; call again.
         """
-        completed = self._states_of(instant_time, action).get(State.COMPLETED)
-        if completed is None:
-            return
-        for state in (State.REQUESTED, State.INFLIGHT):
-            if action is Action.SAVEPOINT and state is State.REQUESTED:
-                continue
-            self.storage.create_if_absent(self._path(instant_time, action, state), b"")
-        self.storage.delete_file(self.path_of(completed))
-        logger.info("Made %s %s of %s pending again", action, instant_time, self.meta_path)
+        self._revert(instant_time, action)
 
     def delete_archived(self, states: Iterable[HoodieInstant]) -> None:
         """Delete the files of instants that are in the archive; missing files are ignored.
@@ -577,6 +569,19 @@ class HoodieActiveTimeline(HoodieTimeline):
         """Wait until the clocks of all writers show a later time than the one that was just taken."""
         if self.layout.has_completion_times:
             time.sleep(self.clock_skew_ms / 1000)
+
+    def _revert(self, instant_time: str, action: Action) -> Action:
+        """See `revert_completed_to_inflight`; the action of the pending files."""
+        states = self._states_of(instant_time, action)
+        completed, action = states.get(State.COMPLETED), pending_action(states, action)
+        if completed is None:
+            return action
+        if action is not Action.SAVEPOINT:
+            self.storage.create_if_absent(self._path(instant_time, action, State.REQUESTED), b"")
+        self.storage.create_if_absent(self._path(instant_time, action, State.INFLIGHT), b"")
+        self.storage.delete_file(self.path_of(completed))
+        logger.info("Made %s %s of %s pending again", action, instant_time, self.meta_path)
+        return action
 
     def _delete_pending_files(self, instant_time: str, action: Action) -> None:
         self.storage.delete_file(self._path(instant_time, action, State.INFLIGHT))

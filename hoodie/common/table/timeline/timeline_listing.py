@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from hoodie.common.table.table_config import HoodieTableConfig
-from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
 from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout, timeline_layout
 from hoodie.exception import HoodieIOException, InvalidTableException, TableNotFoundException
@@ -55,6 +55,17 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
     elif layout.version == 2 and (UPGRADE_FILE_NAME in names or not instants):
         _refuse_unless_current(storage, meta_path, layout)
     yield from instants
+
+
+def pending_action(states: Mapping[State, HoodieInstant], action: Action) -> Action:
+    """The action that the pending files of an instant name; the completed file of a clustering names another one.
+
+    Args:
+        states: The instant in each state that has a file.
+        action: What its completed file names, and its pending ones where there are none yet.
+    """
+    pending = states.get(State.INFLIGHT) or states.get(State.REQUESTED)
+    return action if pending is None else pending.action
 
 
 def _refuse_moved_to_layout_2(storage: HoodieStorage, meta_path: str) -> None:

@@ -23,7 +23,7 @@ from hoodie.avro.service_metadata import (
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_stat import NULL_COMMIT
-from hoodie.common.table.clustering_plans import requested_replacement
+from hoodie.common.table.clustering_plans import CLUSTERING_ACTIONS, requested_replacement
 from hoodie.common.table.compaction_plans import compacted_file_groups
 from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -351,7 +351,7 @@ def files_that_stay(retention: FileRetention, partition_path: str, files: Iterab
 
 def _clustered_files(timeline: HoodieActiveTimeline, pending: HoodieTimeline) -> Iterable[str]:
     """Names of the files that pending clusterings read."""
-    for instant in pending.filter_actions(Action.REPLACE_COMMIT, Action.CLUSTERING):
+    for instant in pending.filter_actions(*CLUSTERING_ACTIONS):
         metadata = requested_replacement(timeline, instant)
         for group in (metadata.clustering_plan or {}).get("inputGroups") or ():
             for file_slice in group["slices"] or ():

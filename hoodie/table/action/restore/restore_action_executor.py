@@ -14,7 +14,7 @@ from collections.abc import Callable
 from hoodie.avro.service_metadata import HoodieRestoreMetadata, HoodieRestorePlan
 from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackMetadata
 from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.table.clustering_plans import is_clustering
+from hoodie.common.table.clustering_plans import CLUSTERING_ACTIONS, is_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -29,7 +29,7 @@ from hoodie.table.table_state import files_at, missing_at
 
 logger = logging.getLogger(__name__)
 
-_UNDONE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.COMPACTION})
+_UNDONE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.COMPACTION, *CLUSTERING_ACTIONS})
 
 
 def read_restore_plan(timeline: HoodieActiveTimeline, restore_time: str) -> HoodieRestorePlan:

@@ -36,6 +36,8 @@ LEFTOVER_AGE_MS = 60 * 60 * 1000
 JUST_NOW_MS = 10_000
 """Age up to which an instant of another process may still be under way."""
 _LOOK_MS = 500
+_WRITE_ACTIONS = frozenset({*COMMIT_ACTIONS, Action.CLUSTERING})
+"""Actions that are rolled back, pending or completed; in timeline layout 2 a pending clustering has its own."""
 _NO_WRITES = "the table takes no writes until it is finished"
 
 
@@ -205,7 +207,7 @@ class RollbackService:
             HoodieHeartbeatException: The writer of a pending write is alive.
         """
         for instant in snapshot.active_timeline.filter_pending():
-            if instant.action in COMMIT_ACTIONS and (before is None or is_before(instant.requested_time, before)):
+            if instant.action in _WRITE_ACTIONS and (before is None or is_before(instant.requested_time, before)):
                 self._check_heartbeat(snapshot, instant)
 
     def _check_heartbeat(self, snapshot: TableSnapshot, instant: HoodieInstant) -> None:
@@ -319,7 +321,7 @@ class RollbackService:
     def _find(self, snapshot: TableSnapshot, instant_time: str) -> tuple[TableSnapshot, HoodieInstant | None]:
         """The table as it is now, without pending rollbacks, and the write of an instant time there."""
         _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
-        return snapshot, snapshot.active_timeline.filter_actions(*COMMIT_ACTIONS).find(instant_time)
+        return snapshot, snapshot.active_timeline.filter_actions(*_WRITE_ACTIONS).find(instant_time)
 
     def _roll_back(self, snapshot: TableSnapshot, instant: HoodieInstant, check: Callable[[], None]) -> None:
         snapshot = self.without_metadata_table(snapshot, {instant.requested_time})
@@ -412,7 +414,7 @@ class RollbackService:
                 snapshot.active_timeline.delete_pending(rollback.requested_time, Action.ROLLBACK)
                 continue
             info = plan.instant_to_rollback
-            if info is not None and Action(info.action) not in COMMIT_ACTIONS:
+            if info is not None and Action(info.action) not in _WRITE_ACTIONS:
                 continue
             logger.warning("finishing rollback %s of %s", rollback.requested_time, snapshot.base_path)
             with self._metrics.step("finish a rollback", rollback.requested_time) as step:

@@ -15,6 +15,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.clean.clean_planner import CleanPlanner, earliest_instant_to_retain
+from tests.support.pending_clustering import schedule_clustering
 from tests.support.services_table import ServicesTable
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
@@ -88,33 +89,15 @@ def planner(table: ServicesTable, **retained: Any) -> CleanPlanner:
     return CleanPlanner(LocalEngineContext(1), HoodieCleanConfig(**retained), table.load().snapshot)
 
 
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
 def test_pending_clusterings_and_savepoints_hold_the_files_that_they_name(table: ServicesTable) -> None:
     saved = table.upsert("a")
     table.savepoint(saved)
     table.upsert("a")
-    [clustered] = [path for path in (table.base_path / "x").glob("*.parquet") if saved not in path.name]
-    file_slice = {
-        "dataFilePath": f"file://{clustered}",
-        "deltaFilePaths": [],
-        "fileId": "f",
-        "partitionPath": "x",
-        "bootstrapFilePath": "",
-        "version": 1,
-    }
-    group = {"slices": [file_slice], "metrics": None, "numOutputFileGroups": 1, "extraMetadata": None, "version": 1}
-    plan = {
-        "inputGroups": [group],
-        "strategy": None,
-        "extraMetadata": None,
-        "version": 1,
-        "preserveHoodieMetadata": None,
-    }
-    requested = {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": None, "version": 1}
-    table.load().active_timeline.create_new_instant_time(
-        Action.REPLACE_COMMIT, encode_record("HoodieRequestedReplaceMetadata", requested)
-    )
+    [clustered] = [file for file in table.load().view().latest_base_files("x") if file.instant_time != saved]
+    schedule_clustering(table.base_path, "x", clustered)
     [savepointed] = [path.name for path in (table.base_path / "x").glob(f"*_{saved}.parquet")]
-    assert planner(table).retention().held == {clustered.name, savepointed}
+    assert planner(table).retention().held == {clustered.file_name, savepointed}
 
 
 def test_a_pending_compaction_holds_the_slice_that_it_names(table: ServicesTable) -> None:
