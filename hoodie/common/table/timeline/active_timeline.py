@@ -311,13 +311,13 @@ class HoodieActiveTimeline(HoodieTimeline):
                 "started, or another writer has rolled it back; write again with a new one"
             )
         encoded = self._encoded(content)
-        check()
         completed = HoodieInstant(instant_time, action.completed_action, State.COMPLETED)
         if self.layout.has_completion_times:
             states = list(self._list_states())
             if any(found.is_completed and found.key == completed.key for found in states):
                 return None
             completed = attrs.evolve(completed, completion_time=self._next_time(states))
+        check()
         if not self.storage.create_if_absent(self.path_of(completed), encoded) or not self._is_only_one(completed):
             return None
         logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)
