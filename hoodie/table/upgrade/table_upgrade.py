@@ -122,7 +122,9 @@ def _change(
         transactions.check(snapshot)
         name = f"{'upgrade' if is_upgrade else 'downgrade'} to version {to_version}"
         with transactions.transaction(snapshot, name) as transaction:
-            return change(_load(config), transaction.check_held).run()
+            result = change(_load(config), transaction.check_held).run()
+            HoodieTableConfig.forget_fence(snapshot.storage, snapshot.base_path)
+            return result
     finally:
         transactions.close()
 
@@ -175,6 +177,8 @@ class _VersionChange:
             if self._is_dry_run:
                 self._refuse_moved_commits()
             else:
+                # From here on a process that is still at work there cannot switch over to what is deleted.
+                stored.fence(self._storage, self._snapshot.base_path)
                 self._delete_old(self._other_layout())
                 logger.warning(
                     "deleted what an upgrade or downgrade of %s that had died left behind", self._snapshot.base_path
@@ -199,7 +203,8 @@ class _VersionChange:
             )
             adapt_index_definitions(self._storage, self._snapshot.meta_path, self._to_version)
         if LAYOUT_OF_VERSION[version] == LAYOUT_OF_VERSION[self._to_version]:
-            self._replace_properties(changed.properties)
+            if not self._is_dry_run:
+                self._switch(changed.properties, self._fence())
         else:
             result = self._move(result, changed.properties)
         if not self._is_dry_run:
@@ -321,6 +326,7 @@ class _VersionChange:
         if self._is_dry_run:
             return result
         self._check_held()
+        fenced = self._fence()
         self._announce(result)
         self._delete_strays(target)
         if target.has_completion_times:
@@ -331,7 +337,7 @@ class _VersionChange:
         )
         written = copy.write()
         self._refuse_changes(files, target, written)
-        self._replace_properties(properties)
+        self._switch(properties, fenced)
         self._delete_old(timeline.layout)
         return result
 
@@ -387,18 +393,15 @@ class _VersionChange:
                 "before; stop that writer, and call again"
             )
 
-    def _replace_properties(self, properties: Mapping[str, str]) -> None:
-        if self._is_dry_run:
-            return
+    def _fence(self) -> str | None:
+        """The version of the properties; no other process has it from before."""
+        return self._snapshot.table_config.fence(self._storage, self._snapshot.base_path)
+
+    def _switch(self, properties: Mapping[str, str], fenced: str | None) -> None:
+        """Replace the properties, unless another process has touched them."""
         self._check_held()
-        stored = self._snapshot.table_config.properties
-        wanted = self._with_metadata_keys(properties)
-        HoodieTableConfig.update(
-            self._storage,
-            self._snapshot.base_path,
-            {key: value for key, value in wanted.items() if stored.get(key) != value},
-            [key for key in stored if key not in wanted],
-        )
+        target = HoodieTableConfig(self._with_metadata_keys(properties))
+        target.switch(self._storage, self._snapshot.base_path, fenced)
 
     def _with_metadata_keys(self, properties: Mapping[str, str]) -> dict[str, str]:
         """The properties with those of the metadata table as they are when it is switched off."""

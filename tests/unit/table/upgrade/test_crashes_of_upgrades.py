@@ -58,6 +58,7 @@ def version_of(base_path: Path) -> int:
 
 
 def assert_one_timeline(base_path: Path) -> None:
+    assert not (base_path / ".hoodie/hoodie.properties.guard").exists()
     names = [name for name in files_of_timelines(base_path) if not name.startswith("archived/")]
     assert not any(UPGRADE_FILE_NAME in name for name in names)
     assert len({"/" in name for name in names}) == 1, names
@@ -105,7 +106,13 @@ def dying_at(table: Path, version: int, name: str, path_part: str, monkeypatch: 
     class Dead(Exception):
         pass
 
+    switches = []
+
     def hook(call: str, path: str) -> None:
+        if call == "swap":
+            # The first one writes the properties as they are.
+            switches.append(path)
+            call = "switch" if len(switches) > 1 else "fence"
         if call == name and path_part in path:
             raise Dead
 
@@ -119,7 +126,7 @@ def test_a_table_that_is_written_to_between_two_runs_of_an_upgrade(
 ) -> None:
     """The run died right before the switch: all files of the new timeline are there."""
     table = Path(shutil.copytree(made[6], tmp_path / "t"))
-    dying_at(table, 9, "replace", "hoodie.properties", monkeypatch)
+    dying_at(table, 9, "switch", "hoodie.properties", monkeypatch)
     left = set(files_of_timelines(table))
     assert version_of(table) == 6 and any(name.startswith("timeline/2") for name in left)
     with local_client(table, {**ARCHIVING, **SMALL_FILTERS}) as client:
@@ -138,7 +145,7 @@ def test_a_table_that_is_written_to_between_two_runs_of_a_downgrade(
     tmp_path: Path, made: dict[int, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Path(shutil.copytree(made[9], tmp_path / "t"))
-    dying_at(table, 6, "replace", "hoodie.properties", monkeypatch)
+    dying_at(table, 6, "switch", "hoodie.properties", monkeypatch)
     with local_client(table, {"hoodie.archive.automatic": "false", **SMALL_FILTERS}) as client:
         for number in range(4):
             client.upsert(rows(("a", "x", 20 + number)))
@@ -173,7 +180,7 @@ def test_what_was_archived_twice_is_there_once(
     table = Path(shutil.copytree(made[first], tmp_path / "t"))
     archived = [i.key for i in HoodieTableMetaClient.load(str(table)).archived_timeline.completed_writes()]
     for _ in range(2):
-        dying_at(table, version, "replace", "hoodie.properties", monkeypatch)
+        dying_at(table, version, "switch", "hoodie.properties", monkeypatch)
     bring(table, version)
     bring(table, first)
     bring(table, version)
@@ -191,7 +198,7 @@ def test_readers_that_come_at_any_moment_find_the_same_table(
 
     def hook(call: str, path: str) -> None:
         # Reads of the change itself leave the table as it was.
-        if call not in ("create", "replace", "delete", "rmdir", "mkdir"):
+        if call not in ("create", "replace", "swap", "delete", "rmdir", "mkdir"):
             return
         found = sorted(map(repr, hoodie.read_table(str(table)).to_pylist()))
         client = HoodieTableMetaClient.load(str(table))
@@ -225,7 +232,7 @@ def test_readers_that_loaded_the_table_before_a_change_are_not_told_half_of_it(
             told.append(True)
 
     def hook(call: str, path: str) -> None:
-        if call in ("create", "replace", "delete", "rmdir"):
+        if call in ("create", "replace", "swap", "delete", "rmdir"):
             look()
 
     with hooked(monkeypatch, hook):
@@ -257,11 +264,37 @@ def test_readers_beside_many_changes(tmp_path: Path, made: dict[int, Path]) -> N
     assert not problems and count > 2
 
 
+@pytest.mark.parametrize(("first", "version"), [(6, 9), (9, 6)])
+def test_a_run_that_another_one_takes_for_dead_cannot_switch_any_more(
+    tmp_path: Path, made: dict[int, Path], monkeypatch: pytest.MonkeyPatch, first: int, version: int
+) -> None:
+    """Where nothing locks, as on an object store: the second run begins right before the first one switches."""
+    table = Path(shutil.copytree(made[first], tmp_path / "t"))
+    expected = history_of(table)
+    done: list[Any] = []
+
+    def hook(call: str, path: str) -> None:
+        swaps.append(call) if call == "swap" else None
+        if len(swaps) == 2 and not done:
+            # Gives up the other one's work.
+            done.append(None)
+            done.append(bring(table, first))
+
+    swaps: list[str] = []
+    with hooked(monkeypatch, hook), pytest.raises(HoodieCommitException, match="changed by another process meanwhile"):
+        bring(table, version)
+    assert done[1].finished_earlier_run and version_of(table) == first
+    assert history_of(table) == expected
+    bring(table, version)
+    assert history_of(table) == expected
+    assert_one_timeline(table)
+
+
 def test_readers_of_a_table_whose_upgrade_was_given_up_do_not_stumble_over_an_archived_commit(
     tmp_path: Path, made: dict[int, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Path(shutil.copytree(made[6], tmp_path / "t"))
-    dying_at(table, 9, "replace", "hoodie.properties", monkeypatch)
+    dying_at(table, 9, "switch", "hoodie.properties", monkeypatch)
     first = HoodieTableMetaClient.load(str(table)).active_timeline.completed_writes().instants[0].requested_time
     with local_client(table, {**ARCHIVING, **SMALL_FILTERS}) as client:
         for number in range(4):
@@ -278,7 +311,7 @@ def test_a_commit_that_was_undone_since_an_upgrade_was_given_up_is_not_missing(
     kept = HoodieTableMetaClient.load(str(table)).active_timeline.completed_writes().instants[-1].requested_time
     with local_client(table, SMALL_FILTERS) as client:
         undone = client.upsert(rows(("undone", "x", 30))).instant_time
-        dying_at(table, 9, "replace", "hoodie.properties", monkeypatch)
+        dying_at(table, 9, "switch", "hoodie.properties", monkeypatch)
         client.restore_to_savepoint(kept)
     assert list((table / ".hoodie/timeline").glob(f"{undone}_*"))
     expected = history_of(table)
@@ -295,7 +328,7 @@ def test_commits_that_hudi_moved_after_an_upgrade_was_given_up_are_not_lost(
     """Hudi's own upgrade moved a commit over the copy, and died at the copy of another file."""
     table = Path(shutil.copytree(made[6], tmp_path / "t"))
     expected = history_of(table)
-    dying_at(table, 9, "replace", "hoodie.properties", monkeypatch)
+    dying_at(table, 9, "switch", "hoodie.properties", monkeypatch)
     moved = HoodieTableMetaClient.load(str(table)).active_timeline.completed_writes().instants[-1].requested_time
     kept = tmp_path / "kept"
     kept.mkdir()
