@@ -357,6 +357,25 @@ def test_a_dry_run_changes_nothing_and_tells_what_the_run_does(busy: Path, versi
     assert "hoodie.table.version" in repr(done)
 
 
+def test_an_upgrade_tells_where_incremental_readers_begin(busy: Path) -> None:
+    last = HoodieTableMetaClient.load(str(busy)).active_timeline.completed_writes().instants[-1].requested_time
+    assert hoodie.read_table(str(busy), query_type="incremental", begin=last).num_rows == 0
+    assert "begin at its time of completion, which history() tells" in str(bring(busy, 9, dry_run=True))
+    bring(busy, 9)
+    told = HoodieTableMetaClient.load(str(busy)).history()[-1]
+    assert told.instant_time == last
+    assert hoodie.read_table(str(busy), query_type="incremental", begin=told.completion_time).num_rows == 0
+
+
+def test_times_of_the_future_do_not_move_the_commits_to_come(busy: Path) -> None:
+    """A clock that was wrong, or a copy that changed the times."""
+    for path in (busy / ".hoodie").glob("2*"):
+        os.utime(path, (4_000_000_000, 4_000_000_000))
+    bring(busy, 9)
+    with local_client(busy, SMALL_FILTERS) as client:
+        assert client.upsert(rows(("a", "x", 1000))).instant_time < "2090"
+
+
 def test_a_second_call_does_nothing(busy: Path) -> None:
     bring(busy, 9)
     before = content(busy)
