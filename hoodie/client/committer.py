@@ -39,7 +39,7 @@ from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join
-from hoodie.table.action.completion import complete_instant
+from hoodie.table.action.completion import complete_after_others, complete_instant
 from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, WriteStart
@@ -293,6 +293,7 @@ class Committer:
                     state.is_committed = False
                     conflict.add_note(f"{where} was completed for a moment, and taken back; {lost}")
                     raise
+                self._put_last(now, completed, operation, state)
         except HoodieException as error:
             if isinstance(error, HoodieWriteConflictException) or (
                 isinstance(error, HoodieLockException) and error.was_lost
@@ -304,6 +305,20 @@ class Committer:
                 "of both writers again",
                 instant_time=instant_time,
             ) from error
+
+    def _put_last(
+        self, snapshot: TableSnapshot, completed: HoodieInstant, operation: ConcurrentOperation, state: CommitState
+    ) -> None:
+        """Let readers that go on from the newest completion time read a commit that came late, in layout 2.
+
+        What others have built on, or archived, was seen in time.
+        """
+        if not snapshot.active_timeline.layout.has_completion_times:
+            return
+        instant_time = completed.requested_time
+        built_on = self._resolver.built_on(snapshot.active_timeline, operation, self._start_of(instant_time))
+        if built_on == {instant_time} and not snapshot.archived_timeline.completed_writes().contains(instant_time):
+            state.completion_time = complete_after_others(snapshot, completed).completion_time
 
     def _update_index(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> None:
         """Update the index with what was written, because the instant may be completed at any moment from now on."""

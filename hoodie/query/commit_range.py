@@ -22,7 +22,11 @@ import attrs
 import pyarrow.compute as pc
 
 from hoodie.avro.service_metadata import HoodieRestoreMetadata
-from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata, HoodieRollbackMetadata
+from hoodie.avro.timeline_metadata import (
+    HoodieRequestedReplaceMetadata,
+    HoodieRollbackMetadata,
+    HoodieRollbackPlan,
+)
 from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
@@ -340,10 +344,12 @@ def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
 
 
 def check_completion_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
-    """Refuse a time of completions at which the table held rows that are not in it any more.
+    """Refuse a time of completions at which the table may have held rows that are not in it any more.
 
-    These are the times from the last commit that a restore has kept to that restore, if the first instant that it has
-    undone was requested by then. A commit that was rolled back leaves no trace of its completion.
+    These are the times from the request of the first instant that a restore has undone to that restore: nothing tells
+    when the instant was completed. A time at which a commit of the table was completed is one of them too: of commits
+    that overlapped, one that was completed later can be kept. The same holds for a completed commit that was rolled
+    back, but for times at which commits of the table were completed.
 
     Args:
         timeline: The table's, with completion times.
@@ -353,18 +359,35 @@ def check_completion_not_undone(timeline: HoodieActiveTimeline, time: str) -> No
         HoodieException: It is such a time.
     """
     ends = [completion_of(instant) for instant in timeline.completed_writes()]
-    if time in ends:
-        return
-    for restore in timeline.filter_actions(Action.RESTORE).filter_completed_instants().after(time):
-        undone = oldest(undone_by(timeline, restore))
-        kept = newest(end for end in ends if not is_after(end, restore.requested_time))
-        if undone is None or is_after(undone, time) or (kept is not None and not is_after(time, kept)):
+    for action in (Action.RESTORE, Action.ROLLBACK):
+        if action is Action.ROLLBACK and time in ends:
             continue
-        raise HoodieException(
-            f"{time}: restore {restore.requested_time} has undone the commits that were requested from {undone} on, so "
-            f"what the table held at that time is gone: give {kept or undone}, or {completion_of(restore)} or later, "
-            "and drop what you took over from them"
-        )
+        for way_back in timeline.filter_actions(action).filter_completed_instants().after(time):
+            undone = oldest(undone_by(timeline, way_back))
+            if undone is None or is_after(undone, time):
+                continue
+            if action is Action.ROLLBACK and not _undid_completed(timeline, way_back):
+                continue
+            kept = newest(end for end in ends if not is_after(end, undone))
+            raise HoodieException(
+                f"{time}: {action} {way_back.requested_time} has undone the commits that were requested from {undone} "
+                f"on, so what the table held at that time is gone: give {kept or undone}, or {completion_of(way_back)} "
+                "or later, and drop what you took over from them"
+            )
+
+
+def _undid_completed(timeline: HoodieActiveTimeline, rollback: HoodieInstant) -> bool:
+    """Whether a rollback undid a completed commit, which readers may have read.
+
+    Its plan tells: file groups are named for the files of a pending commit only.
+    """
+    try:
+        plan = timeline.read_as(rollback.in_state(State.REQUESTED), HoodieRollbackPlan)
+    except HoodieException:
+        # The archiver, which deletes it first, is at work.
+        return False
+    requests = plan.rollback_requests
+    return bool(requests) and not any(request.file_id for request in requests)
 
 
 def undone_by(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> Sequence[str]:

@@ -123,9 +123,9 @@ def check_commit_is_there(snapshot: TableSnapshot, time: str) -> None:
     """
     timeline = snapshot.active_timeline
     if timeline.layout.has_completion_times:
+        check_completion_not_undone(timeline, time)
         if any(completion_of(instant) == time for instant in timeline.completed_writes()):
             return
-        check_completion_not_undone(timeline, time)
         if any(completion_of(instant) == time for instant in snapshot.archived_timeline.completed_writes()):
             return
     else:

@@ -67,7 +67,7 @@ class ConflictResolver:
         self._check_nothing_undone(snapshot, operation, start)
         met: dict[HoodieInstant, frozenset[FileGroupKey]] = {}
         committed: dict[str, HoodieCommitMetadata] = {}
-        following = self._built_on(timeline, operation, start) if is_completed else frozenset()
+        following = self.built_on(timeline, operation, start) if is_completed else frozenset()
         for instant in self._strategy.candidates(timeline, operation.instant.requested_time, start):
             if instant.requested_time in following:
                 continue
@@ -88,10 +88,19 @@ class ConflictResolver:
         self._known.clear()
         self._compared.clear()
 
-    def _built_on(
+    def built_on(
         self, timeline: HoodieActiveTimeline, operation: ConcurrentOperation, start: WriteStart
     ) -> frozenset[str]:
-        """Times of the commits that read this one's version of every file group that they share with it."""
+        """Times of the commits that read an operation's version of every file group that they share with it.
+
+        Args:
+            timeline: The current timeline.
+            operation: The operation, which is completed.
+            start: The state of the table when its write began.
+
+        Returns:
+            The times, with that of the operation itself.
+        """
         known = {operation.instant.requested_time}
         for instant in self._strategy.candidates(timeline, operation.instant.requested_time, start):
             other, metadata = self._load(timeline, instant)

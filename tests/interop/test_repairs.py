@@ -25,8 +25,8 @@ def read(hudi: HudiProcess, base_path: Path) -> list[tuple[Any, ...]]:
     return found
 
 
-def test_real_hudi_reads_a_table_whose_duplicates_were_dropped(hudi: HudiProcess, tmp_path: Path) -> None:
-    base_path, options = tmp_path / "trips", SIMPLE.hudi_options("trips")
+def test_real_hudi_reads_a_table_whose_duplicates_were_dropped(hudi_0_15: HudiProcess, tmp_path: Path) -> None:
+    hudi, base_path, options = hudi_0_15, tmp_path / "trips", SIMPLE.hudi_options("trips")
     hudi.write(base_path, rows(("a", "north", 1, 1.0), ("b", "north", 1, 1.0), ("c", "south", 1, 1.0)), options)
     again = rows(("a", "north", 3, 3.0), ("a", "north", 2, 2.0))
     with local_client(

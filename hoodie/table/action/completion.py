@@ -17,14 +17,20 @@ lock there, so actions that need no lock for anything else take it for these two
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 
 import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.instant_time import is_after, newest, next_instant_time
+from hoodie.exception import HoodieIOException
 from hoodie.table.action.table_action import no_check
 from hoodie.table.metadata_table import refuse_metadata_table
+
+logger = logging.getLogger(__name__)
 
 
 def complete_instant(
@@ -53,3 +59,47 @@ def complete_instant(
     if action is not Action.SAVEPOINT:
         refuse_metadata_table(snapshot, f"completing {action} {instant_time}")
     return snapshot.active_timeline.save_as_complete(instant_time, action, metadata, check)
+
+
+def complete_after_others(snapshot: TableSnapshot, completed: HoodieInstant) -> HoodieInstant:
+    """Give a commit a later completion time, where others took a later one before its completed file could be seen.
+
+    Call this under the lock, for a commit whose writer lost the lock between the two steps. Readers may have gone on
+    from the completion of another commit, and would never read this one. Its file of the later time is made before the
+    other one is deleted: of two files, the later time counts. Readers that saw it at the first time read it twice.
+
+    Args:
+        snapshot: The table, just loaded; nobody has built on the commit.
+        completed: The commit.
+
+    Returns:
+        The commit with the completion time that counts now.
+    """
+    timeline = snapshot.active_timeline
+    ends = newest(instant.completion_time for instant in timeline.completed_writes())
+    if completed not in timeline or ends is None or not is_after(ends, completed.completion_time or ""):
+        return completed
+    given_out = newest([*(instant.newest_time for instant in timeline), timeline.newest_archived_time()])
+    later = attrs.evolve(completed, completion_time=next_instant_time(timeline.clock(), given_out, timeline.timezone))
+    try:
+        if not timeline.storage.create_if_absent(timeline.path_of(later), timeline.read_details(completed)):
+            return completed
+    except HoodieIOException as error:
+        logger.warning(
+            "%s of %s was completed at %s, and others could see it only after a commit that was completed at %s: an "
+            "incremental query that began in between does not read it (a later completion time was not written: %s)",
+            completed, snapshot.base_path, completed.completion_time, ends, error,
+        )  # fmt: skip
+        return completed
+    try:
+        timeline.storage.delete_file(timeline.path_of(completed))
+    except HoodieIOException as error:
+        logger.warning(
+            "%s of %s has two completed files; the later one counts: %s", completed, snapshot.base_path, error
+        )
+    time.sleep(timeline.clock_skew_ms / 1000)
+    logger.warning(
+        "%s of %s counts as completed at %s, after what others completed meanwhile; incremental queries that read it "
+        "at %s already read it again", completed, snapshot.base_path, later.completion_time, completed.completion_time,
+    )  # fmt: skip
+    return later

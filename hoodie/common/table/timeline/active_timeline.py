@@ -514,13 +514,10 @@ class HoodieActiveTimeline(HoodieTimeline):
         """Make the requested file, and withdraw it if another writer has taken the same time or a later one."""
         if not self.create_requested(instant_time, action, content):
             return False
-        rival = max(
-            (
-                found.newest_time
-                for found in self._list_states()
-                if found.newest_time >= instant_time and (found.requested_time, found.action) != (instant_time, action)
-            ),
-            default=None,
+        rival = newest(
+            found.newest_time
+            for found in self._list_states()
+            if found.newest_time >= instant_time and (found.requested_time, found.action) != (instant_time, action)
         )
         if rival is None:
             return True
@@ -572,14 +569,17 @@ class HoodieActiveTimeline(HoodieTimeline):
 
     def _revert(self, instant_time: str, action: Action) -> Action:
         """See `revert_completed_to_inflight`; the action of the pending files."""
-        states = self._states_of(instant_time, action)
-        completed, action = states.get(State.COMPLETED), pending_action(states, action)
-        if completed is None:
+        states = [state for state in self._list_states() if state.key == (instant_time, action.completed_action)]
+        action = pending_action({state.state: state for state in states}, action)
+        # Several writers that completed it at once can have left a file each.
+        completed = [state for state in states if state.is_completed]
+        if not completed:
             return action
         if action is not Action.SAVEPOINT:
             self.storage.create_if_absent(self._path(instant_time, action, State.REQUESTED), b"")
         self.storage.create_if_absent(self._path(instant_time, action, State.INFLIGHT), b"")
-        self.storage.delete_file(self.path_of(completed))
+        for state in completed:
+            self.storage.delete_file(self.path_of(state))
         logger.info("Made %s %s of %s pending again", action, instant_time, self.meta_path)
         return action
 

@@ -18,6 +18,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieIOException
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.transaction.lock.lock_manager import clock_skew_ms
+from tests.support.hookable_storage import Call, storage_with
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 METADATA = HoodieCommitMetadata()
@@ -161,6 +162,20 @@ def test_a_check_that_fails_leaves_the_instant_inflight(tmp_path: Path) -> None:
     with pytest.raises(HoodieCommitException, match="lost"):
         timeline.save_as_complete(instant_time, Action.COMMIT, METADATA, lost)
     assert [instant.state for instant in timeline.reload().instants] == [State.INFLIGHT]
+
+
+def test_nothing_comes_between_the_check_and_the_completed_file(tmp_path: Path) -> None:
+    timeline = load(tmp_path)
+    instant_time = begin(timeline)
+    calls: list[str] = []
+
+    def note(call: Call) -> Any:
+        calls.append(call.name)
+        return call.apply()
+
+    watched = attrs.evolve(timeline, storage=storage_with(tmp_path, note))
+    assert watched.save_as_complete(instant_time, Action.COMMIT, METADATA, lambda: calls.append("check")) is not None
+    assert calls[calls.index("check") + 1] == "create"
 
 
 def test_taking_a_time_lasts_as_long_as_clocks_may_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
