@@ -283,17 +283,20 @@ def test_no_row_is_lost_or_doubled_beside_a_writer(spark: SparkSession, table: s
     assert sorted(row for batch in taken.values() for row in batch) == sorted(written)
 
 
-def test_a_commit_that_was_restored_away_is_named(spark: SparkSession, table: str, tmp_path: Path) -> None:
+def test_a_commit_that_was_restored_away_is_named(
+    spark: SparkSession, table: str, tmp_path: Path, table_version: int
+) -> None:
     first = commit(table, ("a", "x", 1))
     second = commit(table, ("b", "y", 2))
     stream = Stream(spark, table, tmp_path / "c")
     assert stream.run() == [("a", 1), ("b", 2)]
+    undone = f"{second} is a commit that restore" if table_version == 6 else f"{begin_after(table, second)}: restore"
     with local_client(table) as client:
         client.savepoint(first)
         client.restore_to_savepoint(first)
-    assert f"{second} is a commit that restore" in stream.failure()
+    assert undone in stream.failure()
     commit(table, ("c", "x", 3))
-    assert f"{second} is a commit that restore" in stream.failure()
+    assert undone in stream.failure()
 
 
 def test_a_table_that_was_made_anew_is_named(spark: SparkSession, table: str, tmp_path: Path) -> None:
