@@ -10,19 +10,25 @@ PARALLEL := -n auto --dist worksteal
 LATER := tests/integration/test_spark_[s-z]*.py
 UNIT_TESTS := exec $(PY) -m pytest -q $(PARALLEL) --durations=10 tests/unit tests/contract -m
 SPARK_TESTS := exec $(PY) -m pytest -q --durations=10 tests/integration -m
+# Tables that tests make are of version 9. These make them of version 6 too: those that depend on the files of a table
+# in "make test", all that make tables in "make test-version-6".
+OF_6 := tests/contract tests/unit/storage tests/unit/io tests/unit/common/table/timeline
+ALL_OF_6 := tests/unit/client tests/unit/common/table tests/unit/index tests/unit/merge tests/unit/query tests/unit/security \
+	tests/unit/spark tests/unit/table tests/unit/transaction
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test test-slow check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
+.PHONY: help setup quickstart test test-slow test-version-6 check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
 	@echo "make test           set up, run the tests (Spark 4.3) without the slow ones"
 	@echo "make test-slow      the slow ones; continuous integration runs both"
+	@echo "make test-version-6 the tests that make tables, with tables of version 6 instead of 9"
 	@echo "make check          format, lint, types, layers, order of time, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: without the slow ones"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers"
-	@echo "make interop        tests beside real Hudi 0.15.0 and 1.2.0; interop-smoke: a part of them"
+	@echo "make interop        tests beside real Hudi 0.15.0, 1.0.2 and 1.2.0; interop-smoke: a part of them"
 	@echo "make bench          the quick benchmarks; bench-charts saves and draws figures in docs/benchmarks"
 	@echo "make bench-hudi     4M rows beside real Hudi 1.2.0 on Spark 3.5: a quarter of an hour; bench-charts draws its figures too"
 	@echo "make setup          only make .venv; make clean removes all environments"
@@ -52,7 +58,11 @@ quickstart: .venv/.stamp
 test: .venv/.stamp
 	$(JAVA) .ci/beside '$(SPARK_TESTS) "not soak and not slow" --ignore-glob="$(CURDIR)/$(LATER)"' \
 		'$(UNIT_TESTS:exec%=%) "not soak and not slow"; unit=$$?; \
+		$(PY) -m pytest -q $(PARALLEL) --table-version 6 $(OF_6) -m "not soak and not slow" || unit=1; \
 		$(PY) -m pytest -q --durations=10 $(LATER) -m "not soak and not slow" && exit $$unit'
+
+test-version-6: .venv/.stamp
+	$(PY) -m pytest -q $(PARALLEL) --table-version 6 $(ALL_OF_6) -m "not soak and not slow"
 
 test-slow: .venv/.stamp
 	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak"' '$(UNIT_TESTS) "slow and not soak"'

@@ -29,7 +29,7 @@ from hoodie.common.table.timeline.instant_time import format_instant_time
 from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
-from hoodie.table.action.archive.archive_files import ArchiveFiles
+from hoodie.table.action.archive.archive_files import LogArchiveFiles
 
 MOST_SECONDS = 10.0
 ARCHIVED_AT_ONCE = 10
@@ -60,7 +60,7 @@ def make_table(path: str, instants: int, archived: int, files: int) -> None:
     timeline, storage = client.active_timeline, client.storage
     times = [format_instant_time(BEGIN + timedelta(seconds=number)) for number in range(archived + instants)]
     folder = join(client.meta_path, client.table_config.archive_folder)
-    archive = ArchiveFiles(storage, folder, timeline.layout, HoodieArchivalConfig(), lambda: None)
+    archive = LogArchiveFiles(storage, folder, timeline.layout, HoodieArchivalConfig(), lambda: None)
     for begin in range(0, archived, ARCHIVED_AT_ONCE):
         entries = []
         for time_ in times[begin : min(begin + ARCHIVED_AT_ONCE, archived)]:

@@ -18,6 +18,7 @@ _COMMITS = pa.schema(
         ("rows_deleted", pa.int64()),
         ("files_written", pa.int64()),
         ("bytes_written", pa.int64()),
+        ("completion_time", pa.string()),
     ]
 )
 _FILE_SIZES = pa.schema(
@@ -39,7 +40,8 @@ def commits(base_path: str, *, storage_options: StorageOptions | None = None) ->
 
     Returns:
         ``instant_time`` (string), ``time`` (timestamp[ms, UTC], the moment that the instant names), ``operation``
-        (string), ``rows_inserted``, ``rows_updated``, ``rows_deleted``, ``files_written``, ``bytes_written`` (int64).
+        (string), ``rows_inserted``, ``rows_updated``, ``rows_deleted``, ``files_written``, ``bytes_written`` (int64),
+        ``completion_time`` (string; null in tables of version 6).
 
     Raises:
         TableNotFoundException: There is no table at that path.

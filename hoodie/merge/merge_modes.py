@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import attrs
 
+from hoodie.exception import HoodieNotSupportedException
 from hoodie.merge.merge_properties import DELETE_FIELD_KEYS, DELETE_MARKER_KEYS, STRATEGIES, MergeProperties
 from hoodie.merge.payload_rules import (
     AWS_DMS_PAYLOAD,
@@ -266,6 +267,24 @@ def merging_problems(properties: Mapping[str, str], version: int) -> dict[str, s
     if not found:
         found |= _contradicting(properties, named)
     return found
+
+
+def checked_merging(table_name: str, properties: Mapping[str, str], version: int) -> TableMerging:
+    """How a table of version 8 or 9 merges.
+
+    Args:
+        table_name: The table's name, for messages.
+        properties: Its properties.
+        version: Its version.
+
+    Raises:
+        HoodieNotSupportedException: There are `merging_problems`.
+    """
+    problems = merging_problems(properties, version)
+    if problems:
+        told = "; ".join(f"{key}={properties.get(key, '(absent)')} ({way_out})" for key, way_out in problems.items())
+        raise HoodieNotSupportedException(f"how table '{table_name}' merges records is not supported: {told}")
+    return TableMerging.of(properties)
 
 
 def _contradicting(properties: Mapping[str, str], named: MergeProperties) -> dict[str, str]:

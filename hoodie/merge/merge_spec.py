@@ -42,7 +42,7 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException, HoodieNotSupportedException, MissingSchemaFieldException
 from hoodie.merge import field_merge
 from hoodie.merge.combining import Places, fold, replace_column, replace_columns, rows_since_last_delete, winners
-from hoodie.merge.merge_modes import TableMerging, is_by_mode, merging_problems
+from hoodie.merge.merge_modes import checked_merging, is_by_mode
 from hoodie.merge.merge_properties import DELETE_FIELD_KEYS, DELETE_MARKER_KEYS, MergeProperties
 from hoodie.merge.mode_rules import MergeEntries, hard_deletes, later_row_wins, rules_of_mode
 from hoodie.merge.ordering_values import one_array, ordering_column, sortable
@@ -162,7 +162,9 @@ class MergeSpec:
         name = table_config.table_name
         fields = tuple(table_config.ordering_fields)
         payload = canonical_payload_class(table_config.payload_class or OVERWRITE_WITH_LATEST_PAYLOAD)
-        merging = _merging_of_later(table_config)
+        merging = None
+        if is_by_mode(table_config.table_version):
+            merging = checked_merging(name, table_config.properties, table_config.table_version)
         if merging is not None:
             payload = merging.known_as
         elif len(fields) > 1:
@@ -532,21 +534,6 @@ class MergeSpec:
             for name in incoming.schema.names
         ]
         return pa.RecordBatch.from_arrays(columns, schema=incoming.schema)
-
-
-def _merging_of_later(table_config: MergeTableConfig) -> TableMerging | None:
-    """How a table of version 8 or 9 merges; None for a table of version 6."""
-    if not is_by_mode(table_config.table_version):
-        return None
-    problems = merging_problems(table_config.properties, table_config.table_version)
-    if problems:
-        told = [
-            f"{key}={table_config.properties.get(key, '(absent)')} ({way_out})" for key, way_out in problems.items()
-        ]
-        raise HoodieNotSupportedException(
-            f"how table '{table_config.table_name}' merges records is not supported: {'; '.join(told)}"
-        )
-    return TableMerging.of(table_config.properties)
 
 
 def _check_merger(table_name: str, payload: str, merger: HoodieRecordMerger | None) -> None:

@@ -36,6 +36,7 @@ from tests.integration.faulty_storage import Fault, FaultyStorage, Moment, files
 from tests.integration.spark_cluster import HOSTS, StandaloneCluster, standalone_cluster
 from tests.support.table_builder import init_table
 from tests.support.table_invariants import check_table
+from tests.support.timeline_files import archive_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROWS = 400
@@ -365,7 +366,7 @@ def test_two_writers_with_services_outlive_what_is_killed_under_them(
     timeline = HoodieTableMetaClient.load(str(table.path)).active_timeline
     assert len(timeline.filter_pending()) == 0
     assert len(timeline.filter_actions(Action.CLEAN)) > 0
-    assert list((table.path / ".hoodie" / "archived").glob(".commits_.archive.*"))
+    assert archive_files(table.path)
     print(f"seed {SEED}: killed {killed}")
 
 

@@ -351,12 +351,12 @@ def test_merges_are_as_a_model_says(tmp_path: Path) -> None:
 FEW_ROWS = """
     with client() as c:
         c.upsert(rows(5000, 1))
-        before = c.upsert(rows(6, 2)).instant_time
+        before = c.upsert(rows(6, 2))
         c.upsert(rows(3, 3))
     queries = {
         "key": {"filters": [("id", "in", ["some-key-7", "some-key-1", "nobody"])]},
         "nobody": {"filters": [("id", "=", "nobody")]},
-        "commit": {"query_type": "incremental", "begin": before},
+        "commit": {"query_type": "incremental", "begin": before.completion_time or before.instant_time},
     }
     for name, query in queries.items():
         frames = [

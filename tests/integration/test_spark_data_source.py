@@ -19,6 +19,7 @@ import hoodie.spark
 from hoodie.common.table.table_snapshot import TableSnapshot
 from tests.support.object_store_servers import Bucket
 from tests.support.table_builder import init_table, local_client, rows
+from tests.support.timeline_files import begin_after
 
 pytestmark = [
     pytest.mark.spark,
@@ -133,7 +134,7 @@ def test_time_travel_and_ranges_of_commits(spark: SparkSession, tmp_path: Path) 
     assert sorted((row.id, row.ts) for row in at_first.collect()) == [("a", 1), ("b", 1)]
     incremental = {
         "hoodie.datasource.query.type": "incremental",
-        "hoodie.datasource.read.begin.instanttime": first,
+        "hoodie.datasource.read.begin.instanttime": begin_after(path, first),
     }
     assert [(row.id, row.ts) for row in source(spark, path, **incremental).collect()] == [("a", 2)]
     filtered = incremental | {"hoodie.datasource.read.incr.filters": "ts > 2"}

@@ -92,6 +92,30 @@ def test_rows_of_many_tasks_are_one_commit(spark: SparkSession, path: str, opera
     assert len(HoodieTableMetaClient.load(path).active_timeline.completed_writes()) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["data source", "spark.write", "foreachBatch"])
+def test_each_way_of_writing_makes_a_table_of_the_named_version(spark: SparkSession, path: str, how: str) -> None:
+    def write(batch: int, version: int, *values: tuple[str, int]) -> None:
+        frame = spark.createDataFrame(values, "id string, ts long").selectExpr("id", "'a' AS region", "ts")
+        named = {"hoodie.write.table.version": version}
+        if how == "data source":
+            save(frame, path, **named)
+        elif how == "spark.write":
+            hoodie.spark.write(frame, path, {**OPTIONS, **named})
+        else:
+            hoodie.spark.foreach_batch_writer(path, {**OPTIONS, **named})(frame, batch)
+
+    write(0, 9, ("k", 5), ("l", 5))
+    config = HoodieTableMetaClient.load(path).table_config
+    assert (config.table_version, config.ordering_fields) == (9, ("ts",))
+    write(1, 9, ("k", 4), ("l", 6))
+    assert {row["id"]: row["ts"] for row in hoodie.read_table(path).to_pylist()} == {"k": 5, "l": 6}
+    before = hoodie.read_table(path).to_pylist()
+    with pytest.raises(Exception, match=r"hoodie\.write\.table\.version = 8: the table is of version 9"):
+        write(2, 8, ("k", 7))
+    assert hoodie.read_table(path).to_pylist() == before
+
+
 def test_upserts_deletes_and_overwrites(spark: SparkSession, path: str) -> None:
     save(spark_rows(spark, ("a", "x", 1), ("b", "y", 1), ("c", "y", 1)), path)
     save(spark_rows(spark, ("a", "x", 2), ("d", "z", 1)), path)

@@ -21,6 +21,7 @@ from hoodie.exception import HoodieConfigException, HoodieMissingFileException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.spark import driver_rows
 from tests.support.table_builder import local_client
+from tests.support.timeline_files import begin_after
 
 pytestmark = pytest.mark.spark
 
@@ -66,14 +67,14 @@ def stored_rows(count: int, step: int) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def changed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A table of all types, and the time before its last commit, which changed a few rows."""
+    """A table of all types, and the begin of what its last commits changed: a few rows."""
     path = str(tmp_path_factory.mktemp("driver") / "t")
     hoodie.write_table(stored_rows(6000, 1), path, record_key_fields="id", partition_fields="part")
     with local_client(path) as client:
         first = client.upsert(stored_rows(10, 2)).instant_time
         client.upsert(stored_rows(7, 3))
         client.delete([HoodieKey("key-00000", "x")])
-    return path, first
+    return path, begin_after(path, first)
 
 
 @pytest.fixture(params=["UTC", "America/New_York"])
@@ -136,7 +137,7 @@ def test_all_frames_allow_nulls_in_required_columns(spark: SparkSession, tmp_pat
     if wanted == "rows that Python finds":
         query = {"filters": (pc.field("id") == "a") & (pc.utf8_length(pc.field("id")) == 1)}
     elif wanted == "no files":
-        query = {"query_type": "incremental", "begin": last}
+        query = {"query_type": "incremental", "begin": begin_after(path, last)}
     by_driver = hoodie.spark.read(spark, path, **query)
     by_scan = hoodie.spark.read(spark, path, {LIMIT: 0}, **query)
     assert by_driver.schema == by_scan.schema

@@ -48,6 +48,7 @@ def upsert(spark: SparkSession, base_path: str, rows: Any, **properties: Any) ->
         return client.upsert(rows)
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize("keys_fit", [True, False])
 @pytest.mark.parametrize("name", ["partial_update", "postgres"])
 def test_a_table_holds_what_hudi_made_of_the_same_rows(

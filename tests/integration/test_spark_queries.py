@@ -16,6 +16,7 @@ from hoodie import HoodieKey
 from hoodie.exception import HoodieConfigException, HoodieIOException
 from hoodie.spark.spark_conditions import spark_condition
 from tests.support.table_builder import init_table, local_client, read_rows, rows
+from tests.support.timeline_files import begin_after
 
 pytestmark = pytest.mark.spark
 
@@ -48,16 +49,17 @@ def test_all_query_types_give_the_rows_of_the_in_process_reader(
     for time in times:
         assert found(spark, path, as_of=time) == read_rows(path, as_of=time)
         assert found(spark, path, {"as.of.instant": time}) == read_rows(path, as_of=time)
-    for begin in ["earliest", "000", *times[:-1]]:
+    ends = [begin_after(path, time) for time in times]
+    for begin in ["earliest", "000", *ends[:-1]]:
         expected = read_rows(path, query_type="incremental", begin=begin)
         assert expected
         assert found(spark, path, query_type="incremental", begin=begin) == expected
         options = {
             "hoodie.datasource.query.type": "incremental",
             "hoodie.datasource.read.begin.instanttime": begin,
-            "hoodie.datasource.read.end.instanttime": times[2],
+            "hoodie.datasource.read.end.instanttime": ends[2],
         }
-        assert found(spark, path, options) == read_rows(path, query_type="incremental", begin=begin, end=times[2])
+        assert found(spark, path, options) == read_rows(path, query_type="incremental", begin=begin, end=ends[2])
     assert found(spark, path, {"hoodie.datasource.view.type": "read_optimized"}) == read_rows(path)
     assert found(spark, f"{path}/*/*") == read_rows(path)
 
@@ -108,7 +110,7 @@ def test_a_registered_view_shows_its_commits_until_it_is_registered_again(
     path, times = history
     hoodie.spark.register(spark, "t_now", path)
     hoodie.spark.register(spark, "t_then", path, as_of=times[0])
-    hoodie.spark.register(spark, "t_new", path, query_type="incremental", begin=times[2])
+    hoodie.spark.register(spark, "t_new", path, query_type="incremental", begin=begin_after(path, times[2]))
     with local_client(path, NO_SERVICES) as client:
         client.upsert(rows(("f", "z", 5)))
     count = "select count(*) from {}"

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ from hoodie.exception import (
 )
 from hoodie.spark.spark_types import arrow_schema
 from tests.support.table_builder import local_client
+from tests.support.timeline_files import read_commit, write_commit
 
 Write = Callable[..., None]
 
@@ -153,12 +155,12 @@ def make_narrow(base: Path, partition: str, told_by: str) -> None:
     columns = [table[name].cast(narrow[name]) if name in narrow else table[name] for name in table.column_names]
     pq.write_table(pa.table(dict(zip(table.column_names, columns, strict=True))), file, store_schema=False)
     instant_time = file.name.split("_")[2].split(".")[0]
-    commit = base / ".hoodie" / f"{instant_time}.commit"
-    metadata = json.loads(commit.read_text())
+    metadata = read_commit(base, instant_time)
+    extra = dict(metadata.extra_metadata)
     if told_by == "footer":
-        del metadata["extraMetadata"]["schema"]
+        del extra["schema"]
     else:
-        schema = json.loads(metadata["extraMetadata"]["schema"])
+        schema = json.loads(extra["schema"])
         for field in schema["fields"]:
             if field["name"] == "n":
                 field["type"] = ["null", "int"]
@@ -166,8 +168,8 @@ def make_narrow(base: Path, partition: str, told_by: str) -> None:
                 field["type"] = ["null", "float"]
             if field["name"] == "s":
                 field["type"][1]["fields"][0]["type"] = ["null", "int"]
-        metadata["extraMetadata"]["schema"] = json.dumps(schema)
-    commit.write_text(json.dumps(metadata))
+        extra["schema"] = json.dumps(schema)
+    write_commit(base, instant_time, attrs.evolve(metadata, extra_metadata=extra))
 
 
 FILTERS: list[Any] = [

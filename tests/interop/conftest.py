@@ -3,7 +3,8 @@
 A test that takes ``hudi`` runs for pairs of a release of Hudi and a version of tables. One that takes ``hudis`` runs
 once a version, with all releases that write tables of it. In a module that is marked ``with_version_8`` both run for
 version 8 too. ``table_versions`` names the versions of any other test; without it the tables are of version 6. The
-tables that hoodie makes are of the same version.
+tables that hoodie makes are of the same version. Of a test that is marked ``interop_smoke``, those of version 8 are no
+smoke tests; the mark can name the only versions that are.
 """
 
 from __future__ import annotations
@@ -41,8 +42,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep some pairs out of the smoke tests."""
     for item in items:
+        smoke = item.get_closest_marker("interop_smoke")
         given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        if (given.get("hudi"), given.get("table_version")) in NOT_IN_SMOKE:
+        version = given.get("table_version", 6)
+        if smoke is not None and (
+            (given.get("hudi"), version) in NOT_IN_SMOKE or (smoke.args and version not in smoke.args)
+        ):
             item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "interop_smoke"]
 
 

@@ -77,6 +77,7 @@ def test_what_was_clustered_is_read_changed_and_undone(hudi: HudiProcess, base_p
     assert both(hudi, base_path) == sorted([("a", "north", 5, 5.0), *state[1:]])
 
 
+@pytest.mark.interop_smoke(9)
 def test_file_groups_that_a_pending_clustering_rewrites_stay_as_they_are(hudi: HudiProcess, base_path: Path) -> None:
     write(hudi, base_path, ("f", "west", 3, 3.0))
     cluster(hudi, base_path, "schedule")

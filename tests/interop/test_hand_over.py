@@ -131,7 +131,7 @@ class Table:
 NEW_FILES = {"hoodie.parquet.small.file.limit": "0"}
 
 
-@pytest.mark.interop_smoke
+@pytest.mark.interop_smoke(9)
 @pytest.mark.parametrize(
     "layout", [pytest.param(layout, id=layout.name) for layout in (SIMPLE, COMPLEX_HIVE, NON_PARTITIONED)]
 )
@@ -185,7 +185,7 @@ def test_hoodie_and_all_releases_write_one_table_in_turn(
     check()
 
 
-@pytest.mark.interop_smoke
+@pytest.mark.interop_smoke(9)
 def test_the_spark_client_and_hudi_write_one_table_in_turn(
     tmp_path: Path, hudis: Sequence[HudiProcess], spark: SparkSession
 ) -> None:

@@ -150,6 +150,7 @@ def test_options_choose_the_rows_that_they_choose_in_hudi(
     assert_same_rows(hudi, spark, tmp_path, operation, options)
 
 
+@pytest.mark.table_versions(6, 9)
 def test_the_policy_for_duplicates_is_that_of_hudi_1_2(
     hudi_1_2: HudiProcess, spark: SparkSession, tmp_path: Path
 ) -> None:

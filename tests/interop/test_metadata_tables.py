@@ -91,6 +91,7 @@ def table(tmp_path: Path, hudi: HudiProcess) -> Table:
     return Table(tmp_path / "t", hudi)
 
 
+@pytest.mark.interop_smoke(9)
 def test_it_is_switched_off_and_built_again_in_turn(table: Table) -> None:
     table.by_hoodie(*range(9))
     table.check(False)

@@ -14,7 +14,7 @@ from hoodie.exception import HoodieWriteException
 from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.support.payload_cases import SCHEMA, TABLES, PayloadTable, commits_of, hudi_options, outcome, steps_of
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.table_version(6)]
 
 SEED = 2026
 """Other rows than those of the stored results."""

@@ -13,7 +13,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.table.timeline.instant import State
+from hoodie.common.table.timeline.instant import HoodieInstant, State
 from hoodie.exception import HoodieWriteConflictException
 from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import SIMPLE
@@ -55,9 +55,9 @@ class Several:
 
 @pytest.fixture
 def several(request: pytest.FixtureRequest, tmp_path: Path) -> Several:
-    """By the name of a version of Hudi and of a lock."""
-    version, lock = request.param
-    hudi: HudiProcess = request.getfixturevalue({"0.15.0": "hudi_0_15", "1.2.0": "hudi_1_2"}[version])
+    """By the name of a release of Hudi and of a lock."""
+    release, lock = request.param
+    hudi: HudiProcess = request.getfixturevalue({"0.15.0": "hudi_0_15", "1.2.0": "hudi_1_2"}[release])
     path = tmp_path / "t"
     properties = {"hoodie.write.lock.provider": f"org.apache.hudi.client.transaction.lock.{lock}LockProvider"}
     if lock == "ZookeeperBased":
@@ -74,9 +74,15 @@ def several(request: pytest.FixtureRequest, tmp_path: Path) -> Several:
     return Several(path, hudi, properties)
 
 
-@pytest.mark.parametrize(
-    "several", [("0.15.0", "FileSystemBased"), ("1.2.0", "ZookeeperBased")], indirect=True, ids="-".join
-)
+def cases(*found: tuple[str, str, int]) -> Any:
+    """For each release, lock and version of tables."""
+    given = [
+        pytest.param((release, lock), version, id=f"{release}-{lock}-{version}") for release, lock, version in found
+    ]
+    return pytest.mark.parametrize(("several", "table_version"), given, indirect=True)
+
+
+@cases(("0.15.0", "FileSystemBased", 6), ("1.2.0", "ZookeeperBased", 6), ("1.2.0", "FileSystemBased", 9))
 def test_hudi_and_hoodie_write_at_once_and_lose_nothing(several: Several) -> None:
     path, hudi, client = several.path, several.hudi, several.client
     mine, theirs, both = SIMPLE.regions[:3]
@@ -135,22 +141,20 @@ def below_later_ones(path: Path, ours: set[str]) -> list[tuple[str, bool]]:
     What was begun and committed in between has a later time and is not compared with: Hudi rewrites that one's file
     under its own, earlier time, and every reader goes on with the later one.
     """
-    timeline = HoodieTableMetaClient.load(str(path)).active_timeline.commits_timeline().filter_completed_instants()
-    times = [instant.requested_time for instant in timeline]
+    timeline = HoodieTableMetaClient.load(str(path)).active_timeline
+    commits = {instant.requested_time: instant for instant in timeline.completed_writes()}
 
-    def written(name: str) -> int:
-        return (path / ".hoodie" / name).stat().st_mtime_ns
+    def written(instant: HoodieInstant) -> int:
+        return Path(timeline.path_of(instant)).stat().st_mtime_ns
 
-    return [
-        (theirs, any(own > theirs and written(f"{own}.commit") < written(f"{theirs}.inflight") for own in ours))
-        for theirs in times
-        if theirs not in ours
-    ]
+    def is_hidden(theirs: str) -> bool:
+        begun = written(commits[theirs].in_state(State.INFLIGHT))
+        return any(own > theirs and written(commits[own]) < begun for own in ours)
+
+    return [(theirs, is_hidden(theirs)) for theirs in commits if theirs not in ours]
 
 
-@pytest.mark.parametrize(
-    "several", [("1.2.0", "FileSystemBased"), ("0.15.0", "ZookeeperBased")], indirect=True, ids="-".join
-)
+@cases(("1.2.0", "FileSystemBased", 6), ("0.15.0", "ZookeeperBased", 6), ("1.2.0", "ZookeeperBased", 9))
 def test_of_writes_to_one_file_group_all_that_were_committed_are_there(several: Several) -> None:
     path, hudi, client = several.path, several.hudi, several.client
     region = SIMPLE.regions[0]

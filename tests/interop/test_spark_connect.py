@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,13 @@ PROGRAM = """
 Model = dict[str, tuple[Any, ...]]
 
 
-def run(step: str, paths: list[Path]) -> list[list[tuple[Any, ...]]]:
+def run(step: str, paths: list[Path], table_version: int) -> list[list[tuple[Any, ...]]]:
     """The rows of each table after a step."""
-    options = {**SIMPLE.hudi_options("trips"), "hoodie.datasource.write.payload.class": PAYLOAD}
+    options = {
+        **SIMPLE.hudi_options("trips"),
+        "hoodie.datasource.write.payload.class": PAYLOAD,
+        "hoodie.write.table.version": str(table_version),
+    }
     arguments = [step, ",".join(map(str, paths)), json.dumps(options)]
     foreign = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
     environment = {key: value for key, value in os.environ.items() if key not in foreign}
@@ -78,21 +83,21 @@ def trips(first: int, last: int, ts: int) -> Model:
 
 
 def test_hudi_reads_and_extends_what_was_written_over_connect_and_back(
-    hudi_0_15: HudiProcess, hudi_1_2: HudiProcess, tmp_path: Path
+    hudis: Sequence[HudiProcess], table_version: int, tmp_path: Path
 ) -> None:
-    versions = {tmp_path / "t_0_15": hudi_0_15, tmp_path / "t_1_2": hudi_1_2}
+    tables = {tmp_path / hudi.version: hudi for hudi in hudis}
     model = {**trips(0, 60, 5), **trips(0, 10, 6), **trips(60, 70, 6)}
     del model["k1"], model["k2"]
-    assert run("make", list(versions)) == [sorted(model.values())] * 2
+    assert run("make", list(tables), table_version) == [sorted(model.values())] * len(tables)
     options = {**SIMPLE.hudi_options("trips"), "hoodie.datasource.write.payload.class": PAYLOAD}
-    for path, hudi in versions.items():
+    for path, hudi in tables.items():
         assert sorted(tuple(row.values()) for row in hudi.read(path).select(TRIPS.names).to_pylist()) == sorted(
             model.values()
         )
         hudi.write(path, table_of({**trips(20, 40, 7), **trips(70, 80, 7)}), options)
     model |= {**trips(20, 40, 7), **trips(70, 80, 7), **trips(30, 50, 8), **trips(80, 85, 8)}
-    assert run("go on", list(versions)) == [sorted(model.values())] * 2
-    for path, hudi in versions.items():
+    assert run("go on", list(tables), table_version) == [sorted(model.values())] * len(tables)
+    for path, hudi in tables.items():
         assert sorted(tuple(row.values()) for row in hudi.read(path).select(TRIPS.names).to_pylist()) == sorted(
             model.values()
         )

@@ -110,6 +110,7 @@ def test_the_state_is_found_behind_commits_that_hudi_archived(stream: Stream, hu
     assert rows_of_both(stream, hudi) == ["a", "b", *(f"o{number}" for number in range(6))]
 
 
+@pytest.mark.table_versions(6, 9)
 def test_hudi_needs_commits_of_hoodie_to_be_active(stream: Stream, hudi_1_2: HudiProcess) -> None:
     """What the page says of Hudi: it looks for the state in the active timeline only."""
     stream.add("a")
@@ -128,6 +129,7 @@ def test_hudi_needs_commits_of_hoodie_to_be_active(stream: Stream, hudi_1_2: Hud
     assert keys(stream.path).count("a") == 2
 
 
+@pytest.mark.table_versions(6, 9)
 def test_hudi_skips_the_batches_of_a_new_checkpoint_folder_silently(stream: Stream, hudi_1_2: HudiProcess) -> None:
     """Why hoodie refuses them: these rows are lost."""
     stream.add("a")

@@ -12,7 +12,8 @@ import pytest
 import hoodie
 from hoodie import HoodieTableMetaClient
 from hoodie.common.table.timeline.timeline_listing import UPGRADE_FILE_NAME
-from tests.interop.hudi_process import HudiProcess
+from hoodie.exception import HoodieIOException
+from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.make_later_tables import CLUSTERING, OPTIONS, plain_rows, rows
 from tests.support.table_builder import local_client
 from tests.unit.test_tables_of_real_hudi import in_order, read_by_hudi_rs, user_rows
@@ -21,6 +22,9 @@ pytestmark = pytest.mark.interop
 
 OF_6 = {key: value for key, value in OPTIONS.items() if key != "hoodie.table.timeline.timezone"}
 """Without a time zone: tables of 0.15.0 have another one than those of hoodie, on a machine whose zone is UTC."""
+
+
+COMPLETED = (".commit", ".replacecommit", ".clean")
 
 
 def of_version(version: int) -> dict[str, str]:
@@ -217,3 +221,32 @@ def test_a_table_whose_upgrade_died_after_the_switch_is_read_and_written_by_all(
     expected = ours(base_path)
     assert HoodieTableMetaClient.upgrade(str(base_path)).finished_earlier_run
     assert_all_read(base_path, expected, hudi_1_2)
+
+
+def test_an_upgrade_by_1_2_over_one_of_hoodie_that_died_loses_no_commit(tmp_path: Path, hudi_1_2: HudiProcess) -> None:
+    """Hudi moves some commits, and stops at a file that is there; docs/upgrading.md says what to do then."""
+    base_path, upgraded = tmp_path / "t", tmp_path / "upgraded"
+    made_by_hoodie(base_path, 6)
+    expected = ours(base_path)
+    shutil.copytree(base_path, upgraded)
+    HoodieTableMetaClient.upgrade(str(upgraded))
+    folder = base_path / ".hoodie/timeline"
+    shutil.copytree(upgraded / ".hoodie/timeline", folder)
+    (folder / UPGRADE_FILE_NAME).write_bytes(b"{}")
+    upgrading = {**OF_6, "hoodie.write.auto.upgrade": "true"}
+    with pytest.raises(HudiError):
+        write(hudi_1_2, base_path, rows([7, 90], 100), upgrading)
+    for act in (lambda: ours(base_path), lambda: HoodieTableMetaClient.upgrade(str(base_path))):
+        with pytest.raises(HoodieIOException, match="let it finish"):
+            act()
+    done = {path.name[:17] for path in (base_path / ".hoodie").glob("2*") if path.suffix in COMPLETED}
+    for path in folder.glob("2*"):
+        if path.name[:17] in done:
+            path.unlink()
+    shutil.rmtree(folder / "history")
+    (folder / UPGRADE_FILE_NAME).unlink()
+    write(hudi_1_2, base_path, rows([7, 90], 100), upgrading)
+    assert version_of(base_path) == 9
+    found = ours(base_path)
+    assert len(found) == len(expected) + 1
+    assert_all_read(base_path, found, hudi_1_2)

@@ -59,7 +59,7 @@ class Call:
 
     Attributes:
         name: ``create``, ``replace``, ``read``, ``status``, ``list``, ``walk``, ``mkdir``, ``delete``, ``rmdir``,
-            ``touch``, ``utime``, ``open``; ``start`` and ``finish`` of a data file that is written.
+            ``touch``, ``utime``, ``swap``, ``open``; ``start`` and ``finish`` of a data file that is written.
         path: Of the file or folder.
         apply: Makes the call.
         changes: Whether it changes files.
@@ -132,6 +132,13 @@ class HookableStorage(LocalStorage):
             return LocalStorage.set_modification_time(self, path, modification_time_ms)
 
         return bool(self.around(Call("utime", path, apply, True)))
+
+    def replace_version(self, path: str, data: bytes, version: str | None) -> str | None:
+        def apply() -> str | None:
+            return LocalStorage.replace_version(self, path, data, version)
+
+        found: str | None = self.around(Call("swap", path, apply, True))
+        return found
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         return self.around(Call("open", path, lambda: LocalStorage.open_input_file(self, path)))
@@ -295,7 +302,7 @@ class FaultyStorage(HookableStorage):
     faults: ClassVar[Faults] = Faults()
 
     def around(self, call: Call) -> Any:
-        if call.name == "touch" or (call.name in ("create", "replace") and not call.is_bare):
+        if call.name in ("touch", "swap") or (call.name in ("create", "replace") and not call.is_bare):
             return call.apply()
         apply, error = call.apply, OSError if call.is_bare else HoodieIOException
         if call.name == "finish":

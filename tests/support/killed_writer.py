@@ -69,15 +69,21 @@ def carry_out(client: HoodieLocalWriteClient, write: dict[str, Any]) -> None:
 class WriterServer:
     """The program, as a test sees it; a context manager.
 
+    Args:
+        table_version: Of the tables that its writers are going to write.
+
     Attributes:
         write_s: How long a write takes on this machine.
     """
+
+    def __init__(self, table_version: int) -> None:
+        self._table_version = table_version
 
     def __enter__(self) -> Self:
         folder = str(Path(__file__).parents[2])
         path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.killed_writer"],
+            [sys.executable, "-m", "tests.support.killed_writer", str(self._table_version)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=folder,
@@ -152,10 +158,10 @@ def _write_for_ever(request: dict[str, Any]) -> None:
         _tell(done=number)
 
 
-def _warm_up() -> float:
+def _warm_up(table_version: int) -> float:
     """Have imported, and made, what the first writes of a process wait for; how long a write takes then."""
     with tempfile.TemporaryDirectory() as folder:
-        init_table(folder, ordering_fields=[])
+        init_table(folder, ordering_fields=[], table_version=table_version)
         with new_client(folder, {}) as client:
             for number in range(3):
                 began = time.monotonic()
@@ -166,8 +172,8 @@ def _warm_up() -> float:
     return taken
 
 
-def _serve() -> None:
-    _tell(write_s=_warm_up())
+def _serve(table_version: int) -> None:
+    _tell(write_s=_warm_up(table_version))
     for line in sys.stdin:
         pid = os.fork()
         if not pid:
@@ -182,4 +188,4 @@ def _serve() -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(int(sys.argv[1]))

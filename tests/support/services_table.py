@@ -17,7 +17,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from tests.support.table_builder import SCHEMA, SMALL_FILTERS, init_table, local_client, read_rows, rows, sorted_rows
-from tests.support.timeline_files import delete_instant
+from tests.support.timeline_files import delete_instant, state_file, timeline_folder
 
 __all__ = ["ServicesTable"]
 
@@ -96,12 +96,11 @@ class ServicesTable:
     @property
     def timeline_path(self) -> Path:
         """The folder of the active timeline."""
-        return Path(self.layout.active_path(str(self.base_path / ".hoodie")))
+        return timeline_folder(self.base_path)
 
     def completed_file(self, instant_time: str) -> Path:
         """The completed file of a commit."""
-        (path,) = self.timeline_path.glob(f"{instant_time}*commit")
-        return path
+        return state_file(self.base_path, instant_time)
 
     def load(self) -> HoodieTableMetaClient:
         return HoodieTableMetaClient.load(str(self.base_path))

@@ -7,6 +7,7 @@
 | make one by hand | `make_state` |
 | know what messages call a completed file that is lost | `name_of_lost` |
 | know what a call of the storage is about | `instant_of_path`, `is_completed_file` |
+| read what was written after a commit | `begin_after` |
 | read or change what a commit says | `read_commit`, `write_commit` |
 | give an instant another time | `rename_instant`, `next_time` |
 | see what the archive consists of | `archive_files`, `archived_entries` |
@@ -35,6 +36,7 @@ __all__ = [
     "archive_files",
     "archive_folder",
     "archived_entries",
+    "begin_after",
     "delete_instant",
     "instant_of_path",
     "is_completed_file",
@@ -225,6 +227,15 @@ def read_commit(base_path: str | Path, instant_time: str) -> HoodieCommitMetadat
     timeline = _timeline(base_path)
     (instant,) = [found for found in timeline.commits_timeline() if found.requested_time == instant_time]
     return timeline.read_commit_metadata(instant)
+
+
+def begin_after(base_path: str | Path, instant_time: str) -> str:
+    """The ``begin`` of an incremental query of what was written after a commit.
+
+    From version 8 on that is the time of its completion.
+    """
+    (instant,) = [found for found in _timeline(base_path).completed_writes() if found.requested_time == instant_time]
+    return instant.completion_time or instant.requested_time
 
 
 def write_commit(base_path: str | Path, instant_time: str, metadata: HoodieCommitMetadata) -> None:

@@ -81,10 +81,11 @@ def test_a_table_without_rows_has_an_empty_picture(tmp_path: Path) -> None:
         hoodie.plot.commits(str(tmp_path / "nowhere"))
 
 
-def test_without_matplotlib_the_error_names_the_extra(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(HoodieException, match=r"pip install 'hoodie\[plot\]'.*hoodie\.stats"):
-        hoodie.plot.commits(path)
+def test_without_matplotlib_the_error_names_the_extra(path: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib", None)
+        with pytest.raises(HoodieException, match=r"pip install 'hoodie\[plot\]'.*hoodie\.stats"):
+            hoodie.plot.commits(path)
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)

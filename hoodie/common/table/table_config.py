@@ -7,6 +7,7 @@ left that died between the steps.
 
 from __future__ import annotations
 
+import errno
 import logging
 import time
 import zlib
@@ -22,6 +23,7 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_features
 from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER
 from hoodie.exception import (
+    HoodieCommitException,
     HoodieIOException,
     HoodieNotSupportedException,
     InvalidTableException,
@@ -59,6 +61,7 @@ _SHOWN_KEYS = (
     "hoodie.compaction.payload.class",
     "hoodie.record.merge.mode",
 )
+_WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _READ_ATTEMPTS = 5
 _SECONDS_BETWEEN_ATTEMPTS = 0.2
 
@@ -220,6 +223,70 @@ class HoodieTableConfig:
                     raise
             logger.info("Changed properties of %s: %s", base_path, ", ".join(sorted({*updates, *removed})))
         return changed
+
+    def fence(self, storage: HoodieStorage, base_path: str) -> str | None:
+        """Write the properties again as they are, so that a `switch` by a version from before fails.
+
+        Args:
+            storage: Where the table is.
+            base_path: The table's folder.
+
+        Returns:
+            The version of the file, for `switch`; None on a file system without locks, which cannot compare versions.
+
+        Raises:
+            HoodieCommitException: The properties were changed since these ones were loaded.
+            HoodieIOException: Storage failed.
+        """
+        _recover(storage, base_path, HoodieTableConfig.load(storage, base_path))
+        path = _path(base_path, PROPERTIES_FILE_NAME)
+        _, version = storage.read_versioned(path)
+        # Read once more: the version may be that of a newer content than the one before.
+        if HoodieTableConfig.load(storage, base_path) != self:
+            raise _changed_meanwhile(base_path)
+        try:
+            fenced = storage.replace_version(path, self.to_bytes(), version)
+        except HoodieIOException as error:
+            if getattr(error.__cause__, "errno", None) not in _WITHOUT_LOCKS:
+                raise
+            return None
+        if fenced is None:
+            raise _changed_meanwhile(base_path)
+        return fenced
+
+    def switch(self, storage: HoodieStorage, base_path: str, version: str | None) -> None:
+        """Make these the properties of a table, if nobody has changed or fenced the stored ones. Atomic.
+
+        Args:
+            storage: Where the table is.
+            base_path: The table's folder.
+            version: What `fence` returned.
+
+        Raises:
+            HoodieCommitException: The stored properties were changed or fenced meanwhile, and stay as they are.
+            InvalidTableException: The properties hold no table name.
+            HoodieIOException: Storage failed; either the old or the new properties are stored.
+        """
+        path = _path(base_path, PROPERTIES_FILE_NAME)
+        content = HoodieTableConfig(_with_checksum(self.properties)).to_bytes()
+        if version is None:
+            storage.replace(path, content)
+        elif storage.replace_version(path, content, version) is None:
+            raise _changed_meanwhile(base_path)
+        logger.info("Replaced the properties of %s", base_path)
+
+    @staticmethod
+    def forget_fence(storage: HoodieStorage, base_path: str) -> None:
+        """Delete the file that local storage leaves beside a file whose versions it has compared.
+
+        Args:
+            storage: Where the table is.
+            base_path: The table's folder.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        storage.delete_file(f"{_path(base_path, PROPERTIES_FILE_NAME)}.guard")
 
     def to_bytes(self) -> bytes:
         """The content of the properties file, as Java writes it."""
@@ -462,6 +529,13 @@ class HoodieTableConfig:
             f"The table {self.table_name!r} has the property {key}={value}, which is not {allowed}; correct it in "
             f"{METAFOLDER_NAME}/{PROPERTIES_FILE_NAME}"
         )
+
+
+def _changed_meanwhile(base_path: str) -> HoodieCommitException:
+    return HoodieCommitException(
+        f"the properties of {base_path} were changed by another process meanwhile, and stay as they are; see that only "
+        "one process changes them, and call again"
+    )
 
 
 def _path(base_path: str, name: str) -> str:

@@ -126,8 +126,10 @@ class TableSnapshot:
                 if attempt == _MAX_LOADS:
                     raise
                 logger.info("%s is being upgraded; loading it again", path)
-                time.sleep(_SECONDS_BETWEEN_LOADS)
-                table_config = HoodieTableConfig.load(storage, path)
+                moved, table_config = table_config, HoodieTableConfig.load(storage, path)
+                if table_config == moved:
+                    time.sleep(_SECONDS_BETWEEN_LOADS)
+                    table_config = HoodieTableConfig.load(storage, path)
         return cls(path, storage, storage_options, table_config, timeline, clock_skew_ms)
 
     def check_named_by(self, given_path: str) -> None:

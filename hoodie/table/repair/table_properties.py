@@ -26,6 +26,7 @@ from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.moved_commits import moved_commits
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout, timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import (
@@ -354,9 +355,24 @@ class _Rebuilding:
         if len(found) > 1 and not version:
             raise HoodieConfigException(
                 f"{self._base_path} has two timelines, because it was being upgraded or downgraded; nothing was "
-                f"changed. Give {_VERSION}, the version before that, and begin the upgrade again afterwards"
+                f"changed. Give {_VERSION}, the version before that, and begin the upgrade again afterwards; or the "
+                "version after it, if files of the old timeline are gone already"
             )
-        return found[0] if len(found) == 1 else layouts[version in _LATER_VERSIONS]
+        chosen = found[0] if len(found) == 1 else layouts[version in _LATER_VERSIONS]
+        if len(found) > 1:
+            self._refuse_half_of_a_timeline(chosen)
+        return chosen
+
+    def _refuse_half_of_a_timeline(self, layout: TimelineLayout) -> None:
+        """Refuse the timeline of an upgrade that lacks commits: their rows would be gone with the next write."""
+        stored = {_VERSION: "6" if layout.version == 1 else "9", "hoodie.timeline.layout.version": str(layout.version)}
+        moved = moved_commits(self._storage, self._meta_path, HoodieTableConfig({**self._given, **stored}))
+        if moved:
+            raise HoodieConfigException(
+                f"{self._base_path} has two timelines, because it was being upgraded or downgraded, and that of "
+                f"{_VERSION}={self._given[_VERSION]} lacks {len(moved)} commits, {moved[0]} the first; nothing was "
+                f"changed. Give {_VERSION}={'8 or 9' if layout.version == 1 else '6'}, the version of the other one"
+            )
 
     def _timeline(self, layout: TimelineLayout) -> HoodieActiveTimeline:
         timeline = HoodieActiveTimeline.load(self._storage, self._meta_path, layout)

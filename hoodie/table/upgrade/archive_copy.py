@@ -73,7 +73,7 @@ class ArchiveCopy(ABC):
 
     @abstractmethod
     def write(self, times: Mapping[_Key, str], skipped: Collection[_Key]) -> int:
-        """Write the instants to the other archive; after a failure, a second call writes what is missing.
+        """Write the instants to the other archive, as far as it lacks them; call `completed` first.
 
         Args:
             times: Their completion times.
@@ -92,22 +92,25 @@ class ArchiveCopy(ABC):
 class HistoryOfArchive(ArchiveCopy):
     """Log files (layout 1) become Parquet files of ``history`` (layout 2)."""
 
+    # Where the entry of each instant is that counts: the last one.
+    _places: dict[_Key, tuple[str, int]] = attrs.field(init=False, factory=dict)
+
     def completed(self) -> list[CompletedInstant]:
         """See `ArchiveCopy.completed`."""
         found: dict[_Key, CompletedInstant] = {}
-        for _, instant, entry in self._entries():
+        for place, instant, entry in self._entries():
             one = HoodieArchivedTimeline((instant,), entries={instant: entry})
             found[instant.key] = CompletedInstant(instant, one.completion_time(instant))
+            self._places[instant.key] = place
         return list(found.values())
 
     def write(self, times: Mapping[_Key, str], skipped: Collection[_Key]) -> int:
         """See `ArchiveCopy.write`."""
-        places = {instant.key: place for place, instant, _ in self._entries()}
         writer = LsmArchiveWriter(self.storage, self.target, self.check)
         held: list[LsmEntry] = []
         size_bytes = count = 0
         for place, instant, entry in self._entries():
-            if instant.key in skipped or places[instant.key] != place:
+            if instant.key in skipped or self._places.get(instant.key) != place:
                 continue
             action = instant.action.completed_action
             held.append(

@@ -58,11 +58,13 @@ def time_of_change(modification_time_ms: int, timezone: str) -> str:
     return format_instant_time(datetime.fromtimestamp(modification_time_ms / 1000, UTC), timezone)
 
 
-def completion_times_of(found: Iterable[CompletedInstant]) -> dict[tuple[str, Action], str]:
+def completion_times_of(found: Iterable[CompletedInstant], now: str | None = None) -> dict[tuple[str, Action], str]:
     """A completion time for each instant, active and archived ones together.
 
     Args:
         found: All completed instants of the table, in any order; of one that is named twice, the last entry counts.
+        now: The present, as an instant time. Files that were changed later are from a clock that was wrong: all commits
+            to come would get later times than that.
 
     Returns:
         The instant's key -> its completion time.
@@ -70,7 +72,10 @@ def completion_times_of(found: Iterable[CompletedInstant]) -> dict[tuple[str, Ac
     Raises:
         InvalidTableException: No later time can be computed from the requested time of an instant.
     """
-    changed = {entry.instant.key: entry.changed_at for entry in found}
+    changed = {
+        entry.instant.key: "" if now is not None and is_after(entry.changed_at, now) else entry.changed_at
+        for entry in found
+    }
     times: dict[tuple[str, Action], str] = {}
     last: str | None = None
     for key in _sorted(key for key in changed if key[1] in _IN_ORDER):

@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 
@@ -29,8 +30,9 @@ import attrs
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
-from hoodie.common.table.timeline.instant_time import in_order, is_after
-from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout, timeline_layout
+from hoodie.common.table.timeline.instant_time import format_instant_time, in_order, is_after
+from hoodie.common.table.timeline.moved_commits import moved_commits, other_layout, refusal_of_moved_commits
+from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout
 from hoodie.common.table.timeline.timeline_listing import UPGRADE_FILE_NAME
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
@@ -65,6 +67,10 @@ _FINISHED_BY: Mapping[Action, str] = {
     Action.RESTORE: "restore_to_instant() or restore_to_savepoint() of a write client, called again, finishes it",
     Action.SAVEPOINT: "savepoint() of a write client, called again, finishes it, and delete_savepoint() removes it",
 }
+_INCREMENTAL_READERS = (
+    "incremental readers that begin at the requested time of the last commit that they have seen get that commit "
+    "again: begin at its time of completion, which history() tells"
+)
 _BY_HUDI = "let Hudi finish it, or roll it back"
 
 
@@ -116,7 +122,9 @@ def _change(
         transactions.check(snapshot)
         name = f"{'upgrade' if is_upgrade else 'downgrade'} to version {to_version}"
         with transactions.transaction(snapshot, name) as transaction:
-            return change(_load(config), transaction.check_held).run()
+            result = change(_load(config), transaction.check_held).run()
+            HoodieTableConfig.forget_fence(snapshot.storage, snapshot.base_path)
+            return result
     finally:
         transactions.close()
 
@@ -166,7 +174,11 @@ class _VersionChange:
         result = TableVersionChange(self._snapshot.base_path, version, self._to_version, is_dry_run=self._is_dry_run)
         if self._storage.exists(self._announcement):
             result = attrs.evolve(result, finished_earlier_run=True)
-            if not self._is_dry_run:
+            if self._is_dry_run:
+                self._refuse_moved_commits()
+            else:
+                # From here on a process that is still at work there cannot switch over to what is deleted.
+                stored.fence(self._storage, self._snapshot.base_path)
                 self._delete_old(self._other_layout())
                 logger.warning(
                     "deleted what an upgrade or downgrade of %s that had died left behind", self._snapshot.base_path
@@ -191,7 +203,8 @@ class _VersionChange:
             )
             adapt_index_definitions(self._storage, self._snapshot.meta_path, self._to_version)
         if LAYOUT_OF_VERSION[version] == LAYOUT_OF_VERSION[self._to_version]:
-            self._replace_properties(changed.properties)
+            if not self._is_dry_run:
+                self._switch(changed.properties, self._fence())
         else:
             result = self._move(result, changed.properties)
         if not self._is_dry_run:
@@ -267,11 +280,18 @@ class _VersionChange:
                 "program's upgrade or downgrade has not ended. Let it finish, or run it again; nothing was changed"
             )
 
+    def _refuse_moved_commits(self) -> None:
+        """Refuse to go on where the table's timeline lacks commits that are in the other one."""
+        table_config = HoodieTableConfig.load(self._storage, self._snapshot.base_path)
+        moved = moved_commits(self._storage, self._snapshot.meta_path, table_config)
+        if moved:
+            why = refusal_of_moved_commits(self._snapshot.meta_path, table_config, moved)
+            raise HoodieCommitException(f"{self._snapshot.base_path}: {why}. Nothing was deleted")
+
     # --- steps --------------------------------------------------------------------------------------------------
 
     def _other_layout(self) -> TimelineLayout:
-        version = 3 - self._snapshot.table_config.timeline_layout_version
-        return timeline_layout(version, timezone=self._snapshot.table_config.timeline_timezone)
+        return other_layout(self._snapshot.table_config)
 
     def _move(self, result: TableVersionChange, properties: Mapping[str, str]) -> TableVersionChange:
         """Write the timeline and the archive of the other layout, and switch over to them."""
@@ -288,12 +308,15 @@ class _VersionChange:
                     CompletedInstant(instant, time_of_change(status.modification_time_ms, timeline.timezone))
                     for instant, status in active.items()
                 ),
-            ]
+            ],
+            format_instant_time(datetime.now(UTC), timeline.timezone),
         )
         if timeline.layout.has_completion_times:
             times |= {one.instant.key: one.changed_at for one in archived if one.changed_at}
             times |= {i.key: i.completion_time for i in active if i.completion_time is not None}
             result = attrs.evolve(result, notes=(*result.notes, *self._order_notes(times)))
+        else:
+            result = attrs.evolve(result, notes=(*result.notes, _INCREMENTAL_READERS))
         skipped = files.instants.keys()
         result = attrs.evolve(
             result,
@@ -303,6 +326,7 @@ class _VersionChange:
         if self._is_dry_run:
             return result
         self._check_held()
+        fenced = self._fence()
         self._announce(result)
         self._delete_strays(target)
         if target.has_completion_times:
@@ -313,7 +337,7 @@ class _VersionChange:
         )
         written = copy.write()
         self._refuse_changes(files, target, written)
-        self._replace_properties(properties)
+        self._switch(properties, fenced)
         self._delete_old(timeline.layout)
         return result
 
@@ -369,18 +393,15 @@ class _VersionChange:
                 "before; stop that writer, and call again"
             )
 
-    def _replace_properties(self, properties: Mapping[str, str]) -> None:
-        if self._is_dry_run:
-            return
+    def _fence(self) -> str | None:
+        """The version of the properties; no other process has it from before."""
+        return self._snapshot.table_config.fence(self._storage, self._snapshot.base_path)
+
+    def _switch(self, properties: Mapping[str, str], fenced: str | None) -> None:
+        """Replace the properties, unless another process has touched them."""
         self._check_held()
-        stored = self._snapshot.table_config.properties
-        wanted = self._with_metadata_keys(properties)
-        HoodieTableConfig.update(
-            self._storage,
-            self._snapshot.base_path,
-            {key: value for key, value in wanted.items() if stored.get(key) != value},
-            [key for key in stored if key not in wanted],
-        )
+        target = HoodieTableConfig(self._with_metadata_keys(properties))
+        target.switch(self._storage, self._snapshot.base_path, fenced)
 
     def _with_metadata_keys(self, properties: Mapping[str, str]) -> dict[str, str]:
         """The properties with those of the metadata table as they are when it is switched off."""
@@ -392,6 +413,8 @@ class _VersionChange:
         meta_path = self._snapshot.meta_path
         pending, completed = TimelineFiles.of(self._storage, meta_path, layout).deletion_order()
         self._check_held()
+        # After the listing: what comes later is not deleted.
+        self._refuse_moved_commits()
         self._storage.delete_files(pending)
         for path in completed:
             self._storage.delete_file(path)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import hoodie
 from hoodie import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
@@ -19,6 +22,8 @@ from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.archive import timeline_archiver
 from tests.support.hookable_storage import Faults, faults_of, hooked, run_with_faults
 from tests.support.services_table import ServicesTable
+from tests.support.table_builder import local_client
+from tests.unit.test_tables_of_real_hudi import in_order, read_by_hudi_rs
 
 pytestmark = pytest.mark.table_version(9)
 
@@ -186,6 +191,30 @@ def copy_of(table: ServicesTable, path: Path) -> ServicesTable:
     other = copy.copy(table)
     other.base_path = path
     return other
+
+
+@pytest.mark.parametrize("name", ["hudi_trips_v8", "hudi_trips_v9"])
+def test_the_archive_of_real_hudi_is_extended(tmp_path: Path, name: str) -> None:
+    with zipfile.ZipFile(Path(__file__).parents[2] / "data" / f"{name}.zip") as archive:
+        archive.extractall(tmp_path)
+    base_path = tmp_path / name
+    before = HoodieTableMetaClient.load(str(base_path))
+    old = {i: before.archived_timeline.read_entry(i) for i in before.archived_timeline}
+    instants = {*before.active_timeline.times, *before.archived_timeline.times}
+    with local_client(base_path, {**KEEP, **LEVELS, "hoodie.archive.automatic": "true"}) as client:
+        for ts in range(100, 107):
+            new = pa.Table.from_pylist([{"id": "k00", "region": "east", "ts": ts, "fare": 1.0}])
+            result = client.upsert(new)
+            assert result.service_errors == ()
+            instants.add(result.instant_time)
+    after = HoodieTableMetaClient.load(str(base_path))
+    archived = after.archived_timeline
+    assert len(archived) > len(old)
+    assert {i: archived.read_entry(i) for i in archived if i in old} == old
+    assert instants <= {*after.active_timeline.times, *archived.times}
+    user_rows = hoodie.read_table(str(base_path)).select(["id", "region", "ts", "fare"])
+    assert in_order(user_rows.to_pylist()) == in_order(read_by_hudi_rs(base_path))
+    assert {"id": "k00", "region": "east", "ts": 106, "fare": 1.0} in user_rows.to_pylist()
 
 
 # --- crashes ----------------------------------------------------------------------------------------------------------

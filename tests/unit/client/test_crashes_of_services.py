@@ -11,12 +11,11 @@ import attrs
 import pytest
 
 from hoodie import HoodieLocalWriteClient
-from hoodie.common.table.timeline.archived_timeline import read_archive_file
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from tests.support.hookable_storage import Faults, faults_of, run_with_faults
 from tests.support.services_table import ServicesTable
-from tests.support.timeline_files import make_state, state_file
+from tests.support.timeline_files import archive_folder, archived_entries, make_state, state_file
 from tests.unit.client.test_crashes import shape_of
 
 pytestmark = pytest.mark.usefixtures("faulty_storage")
@@ -97,18 +96,15 @@ def archived_files(table: ServicesTable) -> None:
 def check_archived(table: ServicesTable, healthy: ServicesTable) -> None:
     """No instant is lost, none is in the archive twice; what is active is the newest, also when there are more."""
     for _ in range(2):
-        storage = table.load().storage
-        folder = table.base_path / ".hoodie" / "archived"
-        entries = [
-            state for path in sorted(folder.glob(".commits_.*")) for state, _ in read_archive_file(storage, str(path))
-        ]
+        entries = archived_entries(table.base_path)
+        assert entries
         assert len(entries) == len(set(entries))
         active = [i.requested_time for i in table.load().active_timeline]
         archived = [i.requested_time for i in table.load().archived_timeline]
         every = {i.requested_time for timeline in timelines(healthy) for i in timeline}
         assert every <= {*active, *archived}
         assert active == sorted({*active, *archived})[-len(active) :]
-        assert not (folder / "mergeArchivePlan").exists()
+        assert not (archive_folder(table.base_path) / "mergeArchivePlan").exists()
         for _ in range(2):
             table.upsert("b")
         with table.client(**KEEP) as client:
@@ -120,7 +116,13 @@ def timelines(table: ServicesTable) -> tuple[HoodieTimeline, HoodieTimeline]:
 
 
 KEEP = {**RETAINED, "hoodie.keep.min.commits": 4, "hoodie.keep.max.commits": 5}
-MERGE = {**KEEP, "hoodie.archive.merge.enable": "true", "hoodie.archive.merge.files.batch.size": 3}
+MERGE = {
+    **KEEP,
+    "hoodie.archive.merge.enable": "true",
+    "hoodie.archive.merge.files.batch.size": 3,
+    # From version 8 on.
+    "hoodie.timeline.compaction.batch.size": 3,
+}
 SERVICES = [
     Service("archive", many_commits, lambda client: client.archive(), check_archived, KEEP),
     Service("archive of a replace commit", replaced_and_cleaned, lambda client: client.archive(), check_archived, KEEP),

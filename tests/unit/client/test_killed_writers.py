@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hoodie import HoodieTableMetaClient
+from hoodie.common.table import table_definition
 from tests.support.killed_writer import WriterServer, apply, carry_out, new_client, next_write
 from tests.support.model import TableModel, read_model
 from tests.support.table_builder import init_table
@@ -34,7 +35,7 @@ MAX_DELAY_S = 0.3
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[WriterServer]:
-    with WriterServer() as server:
+    with WriterServer(table_definition.DEFAULT_TABLE_VERSION) as server:
         yield server
 
 

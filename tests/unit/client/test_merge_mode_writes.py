@@ -15,7 +15,12 @@ import pytest
 import hoodie
 from hoodie import HoodieRecordMerger, HoodieTableMetaClient, MergeOutcome
 from hoodie.avro.schema_converters import to_arrow
-from hoodie.exception import HoodieNotSupportedException, HoodieWriteException, MissingSchemaFieldException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieNotSupportedException,
+    HoodieWriteException,
+    MissingSchemaFieldException,
+)
 from hoodie.table.repair import find_duplicates
 from tests.support.later_version import change_properties
 from tests.support.merge_mode_cases import GOLDEN, SCHEMA, TABLES, Step, commits_of, create, outcome, steps_of
@@ -215,6 +220,21 @@ def test_a_merger_that_hoodie_does_not_have_is_refused_for_writing_only(version:
     with pytest.raises(HoodieNotSupportedException, match=r"payload\.class=com\.example\.Payload"):
         upsert(tmp_path / "t", rows({"id": "k", "no": 2}))
     assert content(tmp_path / "t") == before
+
+
+def test_a_first_write_makes_a_table_of_the_named_version_and_later_ones_must_not_name_another(tmp_path: Path) -> None:
+    for version in (6, 8, 9):
+        path, option = str(tmp_path / f"t{version}"), {"hoodie.write.table.version": version}
+        given = rows({"id": "k", "no": 1})
+        hoodie.write_table(given, path, record_key_fields="id", ordering_fields="ord", properties=option)
+        assert HoodieTableMetaClient.load(path).table_config.table_version == version
+        for properties in (option, {}):
+            hoodie.write_table(rows({"id": "k", "no": 2}), path, properties=properties)
+        before = content(Path(path))
+        other = {"hoodie.write.table.version": 6 if version == 9 else 9, "hoodie.write.auto.upgrade": False}
+        with pytest.raises(HoodieConfigException, match=rf"the table is of version {version}"):
+            hoodie.write_table(rows({"id": "k", "no": 3}), path, properties=other)
+        assert content(Path(path)) == before and stored(Path(path)) == {"k": 2}
 
 
 @pytest.mark.parametrize("version", [8, 9])

@@ -1,4 +1,4 @@
-"""Tables of every payload class, written in-process, hold what real Hudi 0.15.0 made of the same rows."""
+"""Tables of version 6 of every payload class, written in-process, hold what real Hudi 0.15.0 made of the same rows."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from hoodie.exception import (
 from tests.support.payload_cases import GOLDEN, SCHEMA, TABLES, PayloadTable, commits_of, outcome, steps_of
 from tests.support.table_builder import local_client
 
+pytestmark = pytest.mark.table_version(6)
 MYSQL = "org.apache.hudi.common.model.debezium.MySqlDebeziumAvroPayload"
 
 

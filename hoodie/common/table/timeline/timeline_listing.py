@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import format_instant_time, is_instant_time, parse_instant_time
+from hoodie.common.table.timeline.moved_commits import moved_commits, refusal_of_moved_commits
 from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout, timeline_layout
 from hoodie.exception import HoodieIOException, InvalidTableException, TableNotFoundException
 from hoodie.storage.storage import HoodieStorage
@@ -72,12 +73,18 @@ def _refuse_moved_to_layout_2(storage: HoodieStorage, meta_path: str) -> None:
     """Refuse a listing of layout 1 if there are instants in the folder of layout 2 beside it.
 
     Hudi's upgrade moves all files, and then says so in the table's properties. Until then commits seem to be missing.
-    hoodie's upgrade copies them first. (A table that was downgraded again has an empty folder.)
+    hoodie's upgrade copies them first; if it was given up, Hudi may have begun to move them since. (A table that was
+    downgraded again has an empty folder.)
     """
     layout = timeline_layout(2)
     statuses = storage.list_directory(layout.active_path(meta_path))
     if any(status.name == UPGRADE_FILE_NAME for status in statuses):
-        _refuse_unless_current(storage, meta_path, timeline_layout(1))
+        table_config = _refuse_unless_current(storage, meta_path, timeline_layout(1))
+        moved = moved_commits(storage, meta_path, table_config) if table_config is not None else []
+        if table_config is not None and moved:
+            raise TimelineMovedException(
+                f"{parent(meta_path)}: {refusal_of_moved_commits(meta_path, table_config, moved)}"
+            )
         return
     for status in statuses:
         if layout.instant_of(status) is not None:
@@ -88,24 +95,29 @@ def _refuse_moved_to_layout_2(storage: HoodieStorage, meta_path: str) -> None:
             )
 
 
-def _refuse_unless_current(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> None:
+def _refuse_unless_current(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> HoodieTableConfig | None:
     """Refuse a listing if the table's properties name another layout: what was listed may be half of a timeline.
 
     The files of the old timeline are deleted only after the properties were changed. So if these still name the layout,
     the listing that came before was whole.
+
+    Returns:
+        The table's properties; None if there are none.
     """
     try:
-        stored = HoodieTableConfig.load(storage, parent(meta_path)).timeline_layout_version
+        table_config = HoodieTableConfig.load(storage, parent(meta_path))
     except TableNotFoundException:
         # A timeline without properties, such as that of a table that is being made, or repaired.
-        return
+        return None
     except InvalidTableException as error:
         raise TimelineMovedException(f"the timeline of {meta_path} may be one that was moved: {error}") from error
+    stored = table_config.timeline_layout_version
     if stored != layout.version:
         raise TimelineMovedException(
             f"the table of {meta_path} was upgraded or downgraded to a version of timeline layout {stored} since it "
             "was loaded: load it again"
         )
+    return table_config
 
 
 def completion_times(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import multiprocessing.synchronize
 import pickle
@@ -16,6 +17,7 @@ from hoodie.common.config.java_properties import format_properties, parse_proper
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.exception import (
+    HoodieCommitException,
     HoodieException,
     HoodieIOException,
     HoodieNotSupportedException,
@@ -483,3 +485,36 @@ def test_the_metadata_table_is_switched_off_as_hudi_does(storage: LocalStorage, 
     updated = HoodieTableConfig.update(storage, storage.base_path, config.without_metadata_table())
     assert (updated.metadata_partitions, updated.metadata_partitions_inflight) == ((), ())
     assert b"hoodie.table.metadata.partitions=\n" in main_file.read_bytes()
+
+
+# --- one process changes them -----------------------------------------------------------------------------------------
+
+
+def test_properties_that_were_changed_or_fenced_meanwhile_are_not_replaced(tmp_path: Path) -> None:
+    storage, path = LocalStorage(str(tmp_path)), str(tmp_path)
+    config = HoodieTableConfig.create(storage, path, {"hoodie.table.name": "t"})
+    version = config.fence(storage, path)
+    changed = HoodieTableConfig({**config.properties, "hoodie.table.version": "9"})
+    later = config.fence(storage, path)
+    with pytest.raises(HoodieCommitException, match="changed by another process meanwhile"):
+        changed.switch(storage, path, version)
+    assert HoodieTableConfig.load(storage, path) == config
+    changed.switch(storage, path, later)
+    assert HoodieTableConfig.load(storage, path).table_version == 9
+    HoodieTableConfig.forget_fence(storage, path)
+    assert sorted(file.name for file in (tmp_path / ".hoodie").iterdir()) == ["hoodie.properties"]
+    with pytest.raises(HoodieCommitException, match="changed by another process meanwhile"):
+        config.fence(storage, path)
+
+
+def test_a_file_system_without_locks_has_no_fence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, path = LocalStorage(str(tmp_path)), str(tmp_path)
+    config = HoodieTableConfig.create(storage, path, {"hoodie.table.name": "t"})
+
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no locks")
+
+    monkeypatch.setattr("hoodie.storage.local_files.fcntl.flock", no_locks)
+    assert config.fence(storage, path) is None
+    HoodieTableConfig({**config.properties, "hoodie.table.version": "9"}).switch(storage, path, None)
+    assert HoodieTableConfig.load(storage, path).table_version == 9

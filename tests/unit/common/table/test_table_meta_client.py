@@ -36,6 +36,7 @@ from hoodie.exception import (
     TableExistsException,
     TableNotFoundException,
 )
+from hoodie.merge.payload_rules import MergeMode
 from tests.support.timeline_files import make_state, state_file
 
 T1, T2, T3 = "20261121101500001", "20261121101500002", "20261121101500003"
@@ -117,7 +118,10 @@ def test_a_new_table_has_the_folders_and_properties_that_hudi_makes(tmp_path: Pa
         ("region",),
         ("ts",),
     )
-    assert config.payload_class == "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+    if table_version == 9:
+        assert (config.payload_class, config.merge_mode) == (None, MergeMode.EVENT_TIME_ORDERING)
+    else:
+        assert config.payload_class == "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
     assert "hoodie.table.checksum=" in (tmp_path / "trips/.hoodie/hoodie.properties").read_text()
     assert client.base_path == str(tmp_path / "trips")
     assert client.meta_path == str(tmp_path / "trips" / ".hoodie")

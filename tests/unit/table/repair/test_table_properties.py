@@ -271,6 +271,20 @@ def test_of_two_timelines_the_given_version_tells_which_one_counts(table: Servic
 
 
 @pytest.mark.table_version(9)
+def test_the_timeline_that_an_upgrade_has_half_deleted_is_refused(table: ServicesTable, given: dict[str, str]) -> None:
+    timeline = HoodieTableMetaClient.load(str(table.base_path)).active_timeline
+    first, second, *_ = timeline.completed_writes().instants
+    for state in (".commit.requested", ".inflight", ".commit"):
+        (table.base_path / f".hoodie/{first.requested_time}{state}").touch()
+    properties_file(table).unlink()
+    with pytest.raises(
+        HoodieConfigException, match=rf"version=6 lacks .*{second.requested_time} the first; .*version=8 or 9"
+    ):
+        rebuild_table_properties(str(table.base_path), properties={**given, "hoodie.table.version": "6"})
+    assert not properties_file(table).exists()
+
+
+@pytest.mark.table_version(9)
 @pytest.mark.parametrize("version", ["6", "7", "10", ""])
 def test_a_version_of_another_timeline_is_refused(table: ServicesTable, given: dict[str, str], version: str) -> None:
     properties_file(table).unlink()

@@ -81,3 +81,12 @@ def test_times_are_later_than_requests_and_never_equal(entries: list[tuple[int, 
     assert all(time > key[0] for key, time in made.items())
     ends = [time for key, time in sorted(made.items()) if key[1] is Action.COMMIT]
     assert ends == sorted(ends)
+
+
+def test_times_of_the_future_are_not_believed() -> None:
+    found = [completed("100000000", "100002000"), completed("100005000", "230000000"), completed("100008000", "")]
+    assert list(completion_times_of(found, DAY + "120000000").values()) == [
+        f"{DAY}100002000",
+        f"{DAY}100005001",
+        f"{DAY}100008001",
+    ]

@@ -14,7 +14,7 @@ import pytest
 import hoodie
 from hoodie import HoodieTableMetaClient
 from hoodie.common.table.timeline.timeline_listing import UPGRADE_FILE_NAME
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieCommitException, HoodieIOException
 from hoodie.table.upgrade import downgrade_table, upgrade_table
 from tests.support.hookable_storage import Faults, faults_of, hooked, run_with_faults
 from tests.support.later_version import change_properties
@@ -58,6 +58,7 @@ def version_of(base_path: Path) -> int:
 
 
 def assert_one_timeline(base_path: Path) -> None:
+    assert not (base_path / ".hoodie/hoodie.properties.guard").exists()
     names = [name for name in files_of_timelines(base_path) if not name.startswith("archived/")]
     assert not any(UPGRADE_FILE_NAME in name for name in names)
     assert len({"/" in name for name in names}) == 1, names
@@ -105,7 +106,13 @@ def dying_at(table: Path, version: int, name: str, path_part: str, monkeypatch: 
     class Dead(Exception):
         pass
 
+    switches = []
+
     def hook(call: str, path: str) -> None:
+        if call == "swap":
+            # The first one writes the properties as they are.
+            switches.append(path)
+            call = "switch" if len(switches) > 1 else "fence"
         if call == name and path_part in path:
             raise Dead
 
@@ -119,7 +126,7 @@ def test_a_table_that_is_written_to_between_two_runs_of_an_upgrade(
 ) -> None:
     """The run died right before the switch: all files of the new timeline are there."""
     table = Path(shutil.copytree(made[6], tmp_path / "t"))
-    dying_at(table, 9, "replace", "hoodie.properties", monkeypatch)
+    dying_at(table, 9, "switch", "hoodie.properties", monkeypatch)
     left = set(files_of_timelines(table))
     assert version_of(table) == 6 and any(name.startswith("timeline/2") for name in left)
     with local_client(table, {**ARCHIVING, **SMALL_FILTERS}) as client:
@@ -138,7 +145,7 @@ def test_a_table_that_is_written_to_between_two_runs_of_a_downgrade(
     tmp_path: Path, made: dict[int, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Path(shutil.copytree(made[9], tmp_path / "t"))
-    dying_at(table, 6, "replace", "hoodie.properties", monkeypatch)
+    dying_at(table, 6, "switch", "hoodie.properties", monkeypatch)
     with local_client(table, {"hoodie.archive.automatic": "false", **SMALL_FILTERS}) as client:
         for number in range(4):
             client.upsert(rows(("a", "x", 20 + number)))
@@ -173,7 +180,7 @@ def test_what_was_archived_twice_is_there_once(
     table = Path(shutil.copytree(made[first], tmp_path / "t"))
     archived = [i.key for i in HoodieTableMetaClient.load(str(table)).archived_timeline.completed_writes()]
     for _ in range(2):
-        dying_at(table, version, "replace", "hoodie.properties", monkeypatch)
+        dying_at(table, version, "switch", "hoodie.properties", monkeypatch)
     bring(table, version)
     bring(table, first)
     bring(table, version)
@@ -191,7 +198,7 @@ def test_readers_that_come_at_any_moment_find_the_same_table(
 
     def hook(call: str, path: str) -> None:
         # Reads of the change itself leave the table as it was.
-        if call not in ("create", "replace", "delete", "rmdir", "mkdir"):
+        if call not in ("create", "replace", "swap", "delete", "rmdir", "mkdir"):
             return
         found = sorted(map(repr, hoodie.read_table(str(table)).to_pylist()))
         client = HoodieTableMetaClient.load(str(table))
@@ -225,7 +232,7 @@ def test_readers_that_loaded_the_table_before_a_change_are_not_told_half_of_it(
             told.append(True)
 
     def hook(call: str, path: str) -> None:
-        if call in ("create", "replace", "delete", "rmdir"):
+        if call in ("create", "replace", "swap", "delete", "rmdir"):
             look()
 
     with hooked(monkeypatch, hook):
@@ -257,20 +264,143 @@ def test_readers_beside_many_changes(tmp_path: Path, made: dict[int, Path]) -> N
     assert not problems and count > 2
 
 
+@pytest.mark.parametrize(("first", "version"), [(6, 9), (9, 6)])
+def test_a_run_that_another_one_takes_for_dead_cannot_switch_any_more(
+    tmp_path: Path, made: dict[int, Path], monkeypatch: pytest.MonkeyPatch, first: int, version: int
+) -> None:
+    """Where nothing locks, as on an object store: the second run begins right before the first one switches."""
+    table = Path(shutil.copytree(made[first], tmp_path / "t"))
+    expected = history_of(table)
+    done: list[Any] = []
+
+    def hook(call: str, path: str) -> None:
+        swaps.append(call) if call == "swap" else None
+        if len(swaps) == 2 and not done:
+            # Gives up the other one's work.
+            done.append(None)
+            done.append(bring(table, first))
+
+    swaps: list[str] = []
+    with hooked(monkeypatch, hook), pytest.raises(HoodieCommitException, match="changed by another process meanwhile"):
+        bring(table, version)
+    assert done[1].finished_earlier_run and version_of(table) == first
+    assert history_of(table) == expected
+    bring(table, version)
+    assert history_of(table) == expected
+    assert_one_timeline(table)
+
+
 def test_readers_of_a_table_whose_upgrade_was_given_up_do_not_stumble_over_an_archived_commit(
     tmp_path: Path, made: dict[int, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hudi's upgrade looks like this when it has begun: a commit that is in the new timeline only."""
     table = Path(shutil.copytree(made[6], tmp_path / "t"))
-    dying_at(table, 9, "replace", "hoodie.properties", monkeypatch)
-    first = sorted((table / ".hoodie").glob("2*"))[0].name[:17]
-    for path in (table / ".hoodie").glob(f"{first}*"):
-        path.unlink()
-    assert first not in [i.requested_time for i in HoodieTableMetaClient.load(str(table)).active_timeline]
-    (table / f".hoodie/timeline/{UPGRADE_FILE_NAME}").unlink()
+    dying_at(table, 9, "switch", "hoodie.properties", monkeypatch)
+    first = HoodieTableMetaClient.load(str(table)).active_timeline.completed_writes().instants[0].requested_time
+    with local_client(table, {**ARCHIVING, **SMALL_FILTERS}) as client:
+        for number in range(4):
+            client.upsert(rows(("a", "x", 20 + number)))
+    assert list((table / ".hoodie/timeline").glob(f"{first}_*"))
+    client = HoodieTableMetaClient.load(str(table))
+    assert first not in client.active_timeline.times and first in client.archived_timeline.times
+
+
+def test_a_commit_that_was_undone_since_an_upgrade_was_given_up_is_not_missing(
+    tmp_path: Path, made: dict[int, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Path(shutil.copytree(made[6], tmp_path / "t"))
+    kept = HoodieTableMetaClient.load(str(table)).active_timeline.completed_writes().instants[-1].requested_time
+    with local_client(table, SMALL_FILTERS) as client:
+        undone = client.upsert(rows(("undone", "x", 30))).instant_time
+        dying_at(table, 9, "switch", "hoodie.properties", monkeypatch)
+        client.restore_to_savepoint(kept)
+    assert list((table / ".hoodie/timeline").glob(f"{undone}_*"))
+    expected = history_of(table)
+    assert undone not in [one[0] for one in expected.instants]
+    bring(table, 9)
+    assert history_of(table) == expected
+    assert_one_timeline(table)
+
+
+@pytest.mark.parametrize("state", ["", ".requested"], ids=["all files", "but a pending state"])
+def test_commits_that_hudi_moved_after_an_upgrade_was_given_up_are_not_lost(
+    tmp_path: Path, made: dict[int, Path], monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """Hudi's own upgrade moved a commit over the copy, and died at the copy of another file."""
+    table = Path(shutil.copytree(made[6], tmp_path / "t"))
+    expected = history_of(table)
+    dying_at(table, 9, "switch", "hoodie.properties", monkeypatch)
+    moved = HoodieTableMetaClient.load(str(table)).active_timeline.completed_writes().instants[-1].requested_time
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for path in (table / ".hoodie").glob(f"{moved}.*"):
+        if not state or not path.name.endswith(state):
+            path.rename(kept / path.name)
     monkeypatch.setattr("hoodie.common.table.table_snapshot._SECONDS_BETWEEN_LOADS", 0)
-    with pytest.raises(HoodieIOException, match="wait until the upgrade is done"):
-        HoodieTableMetaClient.load(str(table))
+    before = set(files_of_timelines(table))
+    for act in (lambda: hoodie.read_table(str(table)), lambda: bring(table, 9), lambda: write_to(table)):
+        with pytest.raises(HoodieIOException, match=rf"{moved} the first, are in .*timeline only.*let it finish"):
+            act()
+    assert set(files_of_timelines(table)) == before
+    for path in kept.iterdir():
+        path.rename(table / ".hoodie" / path.name)
+    bring(table, 9)
+    assert history_of(table) == expected
+
+
+def write_to(table: Path) -> None:
+    with local_client(table, SMALL_FILTERS) as client:
+        client.upsert(rows(("a", "x", 60)))
+
+
+@pytest.mark.parametrize("place", ["first", "second"])
+def test_a_commit_of_a_writer_that_does_not_look_again_is_not_deleted(
+    tmp_path: Path, made: dict[int, Path], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """It goes on with the timeline of version 6 while an upgrade deletes that, or after the upgrade died there."""
+    table = Path(shutil.copytree(made[6], tmp_path / "t"))
+    expected = history_of(table).rows
+    stray = table / ".hoodie/20991123000000000.commit"
+
+    def hook(call: str, path: str) -> None:
+        if call == "list" and path.endswith(".hoodie") and version_of_file(table) == 9:
+            stray.write_bytes(b"{}")
+
+    if place == "first":
+        with hooked(monkeypatch, hook), pytest.raises(HoodieCommitException, match="stop that writer"):
+            bring(table, 9)
+    else:
+        dying_at(table, 9, "delete", ".commit", monkeypatch)
+        stray.write_bytes(b"{}")
+    for dry_run in (True, False):
+        with pytest.raises(HoodieCommitException, match=rf"{stray.stem} the first, are in .*\.hoodie only"):
+            upgrade_table(str(table), 9, dry_run=dry_run)
+    with pytest.raises(HoodieCommitException, match="nothing was written"):
+        write_to(table)
+    assert stray.exists() and history_of(table).rows == expected
+    stray.unlink()
+    bring(table, 9)
+    assert_one_timeline(table)
+    write_to(table)
+
+
+def version_of_file(table: Path) -> int:
+    text = (table / ".hoodie/hoodie.properties").read_text()
+    return 9 if "hoodie.table.version=9" in text else 6
+
+
+def test_a_table_that_hudi_has_half_downgraded_is_not_written_to(tmp_path: Path, made: dict[int, Path]) -> None:
+    """A write would build on the files before the commit that Hudi has moved."""
+    table = Path(shutil.copytree(made[9], tmp_path / "t"))
+    expected = history_of(table)
+    last = HoodieTableMetaClient.load(str(table)).active_timeline.completed_writes().instants[-1]
+    name = f"timeline/{last.requested_time}_{last.completion_time}.{last.action}"
+    moved = table / f".hoodie/{last.requested_time}.{last.action}"
+    (table / ".hoodie" / name).rename(moved)
+    with pytest.raises(HoodieCommitException, match=rf"{last.requested_time} the first.*nothing was written"):
+        write_to(table)
+    moved.rename(table / ".hoodie" / name)
+    write_to(table)
+    assert len(history_of(table).rows) == len(expected.rows) + 1
 
 
 def test_a_run_that_dies_while_it_changes_the_metadata_table(

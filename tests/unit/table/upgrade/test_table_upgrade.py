@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
+import uuid
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,7 @@ from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
     HoodieCorruptedDataException,
+    HoodieException,
     HoodieHeartbeatException,
     HoodieLockException,
     HoodieNotSupportedException,
@@ -26,6 +29,7 @@ from hoodie.exception import (
 )
 from hoodie.table.upgrade import TableVersionChange, downgrade_table, upgrade_table
 from tests.support.later_version import change_properties
+from tests.support.object_store_servers import Bucket
 from tests.support.table_builder import SMALL_FILTERS, content, init_table, local_client, rows, write_config
 from tests.support.table_history import files_of_timelines, history_of
 from tests.unit.test_tables_of_real_hudi import folders_of_tables, in_order, read_by_hudi_rs, user_rows
@@ -72,7 +76,7 @@ def make_busy(base_path: Path, version: int = 6) -> Path:
         client.delete(rows(("k0", "x", 40)))
     actions = {str(instant.action) for instant in HoodieTableMetaClient.load(path).active_timeline}
     assert actions >= {"commit", "replacecommit", "clean", "rollback", "savepoint"}, actions
-    assert version > 6 or len(HoodieTableMetaClient.load(path).archived_timeline) > 3
+    assert len(HoodieTableMetaClient.load(path).archived_timeline) > 3
     return base_path
 
 
@@ -239,12 +243,27 @@ def test_the_later_of_two_completed_files_of_a_clean_counts(busy: Path) -> None:
     clean = max(folder.glob("*.clean"))
     requested, end = clean.name.removesuffix(".clean").split("_")
     shutil.copy(clean, folder / f"{requested}_{int(end) - 1}.clean")
-    before = history_of(busy)
+    (folder / f"{requested}_{int(end) - 1}.clean").write_bytes(clean.read_bytes()[:-1] + b"?")
+    before, content_of_clean = history_of(busy), clean.read_bytes()
     bring(busy, 6)
     assert history_of(busy) == before
     (written,) = (busy / ".hoodie").glob(f"{requested}.clean")
-    assert written.read_bytes() == clean.read_bytes() if clean.exists() else written.read_bytes()
+    assert written.read_bytes() == content_of_clean
     assert_clean(busy)
+
+
+def test_an_archive_that_does_not_fit_in_memory_is_written_in_parts(
+    busy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoodie.table.upgrade.archive_copy._HELD_BYTES", 1)
+    before = history_of(busy)
+    bring(busy, 9)
+    assert len(list((busy / ".hoodie/timeline/history").glob("*.parquet"))) == len(before.archived) > 3
+    assert history_of(busy) == before
+    shutil.rmtree(busy / ".hoodie/archived")
+    bring(busy, 6)
+    assert len(list((busy / ".hoodie/archived").glob(".commits_.archive.*"))) == len(before.archived)
+    assert history_of(busy) == before
 
 
 @pytest.mark.parametrize("version", [8, 9])
@@ -338,6 +357,25 @@ def test_a_dry_run_changes_nothing_and_tells_what_the_run_does(busy: Path, versi
     assert "hoodie.table.version" in repr(done)
 
 
+def test_an_upgrade_tells_where_incremental_readers_begin(busy: Path) -> None:
+    last = HoodieTableMetaClient.load(str(busy)).active_timeline.completed_writes().instants[-1].requested_time
+    assert hoodie.read_table(str(busy), query_type="incremental", begin=last).num_rows == 0
+    assert "begin at its time of completion, which history() tells" in str(bring(busy, 9, dry_run=True))
+    bring(busy, 9)
+    told = HoodieTableMetaClient.load(str(busy)).history()[-1]
+    assert told.instant_time == last
+    assert hoodie.read_table(str(busy), query_type="incremental", begin=told.completion_time).num_rows == 0
+
+
+def test_times_of_the_future_do_not_move_the_commits_to_come(busy: Path) -> None:
+    """A clock that was wrong, or a copy that changed the times."""
+    for path in (busy / ".hoodie").glob("2*"):
+        os.utime(path, (4_000_000_000, 4_000_000_000))
+    bring(busy, 9)
+    with local_client(busy, SMALL_FILTERS) as client:
+        assert client.upsert(rows(("a", "x", 1000))).instant_time < "2090"
+
+
 def test_a_second_call_does_nothing(busy: Path) -> None:
     bring(busy, 9)
     before = content(busy)
@@ -371,6 +409,35 @@ def test_unknown_versions_are_refused(busy: Path, version: int) -> None:
 def test_no_table(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundException):
         HoodieTableMetaClient.upgrade(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("store", ["memory", "s3"])
+def test_stores_without_folders(request: pytest.FixtureRequest, store: str) -> None:
+    """They keep the times of writes, and have no folders that are empty."""
+    path, options = f"memory://{uuid.uuid4().hex}/t", None
+    if store == "s3":
+        bucket: Bucket = request.getfixturevalue("s3_bucket")
+        path, options = f"s3://{bucket.name}/t", bucket.options()
+    init_table(path, table_version=6, storage_options=options)
+    with local_client(path, {**ARCHIVING, **SMALL_FILTERS}, storage_options=options) as client:
+        for number in range(6):
+            client.upsert(rows((f"k{number % 2}", "x", number)))
+
+    def told() -> tuple[list[str], list[tuple[str, str]], list[tuple[str, str]]]:
+        client = HoodieTableMetaClient.load(path, options)
+        timelines = (client.active_timeline, client.archived_timeline.filter_completed_instants())
+        active, archived = ([(i.requested_time, str(i.action)) for i in timeline] for timeline in timelines)
+        return sorted(map(repr, hoodie.read_table(path, storage_options=options).to_pylist())), active, archived
+
+    before = told()
+    assert before[2]
+    for version in (9, 6, 8, 9, 6):
+        up = version >= HoodieTableMetaClient.load(path, options).table_config.table_version
+        change = HoodieTableMetaClient.upgrade if up else HoodieTableMetaClient.downgrade
+        change(path, version, storage_options=options)
+        assert told() == before
+    client = HoodieTableMetaClient.load(path, options)
+    assert not client.storage.list_directory(f"{client.meta_path}/timeline")
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
@@ -559,6 +626,38 @@ def test_a_write_upgrades_where_it_is_told_to(busy: Path) -> None:
     assert [one for one in after.instants if one[0] < written.instant_time and one[1] != "rollback"] == [
         one for one in before.instants if one[2] == "COMPLETED" and one[1] != "rollback"
     ]
+    assert_clean(busy)
+
+
+def test_several_writers_upgrade_once(busy: Path) -> None:
+    options = {
+        **NINE,
+        "hoodie.write.auto.upgrade": "true",
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.cleaner.policy.failed.writes": "LAZY",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    }
+    problems: list[BaseException] = []
+
+    def write(number: int) -> None:
+        try:
+            with local_client(busy, options) as client:
+                start.wait()
+                client.insert(rows((f"by {number}", f"p{number}", 1000)))
+        except BaseException as error:
+            problems.append(error)
+
+    # One of them may meet the pending write of the other, of the old version or of the new one.
+    start = threading.Barrier(2)
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert all(isinstance(error, HoodieException) for error in problems), problems
+    assert len(problems) < 2 and version_of(busy) == 9
+    found = {row["id"] for row in hoodie.read_table(str(busy)).to_pylist()}
+    assert len(found & {"by 0", "by 1"}) == 2 - len(problems)
     assert_clean(busy)
 
 
