@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hoodie import HoodieKey, HoodieLocalWriteClient
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.index.simple import global_simple_index
 from hoodie.merge.merge_spec import DEFAULT_PAYLOAD, OVERWRITE_WITH_LATEST_PAYLOAD
@@ -250,6 +250,8 @@ def test_any_sequence_of_writes_leaves_what_a_dict_says(
 ) -> None:
     path = tmp_path_factory.mktemp("model") / "t"
     make_table(path, DEFAULT_PAYLOAD if competes else OVERWRITE_WITH_LATEST_PAYLOAD)
+    # In later versions COMMIT_TIME_ORDERING takes the last of several records of one write, too.
+    ignores_ordering = not competes and HoodieTableMetaClient.load(str(path)).table_config.table_version > 6
     model: dict[str, tuple[Any, ...]] = {}
     with pytest.MonkeyPatch.context() as patch, make_client(path, moves) as client:
         if join:
@@ -266,7 +268,7 @@ def test_any_sequence_of_writes_leaves_what_a_dict_says(
                 client.upsert(rows(*upserts))
                 winners: dict[str, tuple[Any, ...]] = {}
                 for row in upserts:
-                    if row[0] not in winners or row[2] >= winners[row[0]][2]:
+                    if ignores_ordering or row[0] not in winners or row[2] >= winners[row[0]][2]:
                         winners[row[0]] = row
                 for key, row in winners.items():
                     stored = model.get(key)

@@ -24,6 +24,7 @@ from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.repair import OrphanFiles, find_orphan_files, remove_orphan_files
 from tests.support.services_table import ServicesTable
 from tests.support.table_invariants import check_table
+from tests.support.timeline_files import archive_folder, state_file
 
 UNKNOWN = "20300101000000000"
 
@@ -135,7 +136,7 @@ def test_without_its_archive_a_table_keeps_the_versions_that_later_commits_name(
         table.upsert("a")
     table.upsert("z", region="y")
     archive(table)
-    for path in (table.base_path / ".hoodie" / "archived").iterdir():
+    for path in archive_folder(table.base_path).iterdir():
         path.unlink()
     orphans = find_orphan_files(str(table.base_path))
     newest = {file.file_name for file in table.load().files()}
@@ -236,10 +237,10 @@ def test_a_copy_that_is_cut_short_keeps_the_file(
 
 def test_nothing_is_said_of_a_table_with_a_damaged_timeline_or_a_pending_restore(table: ServicesTable) -> None:
     time = table.upsert("a")
-    commit = table.base_path / ".hoodie" / f"{time}.commit"
+    commit = state_file(table.base_path, time)
     content = commit.read_bytes()
     commit.write_bytes(content[:50])
-    with pytest.raises(HoodieCorruptedDataException, match=f"{time}.commit"):
+    with pytest.raises(HoodieCorruptedDataException, match=commit.name):
         remove_orphan_files(str(table.base_path), delete=True)
     commit.write_bytes(content)
     value = {"instantsToRollback": [], "version": 2, "savepointToRestoreTimestamp": time}
