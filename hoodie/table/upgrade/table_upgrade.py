@@ -338,6 +338,7 @@ class _VersionChange:
         written = copy.write()
         self._refuse_changes(files, target, written)
         self._switch(properties, fenced)
+        self._carry_over(files, target)
         self._delete_old(timeline.layout)
         return result
 
@@ -392,6 +393,26 @@ class _VersionChange:
                 f"not respect the table's lock. The table is of version {self._snapshot.table_config.table_version} as "
                 "before; stop that writer, and call again"
             )
+
+    def _carry_over(self, files: TimelineFiles, target: TimelineLayout) -> None:
+        """Make instants pending in the new timeline that were begun in the old one since it was copied.
+
+        Without its instant, nobody would roll back such a write, and its files would count as committed as soon as
+        older instants are archived.
+        """
+        now = TimelineFiles.of(self._storage, self._snapshot.meta_path, files.layout)
+        for pending in now.pending:
+            if pending.key in files.instants:
+                continue
+            for state, status in now.instants[pending.key].items():
+                is_profile = state.action in COMMIT_ACTIONS and not state.is_requested
+                content = b"" if is_profile or not status.size_bytes else self._storage.read(status.path)
+                name = target.file_name(state.requested_time, state.action, state.state)
+                self._storage.create_if_absent(join(target.active_path(self._snapshot.meta_path), name), content)
+            logger.warning(
+                "%s of %s was begun while the version of the table was changed; it is pending in version %s", pending,
+                self._snapshot.base_path, self._to_version,
+            )  # fmt: skip
 
     def _fence(self) -> str | None:
         """The version of the properties; no other process has it from before."""
