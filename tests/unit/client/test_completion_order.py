@@ -185,6 +185,17 @@ def test_a_reader_that_has_read_what_a_restore_undid_is_told_though_a_later_comp
         since(path, read_up_to)
 
 
+def test_a_restore_tells_of_commits_that_stay_though_they_were_completed_later(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved = overlapping(path)
+    slow = commits(path)[1].requested_time
+    with local_client(path, SEVERAL) as client:
+        client.restore_to_savepoint(saved)
+    assert f"restoring {path} to {saved} keeps {slow}: requested before it and completed after it" in caplog.text
+    assert read_rows(path) == read_rows(path, as_of=saved) == [("a", "x", 1), ("saved", "z", 1), ("slow", "y", 1)]
+
+
 def test_a_reader_that_has_read_what_a_rollback_undid_is_told(path: str) -> None:
     with local_client(path, SEVERAL) as client:
         result = client.upsert(rows(("bad", "w", 1)))

@@ -53,12 +53,12 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def _no_archive() -> str | None:
-    return None
+def _no_archive() -> None:
+    pass
 
 
-def _not_archived(instant: HoodieInstant) -> HoodieCommitMetadata | None:
-    return None
+def _not_archived(instant: HoodieInstant) -> None:
+    pass
 
 
 def _agreed(instant_time: str) -> bool:
@@ -317,8 +317,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             if any(found.is_completed and found.key == completed.key for found in states):
                 return None
             completed = attrs.evolve(completed, completion_time=self._next_time(states))
-        # Nothing that may take long comes between the check and the file.
-        check()
+        check()  # Nothing that may take long comes between it and the file.
         if not self.storage.create_if_absent(self.path_of(completed), encoded) or not self._is_only_one(completed):
             return None
         logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)

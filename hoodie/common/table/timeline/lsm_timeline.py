@@ -215,7 +215,10 @@ def read_while_compacted(storage: HoodieStorage, folder: str, read: Callable[[Ls
             return read(newest_manifest(storage, folder))
         except FileNotFoundError as error:
             if attempt == _MAX_READS:
-                raise HoodieIOException(f"files of the archive {folder} vanish while it is read") from error
+                raise HoodieIOException(
+                    f"files of the archive {folder} vanish while it is read, or are lost: {error}. If a second try "
+                    "fails too, restore the file from a copy"
+                ) from error
             logger.info("files of the archive %s were compacted meanwhile: %s", folder, error)
     raise AssertionError("unreachable")
 

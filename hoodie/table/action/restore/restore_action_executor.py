@@ -105,6 +105,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         timeline = self.snapshot.active_timeline
         undone = [i for i in reversed(timeline.after(self._restored_to).instants) if i.action in _UNDONE_ACTIONS]
         undone.sort(key=lambda i: i.is_pending and is_clustering(timeline, i), reverse=True)
+        self._warn_of_late_commits()
         instants = tuple(HoodieInstantInfo(i.requested_time, str(i.action)) for i in undone)
         return HoodieRestorePlan(instants, self._restored_to)
 
@@ -186,6 +187,23 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
             )
         self._refuse_what_is_going(instant_time, where)
         self._refuse_what_is_gone(instant_time, savepoints.contains(instant_time), where)
+
+    def _warn_of_late_commits(self) -> None:
+        """Tell of commits that stay, though they were completed after the commit that is restored."""
+        timeline = self.snapshot.active_timeline
+        writes = timeline.completed_before_or_on(self._restored_to)
+        restored_to = writes.find(self._restored_to)
+        if restored_to is None or restored_to.completion_time is None:
+            return
+        late = [i.requested_time for i in writes if is_after(i.newest_time, restored_to.completion_time)]
+        if late:
+            logger.warning(
+                "restoring %s to %s keeps %s: requested before it and completed after it at %s, so readers of that "
+                "time did not see their rows. Time travel to %s shows them as well; undo them by other writes if they "
+                "must go",
+                self.snapshot.base_path, self._restored_to, ", ".join(late), restored_to.completion_time,
+                self._restored_to,
+            )  # fmt: skip
 
     def _refuse_new_cleans(self, before: TableSnapshot) -> None:
         """Refuse cleans that were planned meanwhile.
