@@ -425,6 +425,30 @@ def test_a_write_that_is_begun_right_before_the_switch(
     assert len(list(table.rglob(f"*{time}.parquet"))) == commits
 
 
+def test_a_write_that_was_begun_in_the_old_timeline_is_rolled_back_after_a_downgrade(
+    tmp_path: Path, made: dict[int, Path]
+) -> None:
+    """A writer of version 6 that did not look again, and has died."""
+    table, old = (Path(shutil.copytree(made[version], tmp_path / str(version))) for version in (9, 6))
+    with local_client(old, {**SMALL_FILTERS, "hoodie.auto.commit": "false"}) as writer:
+        time = writer.upsert(rows(("begun", "x", 70))).instant_time
+    begun = [path for path in old.rglob(f"*{time}*") if path.is_file()]
+    assert len(begun) >= 3
+    for path in begun:
+        target = table / path.relative_to(old)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    (table / ".hoodie/20990101000000000.clean.requested").write_bytes(b"")
+    expected = history_of(table).rows
+    bring(table, 6)
+    assert HoodieTableMetaClient.load(str(table)).active_timeline.filter_pending().times == {time}
+    assert history_of(table).rows == expected
+    with local_client(table, SMALL_FILTERS) as client:
+        assert client.rollback_failed_writes() == [time]
+    assert not list(table.rglob(f"*{time}*.parquet"))
+    assert history_of(table).rows == expected
+
+
 def version_of_file(table: Path) -> int:
     text = (table / ".hoodie/hoodie.properties").read_text()
     return 9 if "hoodie.table.version=9" in text else 6
