@@ -105,7 +105,7 @@ def _change(
     storage_options: StorageOptions | None,
 ) -> TableVersionChange:
     check_flags(dry_run=dry_run)
-    if isinstance(to_version, bool) or to_version not in LAYOUT_OF_VERSION:
+    if not isinstance(to_version, int) or to_version not in LAYOUT_OF_VERSION:
         raise HoodieConfigException(
             f"to_version is {to_version!r}: give one of {', '.join(map(str, LAYOUT_OF_VERSION))}; nothing was changed"
         )
