@@ -346,10 +346,9 @@ def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
 def check_completion_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
     """Refuse a time of completions at which the table may have held rows that are not in it any more.
 
-    These are the times from the request of the first instant that a restore has undone to that restore: nothing tells
-    when the instant was completed. A time at which a commit of the table was completed is one of them too: of commits
-    that overlapped, one that was completed later can be kept. The same holds for a completed commit that was rolled
-    back, but for times at which commits of the table were completed.
+    These are the times from the request of the first instant that a restore has undone, or of a completed commit that
+    was rolled back, to the restore or the rollback: nothing tells when it was completed. A time at which a commit of
+    the table was completed can be one of them: of commits that overlapped, one that was completed later can be kept.
 
     Args:
         timeline: The table's, with completion times.
@@ -360,8 +359,6 @@ def check_completion_not_undone(timeline: HoodieActiveTimeline, time: str) -> No
     """
     ends = [completion_of(instant) for instant in timeline.completed_writes()]
     for action in (Action.RESTORE, Action.ROLLBACK):
-        if action is Action.ROLLBACK and time in ends:
-            continue
         for way_back in timeline.filter_actions(action).filter_completed_instants().after(time):
             undone = oldest(undone_by(timeline, way_back))
             if undone is None or is_after(undone, time):

@@ -198,12 +198,17 @@ def test_what_is_available_is_read_and_the_query_ends(spark: SparkSession, table
 @pytest.mark.skipif(
     tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2), reason="PySpark 4.2 and newer have limits"
 )
-def test_batches_are_bounded_by_their_files(spark: SparkSession, table: str, tmp_path: Path) -> None:
+def test_batches_are_bounded_by_their_files(
+    spark: SparkSession, table: str, tmp_path: Path, table_version: int
+) -> None:
     for ts in range(1, 4):
         commit(table, ("a", "x", ts), (f"k{ts}", f"p{ts}", ts))
     options = {"hoodie.datasource.streaming.maxFilesPerTrigger": "2"}
     stream = Stream(spark, table, tmp_path / "bounded", **options)
     expected = [[("a", ts), (f"k{ts}", ts)] for ts in range(1, 4)]
+    if table_version > 6:
+        # The first batch holds all commits: no instant may name the table in between.
+        expected = [[("a", 3), *((f"k{ts}", ts) for ts in range(1, 4))]]
     stream.run()
     assert [batch for batch in stream.batches if batch] == expected
     commit(table, ("a", "x", 4))
@@ -278,17 +283,20 @@ def test_no_row_is_lost_or_doubled_beside_a_writer(spark: SparkSession, table: s
     assert sorted(row for batch in taken.values() for row in batch) == sorted(written)
 
 
-def test_a_commit_that_was_restored_away_is_named(spark: SparkSession, table: str, tmp_path: Path) -> None:
+def test_a_commit_that_was_restored_away_is_named(
+    spark: SparkSession, table: str, tmp_path: Path, table_version: int
+) -> None:
     first = commit(table, ("a", "x", 1))
     second = commit(table, ("b", "y", 2))
     stream = Stream(spark, table, tmp_path / "c")
     assert stream.run() == [("a", 1), ("b", 2)]
+    undone = f"{second} is a commit that restore" if table_version == 6 else f"{begin_after(table, second)}: restore"
     with local_client(table) as client:
         client.savepoint(first)
         client.restore_to_savepoint(first)
-    assert f"{second} is a commit that restore" in stream.failure()
+    assert undone in stream.failure()
     commit(table, ("c", "x", 3))
-    assert f"{second} is a commit that restore" in stream.failure()
+    assert undone in stream.failure()
 
 
 def test_a_table_that_was_made_anew_is_named(spark: SparkSession, table: str, tmp_path: Path) -> None:
@@ -296,6 +304,7 @@ def test_a_table_that_was_made_anew_is_named(spark: SparkSession, table: str, tm
     last = commit(table, ("b", "y", 2))
     stream = Stream(spark, table, tmp_path / "c")
     assert stream.run() == [("a", 1), ("b", 2)]
+    last = begin_after(table, last)
     shutil.rmtree(table)
     init_table(table, schema=SCHEMA)
     assert f"{table} has no commit {last}" in stream.failure()

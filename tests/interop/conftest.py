@@ -44,9 +44,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         smoke = item.get_closest_marker("interop_smoke")
         given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        version = given.get("table_version", 6)
+        version = given.get("table_version", given.get("version", 6))
         if smoke is not None and (
-            (given.get("hudi"), version) in NOT_IN_SMOKE or (smoke.args and version not in smoke.args)
+            (given.get("hudi"), given.get("table_version")) in NOT_IN_SMOKE
+            or (smoke.args and version not in smoke.args)
         ):
             item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "interop_smoke"]
 

@@ -55,7 +55,7 @@ OPERATIONS: list[tuple[str, pa.Table, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.interop_smoke
+@pytest.mark.interop_smoke(9)
 @pytest.mark.parametrize("metadata_table", [False, True], ids=["listing", "metadata_table"])
 def test_the_same_queries_give_the_same_rows(
     tmp_path: Path, hudi_1_2: HudiProcess, version: int, options: dict[str, str], metadata_table: bool

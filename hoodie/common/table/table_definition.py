@@ -448,9 +448,11 @@ class _PropertiesBuilder:
         if payload not in PAYLOADS and not is_merger:
             self._not_supported.append(f"{_PAYLOAD_KEY} {payload} is not supported: use one of {', '.join(PAYLOADS)}")
         elif payload in PAYLOADS and PAYLOADS[payload].needs_ordering_field and not orderings:
+            what, way_out = f"{_PAYLOAD_KEY} {payload}", "leave the payload out"
+            if merging.payload_class is None and merging.mode is not None:
+                what, way_out = f"merge mode {merging.mode}", f"use {MergeMode.COMMIT_TIME_ORDERING}"
             self._problems.append(
-                f"{_PAYLOAD_KEY} {payload} compares ordering values, and ordering_fields is empty: name the ordering "
-                "field, or leave the payload out"
+                f"{what} compares ordering values, and ordering_fields is empty: name the ordering field, or {way_out}"
             )
         if merging.mode == MergeMode.CUSTOM and merging.payload_class is None and not is_merger:
             self._problems.append(

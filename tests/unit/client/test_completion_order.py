@@ -203,3 +203,29 @@ def test_a_reader_that_has_read_what_a_rollback_undid_is_told(path: str) -> None
         client.upsert(rows(("good", "w", 1)))
     with pytest.raises(HoodieException, match="undone"):
         since(path, str(result.completion_time))
+
+
+def test_a_reader_that_has_read_what_a_rollback_undid_is_told_though_a_later_completion_is_kept(path: str) -> None:
+    with local_client(path, BY_HAND) as slow, local_client(path, SEVERAL) as client:
+        kept = slow.upsert(rows(("slow", "y", 1)))
+        result = client.upsert(rows(("bad", "w", 1)))
+        before = newest_completion(path)
+        assert before == result.completion_time
+        slow.commit(str(kept.instant_time), kept)
+        assert since(path, commits(path)[0].completion_time or "") == ["bad", "slow"]
+        client.rollback(str(result.instant_time))
+    with pytest.raises(HoodieException, match="undone"):
+        since(path, str(kept.completion_time))
+    # What was completed before the undone commit was requested is sure.
+    assert since(path, commits(path)[0].completion_time or "") == ["slow"]
+
+
+def test_a_rollback_of_a_failed_write_refuses_no_time(path: str) -> None:
+    begin = newest_completion(path)
+    with local_client(path, BY_HAND) as client:
+        failed = client.upsert(rows(("bad", "w", 1)))
+        with local_client(path, SEVERAL) as other:
+            completed = other.upsert(rows(("good", "v", 1)))
+        client.rollback(str(failed.instant_time))
+    assert since(path, begin) == ["good"]
+    assert since(path, str(completed.completion_time)) == []

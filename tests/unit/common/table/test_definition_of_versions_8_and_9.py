@@ -298,8 +298,10 @@ def test_modes_that_contradict_the_payload_class_are_refused() -> None:
             properties_of(
                 version, payload_class="PartialUpdateAvroPayload", ordering_fields="ts", properties={MODE: mode}
             )
-    with pytest.raises(HoodieConfigException, match="compares ordering values"):
+    with pytest.raises(HoodieConfigException, match="RecordPayload compares ordering values.* leave the payload out"):
         properties_of(payload_class="DefaultHoodieRecordPayload")
+    with pytest.raises(HoodieConfigException, match="EVENT_TIME_ORDERING compares .* or use COMMIT_TIME_ORDERING"):
+        properties_of(properties={MODE: "EVENT_TIME_ORDERING"})
     with pytest.raises(HoodieNotSupportedException, match="HoodieAvroPayload is not supported"):
         properties_of(payload_class="HoodieAvroPayload")
 
