@@ -106,8 +106,9 @@ class HoodieTableOptions(PropertyGroup):
         alternatives=("hoodie.table.version",),
         since="1.0.0",
     )
-    """The version of a new table: 6 (for Hudi 0.14 and later), 8 (Hudi 1.0 and later) or 9 (Hudi 1.1 and later). An
-    existing table keeps its version: another one is refused, unless `hoodie.write.auto.upgrade` is set."""
+    """The version of a new table: 6 (for Hudi 0.14 and later), 8 (Hudi 1.0 and later) or 9 (Hudi 1.1 and later). A new
+    table is of version 9 if none is given. An existing table keeps its version: an earlier one is refused, and a later
+    one too, unless `hoodie.write.auto.upgrade` is set."""
     auto_upgrade: bool = property_field("hoodie.write.auto.upgrade", boolean(), False, since="1.0.0")
     """Upgrade an existing table that is of an earlier version than `hoodie.write.table.version`, before a write begins.
     With false such a write is refused; call `HoodieTableMetaClient.upgrade`. Hudi 0.15 cannot read an upgraded table,

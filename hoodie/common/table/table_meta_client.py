@@ -103,7 +103,8 @@ class HoodieTableMetaClient:
                 most of them. None: ``ordering_fields`` decides.
             hive_style_partitioning: Folders ``region=asia`` instead of ``asia``.
             schema: The columns, as an Arrow schema or as Avro JSON; None leaves them to the first write.
-            table_version: 6, 8 or 9; None is `hoodie.common.table.table_definition.DEFAULT_TABLE_VERSION`.
+            table_version: 6, 8 or 9; None is 9. Give 6 for readers and writers of Hudi 0.15, and 8 for those of Hudi
+                1.0; see ``docs/upgrading.md``.
             properties: More table properties, such as ``hoodie.database.name``,
                 ``hoodie.datasource.write.partitionpath.urlencode``, ``hoodie.compaction.payload.class``, or
                 ``hoodie.keygen.timebased.*`` for folders named by times.

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -42,7 +42,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
 )
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.storage.storage_path import join, parent
+from hoodie.storage.storage_path import file_name, join, parent
 from hoodie.table.metadata_table import listed_partitions, refuse_indexes, switch_off_metadata_table
 from hoodie.table.repair.repaired_table import check_flags
 from hoodie.table.upgrade.archive_copy import ArchiveCopy, ArchiveOfHistory, HistoryOfArchive
@@ -105,7 +105,7 @@ def _change(
     storage_options: StorageOptions | None,
 ) -> TableVersionChange:
     check_flags(dry_run=dry_run)
-    if isinstance(to_version, bool) or to_version not in LAYOUT_OF_VERSION:
+    if not isinstance(to_version, int) or to_version not in LAYOUT_OF_VERSION:
         raise HoodieConfigException(
             f"to_version is {to_version!r}: give one of {', '.join(map(str, LAYOUT_OF_VERSION))}; nothing was changed"
         )
@@ -328,7 +328,7 @@ class _VersionChange:
         self._check_held()
         fenced = self._fence()
         self._announce(result)
-        self._delete_strays(target)
+        left = self._delete_strays(target, skipped)
         if target.has_completion_times:
             self._storage.create_directory(join(meta_path, _HISTORY))
         archive.write(times, skipped)
@@ -336,8 +336,9 @@ class _VersionChange:
             timeline, files, target, target.active_path(meta_path), times, not target.has_completion_times
         )
         written = copy.write()
-        self._refuse_changes(files, target, written)
+        self._refuse_changes(files, target, written | left)
         self._switch(properties, fenced)
+        self._carry_over(files, target)
         self._delete_old(timeline.layout)
         return result
 
@@ -372,13 +373,23 @@ class _VersionChange:
         content = {"from": result.from_version, "to": result.to_version, "by": "hoodie"}
         self._storage.replace(self._announcement, json.dumps(content).encode())
 
-    def _delete_strays(self, layout: TimelineLayout) -> None:
-        """Delete pending instants of writers that had not seen the last change of the version."""
-        pending, _ = TimelineFiles.of(self._storage, self._snapshot.meta_path, layout).deletion_order()
-        self._storage.delete_files(pending)
+    def _delete_strays(self, layout: TimelineLayout, copied: Collection[tuple[str, Action]]) -> frozenset[str]:
+        """Delete pending instants of writers that had not seen the last change of the version, but for their writes.
+
+        Writes stay pending, so that somebody rolls them back: see `_carry_over`.
+
+        Returns:
+            The names of the files that are left.
+        """
+        files = TimelineFiles.of(self._storage, self._snapshot.meta_path, layout)
+        writes = [key for key in files.instants if key[1].completed_action in COMMIT_ACTIONS and key not in copied]
+        left = frozenset(status.name for key in writes for status in files.instants[key].values())
+        pending, _ = files.deletion_order()
+        self._storage.delete_files([path for path in pending if file_name(path) not in left])
         if layout.has_completion_times:
             # Of a downgrade by Hudi: its rows are in the archive of version 6 too.
             self._storage.delete_directory(join(self._snapshot.meta_path, _HISTORY))
+        return left
 
     def _refuse_changes(self, files: TimelineFiles, target: TimelineLayout, written: frozenset[str]) -> None:
         """Look once more before the switch: nothing must have changed that was copied."""
@@ -392,6 +403,26 @@ class _VersionChange:
                 f"not respect the table's lock. The table is of version {self._snapshot.table_config.table_version} as "
                 "before; stop that writer, and call again"
             )
+
+    def _carry_over(self, files: TimelineFiles, target: TimelineLayout) -> None:
+        """Make instants pending in the new timeline that were begun in the old one since it was copied.
+
+        Without its instant, nobody would roll back such a write, and its files would count as committed as soon as
+        older instants are archived.
+        """
+        now = TimelineFiles.of(self._storage, self._snapshot.meta_path, files.layout)
+        for pending in now.pending:
+            if pending.key in files.instants:
+                continue
+            for state, status in now.instants[pending.key].items():
+                is_profile = state.action in COMMIT_ACTIONS and not state.is_requested
+                content = b"" if is_profile or not status.size_bytes else self._storage.read(status.path)
+                name = target.file_name(state.requested_time, state.action, state.state)
+                self._storage.create_if_absent(join(target.active_path(self._snapshot.meta_path), name), content)
+            logger.warning(
+                "%s of %s was begun while the version of the table was changed; it is pending in version %s", pending,
+                self._snapshot.base_path, self._to_version,
+            )  # fmt: skip
 
     def _fence(self) -> str | None:
         """The version of the properties; no other process has it from before."""

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import hoodie
-from hoodie import HoodieTableMetaClient
+from hoodie import HoodieTableMetaClient, HoodieWriteResult
+from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.timeline_listing import UPGRADE_FILE_NAME
 from hoodie.exception import HoodieCommitException, HoodieIOException
 from hoodie.table.upgrade import downgrade_table, upgrade_table
@@ -22,6 +23,11 @@ from tests.support.table_builder import SMALL_FILTERS, init_table, local_client,
 from tests.support.table_history import TableHistory, files_of_timelines, history_of
 
 ARCHIVING = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.cleaner.commits.retained": "1"}
+SEVERAL = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+}
 DIRECTIONS = [(6, 9), (9, 6), (8, 9), (9, 8)]
 
 
@@ -381,6 +387,66 @@ def test_a_commit_of_a_writer_that_does_not_look_again_is_not_deleted(
     bring(table, 9)
     assert_one_timeline(table)
     write_to(table)
+
+
+@pytest.mark.parametrize("commits", [True, False], ids=["commits", "dies"])
+def test_a_write_that_is_begun_right_before_the_switch(
+    tmp_path: Path, made: dict[int, Path], monkeypatch: pytest.MonkeyPatch, commits: bool
+) -> None:
+    """Several writers of version 6 take their times without the lock."""
+    table = Path(shutil.copytree(made[6], tmp_path / "t"))
+    before = len(history_of(table).rows)
+    writer = local_client(table, {**SMALL_FILTERS, **SEVERAL, "hoodie.auto.commit": "false"})
+    begun: list[HoodieWriteResult] = []
+    swaps: list[str] = []
+
+    def hook(call: str, path: str) -> None:
+        if call == "swap":
+            swaps.append(path)
+            if len(swaps) == 2:
+                begun.append(writer.upsert(rows(("begun", "x", 70))))
+
+    with hooked(monkeypatch, hook):
+        bring(table, 9)
+    time = begun[0].instant_time
+    assert HoodieTableMetaClient.load(str(table)).active_timeline.filter_pending().times == {time}
+    if commits:
+        writer.commit(time, begun[0])
+    writer.close()
+    (table / ".hoodie/.heartbeat" / time).unlink(missing_ok=True)
+    with local_client(table, {**ARCHIVING, **SMALL_FILTERS}) as client:
+        assert client.rollback_failed_writes() == ([] if commits else [time])
+        (saved,) = HoodieTableMetaClient.load(str(table)).active_timeline.filter_actions(Action.SAVEPOINT).times
+        client.delete_savepoint(saved)
+        for number in range(5):
+            client.upsert(rows(("later", "y", number)))
+    assert time < min(HoodieTableMetaClient.load(str(table)).active_timeline.completed_writes().times)
+    assert len(history_of(table).rows) == before + 1 + commits
+    assert len(list(table.rglob(f"*{time}.parquet"))) == commits
+
+
+def test_a_write_that_was_begun_in_the_old_timeline_is_rolled_back_after_a_downgrade(
+    tmp_path: Path, made: dict[int, Path]
+) -> None:
+    """A writer of version 6 that did not look again, and has died."""
+    table, old = (Path(shutil.copytree(made[version], tmp_path / str(version))) for version in (9, 6))
+    with local_client(old, {**SMALL_FILTERS, "hoodie.auto.commit": "false"}) as writer:
+        time = writer.upsert(rows(("begun", "x", 70))).instant_time
+    begun = [path for path in old.rglob(f"*{time}*") if path.is_file()]
+    assert len(begun) >= 3
+    for path in begun:
+        target = table / path.relative_to(old)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    (table / ".hoodie/20990101000000000.clean.requested").write_bytes(b"")
+    expected = history_of(table).rows
+    bring(table, 6)
+    assert HoodieTableMetaClient.load(str(table)).active_timeline.filter_pending().times == {time}
+    assert history_of(table).rows == expected
+    with local_client(table, SMALL_FILTERS) as client:
+        assert client.rollback_failed_writes() == [time]
+    assert not list(table.rglob(f"*{time}*.parquet"))
+    assert history_of(table).rows == expected
 
 
 def version_of_file(table: Path) -> int:

@@ -400,7 +400,7 @@ def test_the_wrong_direction_is_refused_with_the_right_one(busy: Path) -> None:
         HoodieTableMetaClient.downgrade(str(busy), 9)
 
 
-@pytest.mark.parametrize("version", [5, 7, 10, "9", True, None])
+@pytest.mark.parametrize("version", [5, 7, 10, 9.0, "9", True, None])
 def test_unknown_versions_are_refused(busy: Path, version: int) -> None:
     with pytest.raises(HoodieConfigException, match="give one of 6, 8, 9"):
         upgrade_table(str(busy), version)
