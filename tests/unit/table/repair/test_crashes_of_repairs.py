@@ -11,6 +11,7 @@ import attrs
 import pyarrow as pa
 import pytest
 
+from hoodie.common.table import table_definition
 from hoodie.exception import HoodieException
 from hoodie.table.repair import (
     drop_duplicates,
@@ -23,7 +24,7 @@ from tests.support.services_table import ServicesTable
 from tests.support.table_builder import SCHEMA
 from tests.support.table_invariants import check_table
 from tests.unit.client.test_crashes import shape_of
-from tests.unit.table.repair.test_table_properties import GIVEN
+from tests.unit.table.repair.test_table_properties import given_for
 
 ORPHAN = "stray-0_9-9-9_20300101000000000.parquet"
 MODEL = {"a": {"ts": 1}, "b": {"ts": 2}}
@@ -112,7 +113,9 @@ REPAIRS = [
     Repair(
         "properties",
         cut_properties,
-        lambda table: rebuild_table_properties(str(table.base_path), properties=GIVEN),
+        lambda table: rebuild_table_properties(
+            str(table.base_path), properties=given_for(table_definition.DEFAULT_TABLE_VERSION)
+        ),
         rows_are_seen_at_the_end,
     ),
     Repair("duplicates", double, drop, every_key_has_its_row),

@@ -45,12 +45,15 @@ ORDERING = {"hoodie.table.precombine.field", "hoodie.table.ordering.fields"}
 ROWS = {"a": {"ts": 1}, "b": {"ts": 2}}
 
 
+def given_for(version: int) -> dict[str, str]:
+    """What only the user knows of a table of a version."""
+    return OF_ALL | OF_6 if version == 6 else OF_ALL | OF_LATER | {"hoodie.table.version": str(version)}
+
+
 @pytest.fixture
 def given(table_version: int) -> dict[str, str]:
     """What only the user knows of the table."""
-    if table_version == 6:
-        return OF_ALL | OF_6
-    return OF_ALL | OF_LATER | {"hoodie.table.version": str(table_version)}
+    return given_for(table_version)
 
 
 @pytest.fixture
