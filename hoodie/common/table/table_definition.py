@@ -67,6 +67,8 @@ _TIMELINE_FOLDER = "timeline"
 _HISTORY_FOLDER = "history"
 _EXTRACTOR_PACKAGE = "org.apache.hudi.hive."
 _PARTITION_TYPES = ("SIMPLE", "TIMESTAMP")
+_AGREED_KEYS_VERSION = 9
+"""From this version on all releases of Hudi write the keys of ComplexKeyGenerator with one field alike."""
 _TABLE_NAME = re.compile(r"\w(?:[\w.\- ]*[\w.\-])?")
 _PROPERTY_KEYS_OF_ARGUMENTS = {
     "hoodie.table.name": "table_name",
@@ -343,10 +345,11 @@ class _PropertiesBuilder:
             self._problems.append(
                 f"key_generator {chosen} takes partition fields, and partition_fields is empty: {way_out}"
             )
-        elif chosen == KEY_GENERATORS["COMPLEX"] and len(record_keys) == 1:
+        elif chosen == KEY_GENERATORS["COMPLEX"] and len(record_keys) == 1 and self._version < _AGREED_KEYS_VERSION:
             self._not_supported.append(
                 f"ComplexKeyGenerator with the one record key field {record_keys[0]!r} is not supported, because "
-                f"releases of Hudi write its keys in two ways and would not find each other's: {way_out}"
+                f"releases of Hudi write its keys in two ways and would not find each other's: {way_out}, or use "
+                f"table_version={_AGREED_KEYS_VERSION}"
             )
         if self._partition_types and chosen != KEY_GENERATORS["CUSTOM"]:
             self._problems.append(

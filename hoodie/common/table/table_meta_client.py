@@ -97,7 +97,8 @@ class HoodieTableMetaClient:
                 NonpartitionedKeyGenerator, one record key and one partition field SimpleKeyGenerator, else
                 ComplexKeyGenerator; but one record key field with several partition fields is CustomKeyGenerator,
                 because releases of Hudi disagree about the keys of ComplexKeyGenerator with one field (``id:7`` or
-                ``7``), and some refuse to write such a table.
+                ``7``), and some refuse to write such a table. From version 9 on they agree (``id:7``): name it there
+                if hudi-rs reads along, which does not read tables of CustomKeyGenerator of versions 8 and 9.
             payload_class: How records with the same key merge: a payload class of Hudi, with or without its package, or
                 your own class (a `HoodieRecordMerger`). Version 9 stores a merge mode and merge properties instead of
                 most of them. None: ``ordering_fields`` decides.

@@ -199,6 +199,23 @@ def test_one_key_and_several_partition_fields_make_a_table(tmp_path: Path, table
         local_client(path, hoodie__datasource__write__partitionpath__field="a:SIMPLE,b:TIMESTAMP").start_commit()
 
 
+@pytest.mark.table_version(9)
+def test_one_complex_key_field_has_its_name_in_keys_and_hudi_rs_reads_along(tmp_path: Path) -> None:
+    path = make(
+        tmp_path / "t", record_key_fields="id", partition_fields=["a", "b"], key_generator="ComplexKeyGenerator"
+    )
+    with local_client(path) as c:
+        c.upsert([{"id": 1, "a": "x", "b": 1}, {"id": 2, "a": "x", "b": 2}])
+        assert c.upsert([{"id": 1, "a": "x", "b": 1}]).updated_count == 1
+    assert [tuple(row.values()) for row in found(path, "_hoodie_record_key", "_hoodie_partition_path")] == [
+        ("id:1", "x/1"),
+        ("id:2", "x/2"),
+    ]
+    assert found(path, "id", filters=[("b", "=", 2)]) == [{"id": 2}]
+    batches = HudiTableBuilder.from_base_uri(path).build().read()
+    assert sum(batch.num_rows for batch in batches) == 2
+
+
 def complex_table_of_one_key(tmp_path: Path) -> str:
     """As older Hudi made them; `init_table` refuses it."""
     path = make(tmp_path / "t", record_key_fields=["id", "a"], partition_fields="a")

@@ -223,8 +223,14 @@ def test_all_problems_are_named_at_once() -> None:
         ({"table_version": 7}, "table_version 7 is not supported: use 6"),
         ({"key_generator": "GLOBAL_DELETE"}, "GLOBAL_DELETE is not supported"),
         ({"properties": {PAYLOAD: "HoodieAvroPayload"}}, "HoodieAvroPayload is not supported"),
-        ({"partition_fields": ["a", "b"], "key_generator": "COMPLEX"}, "key_generator out to get CustomKeyGenerator"),
-        ({"partition_fields": ["a"], "key_generator": "COMPLEX"}, "leave key_generator out to get SimpleKeyGenerator"),
+        (
+            {"partition_fields": ["a", "b"], "key_generator": "COMPLEX", "table_version": 8},
+            "key_generator out to get CustomKeyGenerator, or use table_version=9",
+        ),
+        (
+            {"partition_fields": ["a"], "key_generator": "COMPLEX", "table_version": 6},
+            "leave key_generator out to get SimpleKeyGenerator",
+        ),
     ],
 )
 def test_what_hoodie_cannot_write_is_refused_with_a_way_out(arguments: dict[str, Any], message: str) -> None:
