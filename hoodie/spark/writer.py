@@ -27,7 +27,8 @@ from hoodie.client.new_table import (
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties
-from hoodie.common.table.table_config import PROPERTIES_FILE_NAME
+from hoodie.common.model.table_version import TABLE_VERSIONS
+from hoodie.common.table.table_config import PROPERTIES_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_snapshot import is_table
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
@@ -173,12 +174,14 @@ def write(
             if operation in DELETES:
                 raise no_table_to_delete_from(config)
             check_new_table(arrow_schema(df.schema), config)
+            described = config
             if replaces:
                 # Otherwise a writer in another process could leave files in the new table that count as committed.
                 with TransactionManager(config).alone():
+                    described = _in_version_of_the_table(config)
                     _delete_table(df, config)
             with _telling_of_the_deleted(base_path, replaces):
-                table = create_table(config, was_table=replaces)
+                table = create_table(described, was_table=replaces)
                 if not replaces:
                     made.append(table)
                 return run_operation(client, operation, df, config)
@@ -208,6 +211,16 @@ def _telling_of_the_deleted(base_path: str, replaces: bool) -> Iterator[None]:
         raise
 
 
+def _in_version_of_the_table(config: HoodieWriteConfig) -> HoodieWriteConfig:
+    """The configuration with the version of the table that is replaced, for its other readers; unless it names one."""
+    storage = open_storage(config.base_path, config.storage_options, config.retry.policy)
+    found = HoodieTableConfig.inspect(storage, normalise_path(config.base_path))
+    if config.table.table_version is not None or not isinstance(found, HoodieTableConfig):
+        return config
+    version = found.table_version if found.table_version in TABLE_VERSIONS else None
+    return attrs.evolve(config, table=attrs.evolve(config.table, table_version=version))
+
+
 def _delete_table(df: DataFrame, config: HoodieWriteConfig) -> None:
     """Delete a table: its data first, so that none of its files can ever count as a file of the new table."""
     base_path = normalise_path(config.base_path)
@@ -227,10 +240,12 @@ def _delete_table(df: DataFrame, config: HoodieWriteConfig) -> None:
         path = join(base_path, child.name)
         if child.name == METAFOLDER_NAME:
             # Commits without properties would look like a table that has lost its properties.
+            inside = storage.list_directory(path)
+            for folder in inside:
+                if folder.is_directory:
+                    storage.delete_directory(folder.path)
             storage.delete_files(
-                file.path
-                for file in storage.list_directory(path)
-                if not file.is_directory and file.name != PROPERTIES_FILE_NAME
+                file.path for file in inside if not file.is_directory and file.name != PROPERTIES_FILE_NAME
             )
         if child.is_directory:
             storage.delete_directory(path)

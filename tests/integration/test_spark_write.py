@@ -28,6 +28,7 @@ from hoodie.exception import (
 )
 from tests.support.hookable_storage import hooked
 from tests.support.table_builder import read_trips, spark_rows
+from tests.support.timeline_files import instant_of_path
 
 pytestmark = pytest.mark.spark
 
@@ -116,6 +117,8 @@ def test_an_overwrite_that_died_while_it_deleted_the_table_is_done_again(
     def die(name: str, where: str) -> None:
         nonlocal left
         if name in ("delete", "rmdir") and where.startswith(f"{path}/.hoodie"):
+            # A timeline without properties looks like a table that has lost them.
+            assert instant_of_path(where) is None or (path / ".hoodie/hoodie.properties").exists()
             left -= 1
             if left == 0:
                 raise HoodieIOException("the network is gone")
