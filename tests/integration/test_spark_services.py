@@ -84,7 +84,7 @@ def test_a_client_cleans_and_archives_after_commits(
         for ts in range(5):
             assert client.upsert(spark_rows(spark, ("a", "x", ts), ("b", "y", ts))).service_errors == ()
     meta_client = HoodieTableMetaClient.load(base_path)
-    assert len(list(Path(base_path).rglob("*.parquet"))) == 4
+    assert len(list(Path(base_path).glob("[!.]*/*.parquet"))) == 4
     assert len(meta_client.active_timeline.filter_actions(Action.COMMIT)) == 3
     assert len(meta_client.archived_timeline.filter_actions(Action.COMMIT)) == 2
     check(spark, base_path, ("a", "x", 4), ("b", "y", 4), was_cleaned=True)
