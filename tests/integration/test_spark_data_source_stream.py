@@ -334,7 +334,9 @@ def test_commits_that_were_cleaned_before_they_were_read_are_named(
 
 
 @pytest.mark.slow
-def test_a_stream_goes_on_behind_archived_commits(spark: SparkSession, table: str, tmp_path: Path) -> None:
+def test_a_stream_goes_on_behind_archived_commits(
+    spark: SparkSession, table: str, tmp_path: Path, table_version: int
+) -> None:
     stream = Stream(spark, table, tmp_path / "c")
     archiving = {
         "hoodie.cleaner.commits.retained": 1,
@@ -349,7 +351,11 @@ def test_a_stream_goes_on_behind_archived_commits(spark: SparkSession, table: st
     assert sorted({row for batch in stream.batches for row in batch}) == [(f"k{n}", n) for n in range(1, 9)]
     for number in range(9, 15):
         commit(table, (f"k{number}", "x", number), **archiving)
-    assert "commits of the range are archived" in stream.failure()
+    if table_version == 6:
+        assert "commits of the range are archived" in stream.failure()
+    else:
+        # The archive of later versions tells when commits were completed.
+        assert sorted(stream.run()) == sorted((f"k{number}", number) for number in range(9, 15))
 
 
 @pytest.mark.slow
