@@ -5,9 +5,9 @@ PY35 := .venv35/bin/python
 JAVA = JAVA_HOME=$$(.ci/java_home .venv) PYSPARK_PYTHON=$(CURDIR)/$(PY)
 JAVA35 = JAVA_HOME=$$(.ci/java_home .venv35) PYSPARK_PYTHON=$(CURDIR)/$(PY35)
 # Tests without a JVM share the cores. Spark's run beside them, in one process: their sessions wait now and then. Those
-# of the modules from "s" on wait until the tests without a JVM are done, so that no core is idle then.
+# of the modules from "w" on wait until the tests without a JVM are done, so that no core is idle then.
 PARALLEL := -n auto --dist worksteal
-LATER := tests/integration/test_spark_[s-z]*.py
+LATER := tests/integration/test_spark_[w-z]*.py
 UNIT_TESTS := exec $(PY) -m pytest -q $(PARALLEL) --durations=10 tests/unit tests/contract -m
 SPARK_TESTS := exec $(PY) -m pytest -q --durations=10 tests/integration -m
 # Tables that tests make are of version 9. These make them of version 6 too: those that depend on the files of a table
