@@ -45,8 +45,7 @@ Content = attrs.AttrsInstance | bytes
 """The content of an instant's file: a plan or metadata as a value, or its bytes."""
 
 _MAX_ATTEMPTS = 200
-# More than the hour that daylight saving repeats.
-_SUSPICIOUS_LEAD = timedelta(hours=2)
+_SUSPICIOUS_LEAD = timedelta(hours=2)  # More than the hour that daylight saving repeats.
 
 
 def _utc_now() -> datetime:
@@ -190,10 +189,11 @@ class HoodieActiveTimeline(HoodieTimeline):
         refused: list[str] = []
         for attempt in range(_MAX_ATTEMPTS):
             instant_time = self._next_time(self._list_states(), refused)
+            taken_at = time.monotonic()
             if not announce(instant_time):
                 refused.append(instant_time)
             elif self._claim(instant_time, action, content):
-                self._let_clocks_pass()
+                self._let_clocks_pass(taken_at)
                 return instant_time
             # Two writers that have given way to each other must not collide again.
             time.sleep(random.uniform(0, 0.002 * min(attempt + 1, 25)))
@@ -317,9 +317,11 @@ class HoodieActiveTimeline(HoodieTimeline):
             if any(found.is_completed and found.key == completed.key for found in states):
                 return None
             completed = attrs.evolve(completed, completion_time=self._next_time(states))
+        taken_at = time.monotonic()
         check()  # Nothing that may take long comes between it and the file.
         if not self.storage.create_if_absent(self.path_of(completed), encoded) or not self._is_only_one(completed):
             return None
+        self._let_clocks_pass(taken_at)
         logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)
         return completed
 
@@ -526,10 +528,9 @@ class HoodieActiveTimeline(HoodieTimeline):
         return False
 
     def _is_only_one(self, completed: HoodieInstant) -> bool:
-        """Whether nobody else has completed an instant at the same moment.
+        """Whether nobody else has completed an instant at the same moment; the file with the earlier time stays.
 
-        The names of completed files hold their completion times in layout 2: "create if absent" succeeds for two
-        writers that complete one instant. The file with the earlier time stays.
+        Names of layout 2 hold completion times, so "create if absent" succeeds for two writers of one instant.
         """
         if not self.layout.has_completion_times:
             return True
@@ -542,7 +543,6 @@ class HoodieActiveTimeline(HoodieTimeline):
         if any((found.completion_time or "") < (completed.completion_time or "") for found in rivals):
             self.storage.delete_file(self.path_of(completed))
             return False
-        self._let_clocks_pass()
         return True
 
     def _next_time(self, states: Iterable[HoodieInstant], further: Iterable[str] = ()) -> str:
@@ -561,10 +561,10 @@ class HoodieActiveTimeline(HoodieTimeline):
         """The greatest of all times of a timeline, active and archived, and of further times."""
         return newest([newest(found.newest_time for found in states), self.newest_archived_time(), *further])
 
-    def _let_clocks_pass(self) -> None:
-        """Wait until the clocks of all writers show a later time than the one that was just taken."""
+    def _let_clocks_pass(self, taken_at: float) -> None:
+        """Wait until the clocks of all writers have passed a time that was taken at a moment of `time.monotonic`."""
         if self.layout.has_completion_times:
-            time.sleep(self.clock_skew_ms / 1000)
+            time.sleep(max(taken_at + self.clock_skew_ms / 1000 - time.monotonic(), 0))
 
     def _revert(self, instant_time: str, action: Action) -> Action:
         """See `revert_completed_to_inflight`; the action of the pending files."""

@@ -186,8 +186,12 @@ def test_taking_a_time_lasts_as_long_as_clocks_may_differ(tmp_path: Path, monkey
     timeline.save_as_complete(instant_time, Action.COMMIT, METADATA)
     requested, inflight = f"{instant_time}.commit.requested", f"{instant_time}.inflight"
     completed = f"{instant_time}_20260102120000001.commit"
-    # Others see each time while its writer waits.
-    assert waits == [(0.2, [requested]), (0.2, [requested, inflight, completed])]
+    # Others see each time while its writer waits. What it did since it took the time counts.
+    assert [files for _, files in waits] == [[requested], [requested, inflight, completed]]
+    assert all(0 < seconds <= 0.2 for seconds, _ in waits)
+    waits.clear()
+    begin(load(tmp_path, clock_skew_ms=0))
+    assert [seconds for seconds, _ in waits] == [0]
 
 
 _OF_SEVERAL = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
