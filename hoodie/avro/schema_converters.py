@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -55,7 +56,8 @@ _SIMPLE_TO_AVRO: dict[pa.DataType, Any] = {
     pa.timestamp("us"): {"type": "long", "logicalType": "local-timestamp-micros"},
     pa.timestamp("us", tz="UTC"): {"type": "long", "logicalType": "timestamp-micros"},
 }
-_READ_ONLY_LOGICAL_TYPES = frozenset({"timestamp-millis", "local-timestamp-millis", "time-millis", "time-micros"})
+_MILLIS = frozenset({"timestamp-millis", "local-timestamp-millis"})
+_READ_ONLY_LOGICAL_TYPES = _MILLIS | {"time-millis", "time-micros"}
 
 
 def sanitize_name(name: str) -> str:
@@ -152,6 +154,20 @@ def check_writable(avro_schema: str) -> None:
     """
     for field in parse_record(avro_schema)["fields"]:
         _check_writable(field.get("type"), field["name"])
+
+
+def fields_in_millis(avro_schema: str) -> frozenset[str]:
+    """The dotted paths of the fields, of structs too, whose values are timestamps in milliseconds.
+
+    Args:
+        avro_schema: The schema of a record as JSON.
+
+    Raises:
+        HoodieSchemaException: It is not the schema of a record.
+    """
+    if not any(f'"{name}"' in avro_schema for name in _MILLIS):
+        return frozenset()
+    return frozenset(_paths_in_millis(parse_record(avro_schema), ""))
 
 
 def without_enums(avro_schema: str) -> str:
@@ -302,6 +318,17 @@ def _check_writable(avro: Any, path: str) -> None:
     _check_writable(avro.get("type"), path)
     _check_writable(avro.get("items"), f"{path}.element")
     _check_writable(avro.get("values"), f"{path}.value")
+
+
+def _paths_in_millis(avro: Any, path: str) -> Iterator[str]:
+    for branch in avro if isinstance(avro, list) else [avro]:
+        if not isinstance(branch, dict):
+            continue
+        if branch.get("logicalType") in _MILLIS:
+            yield path
+        for field in branch.get("fields", ()):
+            yield from _paths_in_millis(field.get("type"), child(path, field["name"]))
+        yield from _paths_in_millis(branch.get("type"), path)
 
 
 def _without_enums(avro: Any, namespace: str, enums: set[str]) -> Any:

@@ -6,6 +6,7 @@ Classes of rollbacks and replace commits are in `hoodie.avro.timeline_metadata`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
@@ -183,15 +184,41 @@ class HoodieSavepointMetadata:
 
 @attrs.frozen
 class HoodieCompactionOperation:
-    """The slice of one file group in a compaction."""
+    """The slice of one file group in a compaction.
+
+    Attributes:
+        partition_path: The partition.
+        file_id: The file group.
+        base_instant_time: The base instant of the slice.
+        delta_file_paths: The names of its log files, in the order of merging; some writers give paths.
+        data_file_path: The name of its base file; None if it has none.
+        metrics: What the strategy knows of its size, by Hudi's names.
+        bootstrap_file_path: None, because bootstrapped tables are not supported.
+    """
 
     partition_path: str = attrs.field(converter=_text)
     file_id: str
     base_instant_time: str
+    delta_file_paths: tuple[str, ...] = ()
+    data_file_path: str | None = None
+    metrics: Mapping[str, float] | None = attrs.field(factory=dict)
+    bootstrap_file_path: str | None = None
 
 
 @attrs.frozen
 class HoodieCompactionPlan:
-    """The content of a requested compaction or log compaction."""
+    """The content of a requested compaction or log compaction.
+
+    Attributes:
+        operations: The slices.
+        extra_metadata: Additional strings.
+        version: 2.
+        strategy: How Hudi carries it out, as a record; None for the usual way.
+        preserve_hoodie_metadata: False, as Hudi writes it: a compaction keeps the meta columns of rows anyway.
+    """
 
     operations: tuple[HoodieCompactionOperation, ...]
+    extra_metadata: Mapping[str, str] | None = attrs.field(factory=dict)
+    version: int | None = 2
+    strategy: Mapping[str, Any] | None = None
+    preserve_hoodie_metadata: bool | None = False

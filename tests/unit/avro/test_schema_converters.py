@@ -16,6 +16,7 @@ from hoodie.avro.schema_converters import (
     add_meta_columns,
     check_writable,
     evolve,
+    fields_in_millis,
     record_name,
     record_namespace,
     remove_meta_columns,
@@ -454,3 +455,17 @@ def test_enums_become_strings_where_they_are_named_again_too() -> None:
     assert to_arrow(json.dumps(changed)) == to_arrow(json.dumps(record))
     plain = json.dumps(record | {"fields": fields[3:]})
     assert without_enums(plain) == plain
+
+
+def test_fields_in_milliseconds() -> None:
+    def nullable(logical: str) -> list[Any]:
+        return ["null", {"type": "long", "logicalType": logical}]
+
+    inner = {"type": "record", "name": "i", "fields": [{"name": "at", "type": nullable("local-timestamp-millis")}]}
+    fields = [
+        {"name": "ts", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "us", "type": nullable("timestamp-micros")},
+        {"name": "s", "type": ["null", inner]},
+    ]
+    assert fields_in_millis(json.dumps({"type": "record", "name": "r", "fields": fields})) == {"ts", "s.at"}
+    assert fields_in_millis(json.dumps({"type": "record", "name": "r", "fields": fields[1:2]})) == frozenset()
