@@ -20,9 +20,16 @@ class ParquetCompression(StrEnum):
     ZSTD = "zstd"
 
 
+class LogDataBlockFormat(StrEnum):
+    """How the rows of a log block are stored."""
+
+    AVRO = "avro"
+    PARQUET = "parquet"
+
+
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieStorageConfig(PropertyGroup):
-    """Size and encoding of base files.
+    """Size and encoding of base files and log files.
 
     Hudi: org.apache.hudi.common.config.HoodieStorageConfig.
     """
@@ -49,3 +56,16 @@ class HoodieStorageConfig(PropertyGroup):
     files that are hardly smaller. `uncompressed` is the same as `none`. Every Hudi reader reads all of them."""
     parquet_dictionary_enabled: bool = property_field("hoodie.parquet.dictionary.enabled", boolean(), True)
     """Store columns with few distinct values as dictionaries."""
+    logfile_data_block_format: LogDataBlockFormat = property_field(
+        "hoodie.logfile.data.block.format",
+        choice(LogDataBlockFormat, unsupported={"HFILE": "it is for metadata tables"}),
+        LogDataBlockFormat.AVRO,
+    )
+    """How rows are stored in the log files of merge-on-read tables. Parquet blocks are smaller, and faster to write and
+    to read; Trino cannot read them, and Hudi 0.15 fails if a column was widened since they were written."""
+    logfile_max_size: int = property_field("hoodie.logfile.max.size", integer(minimum=1), 1024 * 1024 * 1024)
+    """When a log file has reached this size, in bytes, further records of the same write go to another one."""
+    logfile_data_block_max_size: int = property_field(
+        "hoodie.logfile.data.block.max.size", integer(minimum=1, maximum=2**31 - 1), 256 * 1024 * 1024
+    )
+    """The size of a block in a log file, in bytes. Readers hold one block in memory."""

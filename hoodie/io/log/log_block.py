@@ -7,19 +7,15 @@ Hudi: org.apache.hudi.common.table.log.block.{HoodieLogBlock, HoodieAvroDataBloc
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
 import attrs
 
+from hoodie.avro.columnar_block import record_places
 from hoodie.avro.timeline_metadata import decode_datums
-from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
-
-AVRO_CONTENT_VERSION = 3
-"""The version of the content of Avro blocks."""
-_INT = struct.Struct(">i")
+from hoodie.exception import HoodieCorruptedDataException
 
 
 class HoodieLogBlockType(IntEnum):
@@ -49,20 +45,18 @@ class HeaderMetadataType(IntEnum):
 
 
 @attrs.frozen
-class HoodieLogBlock:
-    """One block of a log file.
+class LogBlockHead:
+    """What a block tells of itself without its content.
 
     Attributes:
         block_type: The kind of its content.
         headers: `HeaderMetadataType` -> text; keys that hoodie does not know stay as they are.
-        content: The bytes between headers and footers.
         path: The log file.
         offset_bytes: Where the block begins in it.
     """
 
     block_type: HoodieLogBlockType
     headers: Mapping[int, str]
-    content: bytes = attrs.field(repr=False)
     path: str
     offset_bytes: int
 
@@ -82,6 +76,36 @@ class HoodieLogBlock:
         return f"the block at byte {self.offset_bytes} of {self.path}"
 
 
+@attrs.frozen
+class HoodieLogBlock(LogBlockHead):
+    """One block of a log file.
+
+    Attributes:
+        content: The bytes between headers and footers; all bytes of a CORRUPT block.
+    """
+
+    content: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen
+class StoredLogBlock(LogBlockHead):
+    """A block whose content need not be in memory.
+
+    Attributes:
+        content_offset: Where the content begins in the file.
+        content_bytes: The length of the content.
+        content: The content of a small block, which was read together with its headers; else None.
+    """
+
+    content_offset: int
+    content_bytes: int
+    content: bytes | None = attrs.field(default=None, repr=False)
+
+    def loaded(self, content: bytes) -> HoodieLogBlock:
+        """The block with its content."""
+        return HoodieLogBlock(self.block_type, self.headers, self.path, self.offset_bytes, content)
+
+
 def avro_datums(block: HoodieLogBlock) -> list[bytes]:
     """The encoded records of an Avro block.
 
@@ -90,26 +114,10 @@ def avro_datums(block: HoodieLogBlock) -> list[bytes]:
         HoodieNotSupportedException: The block has an old format of Hudi.
     """
     content = block.content
-    if block.block_type is not HoodieLogBlockType.AVRO_DATA or len(content) < 2 * _INT.size:
+    if block.block_type is not HoodieLogBlockType.AVRO_DATA:
         raise HoodieCorruptedDataException(f"Cannot read Avro records of {block.source}: it holds none")
-    version, count = _INT.unpack_from(content, 0)[0], _INT.unpack_from(content, _INT.size)[0]
-    if version != AVRO_CONTENT_VERSION:
-        raise HoodieNotSupportedException(
-            f"Cannot read Avro records of {block.source}: version {version} of such blocks is not supported"
-        )
-    datums: list[bytes] = []
-    position = 2 * _INT.size
-    while len(datums) < count and position + _INT.size <= len(content):
-        end = position + _INT.size + _INT.unpack_from(content, position)[0]
-        if not position + _INT.size <= end <= len(content):
-            break
-        datums.append(content[position + _INT.size : end])
-        position = end
-    if len(datums) != count:
-        raise HoodieCorruptedDataException(
-            f"Cannot read Avro records of {block.source}: it announces {count} and holds {len(datums)}"
-        )
-    return datums
+    starts, ends = record_places(content, block.source)
+    return [content[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 def avro_records(block: HoodieLogBlock) -> list[dict[str, Any]]:

@@ -8,8 +8,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from hoodie.io.log.log_block import AVRO_CONTENT_VERSION, HeaderMetadataType, HoodieLogBlockType
+import numpy as np
+import numpy.typing as npt
+
+from hoodie.avro.columnar_block import BLOCK_VERSION
+from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
 from hoodie.io.log.log_file_reader import MAGIC
+from hoodie.io.log.record_positions import encode_positions
 
 _FORMAT_VERSION = 1
 _INT = struct.Struct(">i")
@@ -33,6 +38,39 @@ def encode_log_block(block_type: HoodieLogBlockType, headers: Mapping[int, str],
     return b"".join([MAGIC, _LONG.pack(size), *parts, _LONG.pack(size + len(MAGIC))])
 
 
+def data_headers(
+    instant_time: str, avro_schema: str, positions: npt.NDArray[np.int64] | None, positions_of: str | None
+) -> dict[int, str]:
+    """The headers of a data or delete block.
+
+    Args:
+        instant_time: The delta commit that writes it.
+        avro_schema: The schema of the table's rows as JSON, meta columns included.
+        positions: The positions of its records in the base file, ascending; None to leave them out.
+        positions_of: The instant of that base file.
+    """
+    headers: dict[int, str] = {HeaderMetadataType.INSTANT_TIME: instant_time, HeaderMetadataType.SCHEMA: avro_schema}
+    if positions is not None and positions_of is not None:
+        headers[HeaderMetadataType.RECORD_POSITIONS] = encode_positions(positions)
+        headers[HeaderMetadataType.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS] = positions_of
+    return headers
+
+
+def encode_rollback_block(instant_time: str, target_instant_time: str) -> bytes:
+    """The command block by which a rollback takes back all blocks of an instant before it (timeline layout 1).
+
+    Args:
+        instant_time: The rollback.
+        target_instant_time: The instant that is rolled back.
+    """
+    headers: dict[int, str] = {
+        HeaderMetadataType.COMMAND_BLOCK_TYPE: "0",
+        HeaderMetadataType.INSTANT_TIME: instant_time,
+        HeaderMetadataType.TARGET_INSTANT_TIME: target_instant_time,
+    }
+    return encode_log_block(HoodieLogBlockType.COMMAND, headers, b"")
+
+
 def encode_avro_data_block(schema: str, datums: Sequence[bytes], headers: Mapping[int, str] | None = None) -> bytes:
     """A block of Avro records.
 
@@ -41,7 +79,7 @@ def encode_avro_data_block(schema: str, datums: Sequence[bytes], headers: Mappin
         datums: The encoded records.
         headers: Further headers, such as the instant time.
     """
-    parts = [_INT.pack(AVRO_CONTENT_VERSION), _INT.pack(len(datums))]
+    parts = [_INT.pack(BLOCK_VERSION), _INT.pack(len(datums))]
     for datum in datums:
         parts += [_INT.pack(len(datum)), datum]
     all_headers = {**(headers or {}), HeaderMetadataType.SCHEMA: schema}

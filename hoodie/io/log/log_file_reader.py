@@ -18,16 +18,32 @@ Hudi: org.apache.hudi.common.table.log.HoodieLogFileReader.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 
-from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
-from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType
+import attrs
+import pyarrow as pa
+
+from hoodie.exception import (
+    HoodieCorruptedDataException,
+    HoodieException,
+    HoodieIOException,
+    HoodieMissingFileException,
+    HoodieNotSupportedException,
+)
+from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType, StoredLogBlock
+from hoodie.storage.storage import HoodieStorage
 
 MAGIC = b"#HUDI#"
 _LONG = struct.Struct(">q")
 _INT = struct.Struct(">i")
 _FORMAT_VERSIONS = frozenset({1, 2})
 _BLOCK_TYPES = frozenset(block_type.value for block_type in HoodieLogBlockType)
+_WINDOW_BYTES = 1 << 17
+"""The least that is read at a time while blocks are looked for."""
+_SMALL_CONTENT_BYTES = 1 << 16
+"""A content of at most so many bytes stays in memory if it was read together with the headers."""
 
 
 def read_log_blocks(data: bytes, path: str) -> Iterator[HoodieLogBlock]:
@@ -43,69 +59,206 @@ def read_log_blocks(data: bytes, path: str) -> Iterator[HoodieLogBlock]:
         HoodieCorruptedDataException: It is not a log file, or a complete block contradicts itself.
         HoodieNotSupportedException: A block has a version or type that hoodie does not know.
     """
-    if not data.startswith(MAGIC[: len(data)]):
-        raise HoodieCorruptedDataException(f"Cannot read {path}: it is not a log file (it begins with {data[:6]!r})")
-    position = 0
-    while position + len(MAGIC) <= len(data):
-        end = _end_of_whole_block(data, position)
-        if end is None:
-            end = data.find(MAGIC, position + len(MAGIC))
-            end = len(data) if end < 0 else end
-            yield HoodieLogBlock(HoodieLogBlockType.CORRUPT, {}, data[position:end], path, position)
-        else:
-            yield _parse_block(data, position, end, path)
-        position = end
+    reader = HoodieLogFileReader(pa.BufferReader(data), path)
+    for block in reader.stored_blocks():
+        yield reader.read(block)
 
 
-def _end_of_whole_block(data: bytes, position: int) -> int | None:
-    start = position + len(MAGIC) + _LONG.size
-    if start > len(data):
-        return None
-    size = _LONG.unpack_from(data, position + len(MAGIC))[0]
-    end = int(start + size)
-    if size < _LONG.size or end > len(data):
-        return None
-    reverse_pointer = _LONG.unpack_from(data, end - _LONG.size)[0]
-    follower = data[end : end + len(MAGIC)]
-    if reverse_pointer != size + len(MAGIC) or not MAGIC.startswith(follower):
-        return None
-    return end
+@contextmanager
+def open_log_file(storage: HoodieStorage, path: str) -> Iterator[HoodieLogFileReader]:
+    """Open a log file; a context that closes it.
 
+    Args:
+        storage: Where the file is.
+        path: Its full path.
 
-def _parse_block(data: bytes, position: int, end: int, path: str) -> HoodieLogBlock:
-    fields = _Fields(data, position + len(MAGIC) + _LONG.size, end - _LONG.size)
+    Raises:
+        HoodieMissingFileException: There is no such file.
+        HoodieIOException: Storage failed.
+    """
     try:
-        version, ordinal = fields.read_int(), fields.read_int()
-        if version not in _FORMAT_VERSIONS:
-            raise HoodieNotSupportedException(
-                f"Cannot read {path}: the block at byte {position} has log format version {version}"
-            )
-        if ordinal not in _BLOCK_TYPES:
-            raise HoodieNotSupportedException(f"Cannot read {path}: the block at byte {position} has type {ordinal}")
-        headers = fields.read_texts()
-        content = fields.read_bytes(fields.read_long())
-        fields.read_texts()
-    except ValueError as error:
-        raise HoodieCorruptedDataException(
-            f"Cannot read {path}: the block at byte {position} is damaged: {error}"
+        stream = storage.open_input_file(path)
+    except FileNotFoundError as error:
+        raise HoodieMissingFileException(
+            f"log file {path} is missing; if a clean, rollback or restore removed it meanwhile, load the table again "
+            "(hoodie.cleaner.commits.retained keeps files for longer reads), otherwise restore the file from a copy"
         ) from error
-    return HoodieLogBlock(HoodieLogBlockType(ordinal), headers, content, path, position)
+    with stream:
+        yield HoodieLogFileReader(stream, path)
+
+
+class HoodieLogFileReader:
+    """The blocks of one open log file.
+
+    The file is read by ranges: the contents of large blocks are passed over until they are asked for.
+
+    Memory: the headers of one block, and 256 KiB.
+
+    Args:
+        stream: The file.
+        path: Its full path, for messages.
+
+    Hudi: org.apache.hudi.common.table.log.HoodieLogFileReader.
+    """
+
+    def __init__(self, stream: pa.NativeFile, path: str) -> None:
+        self._path = path
+        self._bytes = _FileBytes(stream, path)
+
+    def stored_blocks(self) -> Iterator[StoredLogBlock]:
+        """All blocks in order, torn ones included; see `read_log_blocks`.
+
+        Raises:
+            HoodieIOException: Storage failed.
+            HoodieException: See `read_log_blocks`.
+        """
+        size = self._bytes.size
+        begin = self._bytes.read(0, min(size, len(MAGIC)))
+        if begin != MAGIC[: len(begin)]:
+            raise HoodieCorruptedDataException(
+                f"Cannot read {self._path}: it is not a log file (it begins with {begin!r})"
+            )
+        position, has_torn_blocks = 0, False
+        while position + len(MAGIC) <= size:
+            end = self._end_of_whole_block(position, reads_ahead=not has_torn_blocks)
+            if end is None:
+                has_torn_blocks = True
+                end = self._bytes.find_magic(position + len(MAGIC))
+                yield StoredLogBlock(HoodieLogBlockType.CORRUPT, {}, self._path, position, position, end - position)
+            else:
+                yield self._parse_block(position, end)
+            position = end
+
+    def read(self, block: StoredLogBlock) -> HoodieLogBlock:
+        """A block with its content.
+
+        Args:
+            block: One of the blocks of this file.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        if block.content is not None:
+            return block.loaded(block.content)
+        if block.content_bytes <= _SMALL_CONTENT_BYTES:
+            return block.loaded(self._bytes.read(block.content_offset, block.content_bytes))
+        return block.loaded(self._bytes.fetch(block.content_offset, block.content_bytes))
+
+    def _end_of_whole_block(self, position: int, *, reads_ahead: bool) -> int | None:
+        start = position + len(MAGIC) + _LONG.size
+        if start > self._bytes.size:
+            return None
+        size = _LONG.unpack(self._bytes.read(position + len(MAGIC), _LONG.size))[0]
+        end = int(start + size)
+        if size < _LONG.size or end > self._bytes.size:
+            return None
+        # With the number of footers, which is 0 in all blocks known, so that it is in memory too.
+        start = end - _LONG.size - _INT.size
+        tail = self._bytes.read(start, min(end + len(MAGIC), self._bytes.size) - start, ahead=reads_ahead)
+        reverse_pointer = _LONG.unpack_from(tail, _INT.size)[0]
+        if reverse_pointer != size + len(MAGIC) or not MAGIC.startswith(tail[_INT.size + _LONG.size :]):
+            return None
+        return end
+
+    def _parse_block(self, position: int, end: int) -> StoredLogBlock:
+        fields = _Fields(self._bytes, position + len(MAGIC) + _LONG.size, end - _LONG.size)
+        try:
+            version, ordinal = fields.read_int(), fields.read_int()
+            if version not in _FORMAT_VERSIONS:
+                raise HoodieNotSupportedException(
+                    f"Cannot read {self._path}: the block at byte {position} has log format version {version}"
+                )
+            if ordinal not in _BLOCK_TYPES:
+                raise HoodieNotSupportedException(
+                    f"Cannot read {self._path}: the block at byte {position} has type {ordinal}"
+                )
+            headers = fields.read_texts()
+            content_bytes = fields.read_long()
+            content_offset = fields.pass_over(content_bytes)
+            fields.read_texts()
+        except ValueError as error:
+            raise HoodieCorruptedDataException(
+                f"Cannot read {self._path}: the block at byte {position} is damaged: {error}"
+            ) from error
+        block = StoredLogBlock(
+            HoodieLogBlockType(ordinal), headers, self._path, position, content_offset, content_bytes
+        )
+        if content_bytes > _SMALL_CONTENT_BYTES:
+            return block
+        return attrs.evolve(block, content=self._bytes.held(content_offset, content_bytes))
+
+
+class _FileBytes:
+    """Reads a file by ranges, and keeps the last two ranges: one at a block's head, one at its end."""
+
+    def __init__(self, stream: pa.NativeFile, path: str) -> None:
+        self._stream = stream
+        self._path = path
+        self._windows: deque[tuple[int, bytes]] = deque(maxlen=2)
+        with _named_errors(path):
+            self.size = int(stream.size())
+
+    def held(self, offset: int, count: int) -> bytes | None:
+        """Some bytes of the file, if they are in memory."""
+        for start, window in self._windows:
+            if start <= offset and offset + count <= start + len(window):
+                return window[offset - start : offset - start + count]
+        return None
+
+    def read(self, offset: int, count: int, *, ahead: bool = True) -> bytes:
+        """Some bytes of the file, which must have them; more are read ahead and kept."""
+        found = self.held(offset, count)
+        if found is not None:
+            return found
+        if not ahead:
+            return self.fetch(offset, count)
+        self._windows.append((offset, self.fetch(offset, min(max(count, _WINDOW_BYTES), self.size - offset))))
+        return self._windows[-1][1][:count]
+
+    def fetch(self, offset: int, count: int) -> bytes:
+        """Some bytes of the file, which must have them, from storage."""
+        with _named_errors(self._path):
+            self._stream.seek(offset)
+            found: bytes = self._stream.read(count)
+        if len(found) != count:
+            raise HoodieIOException(
+                f"reading {self._path} failed: {len(found)} of {count} bytes came from byte {offset}, so the file was "
+                "cut short meanwhile; read again"
+            )
+        return found
+
+    def find_magic(self, offset: int) -> int:
+        """Where the next magic begins; the end of the file if there is none."""
+        while offset + len(MAGIC) <= self.size:
+            self.read(offset, len(MAGIC))
+            for start, window in self._windows:
+                if start <= offset and offset + len(MAGIC) <= start + len(window):
+                    found = window.find(MAGIC, offset - start)
+                    if found >= 0:
+                        return start + found
+                    offset = start + len(window) - len(MAGIC) + 1
+                    break
+        return self.size
 
 
 class _Fields:
     """Reads the fields of one block, never beyond its end."""
 
-    def __init__(self, data: bytes, position: int, end: int) -> None:
+    def __init__(self, data: _FileBytes, position: int, end: int) -> None:
         self._data = data
         self._position = position
         self._end = end
 
-    def read_bytes(self, length: int) -> bytes:
+    def pass_over(self, length: int) -> int:
+        """Go on behind some bytes; returns where they begin."""
         if not 0 <= length <= self._end - self._position:
             raise ValueError(f"a length of {length} where {self._end - self._position} bytes are left")
         start = self._position
         self._position += length
-        return self._data[start : self._position]
+        return start
+
+    def read_bytes(self, length: int) -> bytes:
+        return self._data.read(self.pass_over(length), length)
 
     def read_int(self) -> int:
         return int(_INT.unpack(self.read_bytes(_INT.size))[0])
@@ -122,3 +275,13 @@ class _Fields:
             key = self.read_int()
             texts[key] = self.read_bytes(self.read_int()).decode("utf-8")
         return texts
+
+
+@contextmanager
+def _named_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except HoodieException:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        raise HoodieIOException(f"reading {path} failed: {error}") from error

@@ -7,10 +7,70 @@ double with the same decimal digits.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.widening import widened_floats
+from hoodie.exception import MissingSchemaFieldException, SchemaCompatibilityException
+
+
+def chosen_schema(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """Some columns of a schema.
+
+    Args:
+        schema: The schema.
+        columns: Their names, in the order of the result; None for all.
+
+    Raises:
+        MissingSchemaFieldException: A column is not in the schema.
+    """
+    if columns is None:
+        return schema.remove_metadata()
+    missing = [name for name in columns if name not in schema.names]
+    if missing:
+        raise MissingSchemaFieldException(
+            f"the schema has no column {', '.join(missing)}; it has {', '.join(schema.names)}"
+        )
+    return pa.schema([schema.field(name) for name in columns])
+
+
+def adapt_batch(
+    batch: pa.RecordBatch, wanted: pa.Schema, source: str, dictionaries: Collection[str] = ()
+) -> pa.RecordBatch:
+    """Rows in the columns and types of a schema; columns that they lack are null.
+
+    Args:
+        batch: Rows as read, at least one column of them.
+        wanted: The columns and types of the result.
+        source: The file, for messages.
+        dictionaries: Columns that stay dictionaries where they are some.
+
+    Raises:
+        SchemaCompatibilityException: A column cannot be converted to its type.
+    """
+    columns = []
+    for field in wanted:
+        index = batch.schema.get_field_index(field.name)
+        if index < 0:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        column = batch.column(index)
+        if field.name in dictionaries and column.type == pa.dictionary(pa.int32(), field.type):
+            columns.append(column)
+            continue
+        try:
+            columns.append(adapt_column(column, field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise SchemaCompatibilityException(
+                f"reading {source}: column {field.name} is {column.type} in the file and cannot be read as "
+                f"{field.type}: {error}; read it with the schema that the file was written with"
+            ) from error
+    if dictionaries:
+        fields = [field.with_type(column.type) for field, column in zip(wanted, columns, strict=True)]
+        wanted = pa.schema(fields)
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
 def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hoodie.common.bloom.key_blocks import utf8_bytes
+from hoodie.common.bloom.key_blocks import quick_hashes, utf8_bytes
 from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, StoredValues, iter_plain_pages
 
 FoundRows: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
@@ -107,6 +107,76 @@ def merged_rows(parts: list[FoundRows]) -> FoundRows:
     return entries[order], rows[order]
 
 
+class KeyMatcher:
+    """Looks keys up in stored keys that come in batches; the work for a batch grows with the batch alone.
+
+    Memory: the keys, and up to 16 bytes for each.
+
+    Args:
+        keys: Distinct keys (string).
+    """
+
+    def __init__(self, keys: pa.Array) -> None:
+        self._keys = keys
+        self._bits = _bits_for(len(keys))
+        self._by_length: dict[int | None, tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]] = {}
+
+    def find(self, stored: pa.Array) -> FoundRows:
+        """The rows of a batch whose key is among the keys.
+
+        Args:
+            stored: The keys of the rows (string).
+        """
+        if not len(stored) or not len(self._keys) or stored.null_count or stored.type != pa.string():
+            return find_keys(stored, self._keys)
+        length = _length_of_all(stored)
+        if length not in self._by_length:
+            of_keys = _places_of(self._keys, length, self._bits)
+            is_taken = np.zeros(1 << self._bits, dtype=np.bool_)
+            is_taken[of_keys[of_keys >= 0]] = True
+            self._by_length[length] = of_keys, is_taken
+        of_keys, is_taken = self._by_length[length]
+        places = _places_of(stored, length, self._bits)
+        rows = np.flatnonzero(is_taken.take(places))
+        if not len(rows):
+            return np.zeros(0, dtype=np.int32), rows
+        is_met = np.zeros(1 << self._bits, dtype=np.bool_)
+        is_met[places[rows]] = True
+        chosen_keys = np.flatnonzero((of_keys >= 0) & is_met.take(of_keys))
+        entries, found = find_keys(stored.take(pa.array(rows)), self._keys.take(pa.array(chosen_keys)))
+        return chosen_keys[entries].astype(np.int32), rows[found]
+
+
+def _length_of_all(keys: pa.Array) -> int | None:
+    """The length of all keys in bytes; None if there are several, or it is too short or too long."""
+    _, offsets = utf8_bytes(keys)
+    lengths = np.diff(offsets)
+    is_one = lengths[0] in _LENGTHS and lengths[0] >= _WORD_BYTES and bool((lengths == lengths[0]).all())
+    return int(lengths[0]) if is_one else None
+
+
+def _places_of(keys: pa.Array, length: int | None, bits: int) -> npt.NDArray[np.int64]:
+    """A hash of each key with so many bits; -1 for keys of another length, if one is given."""
+    if length is None:
+        # The last bytes of a key change only the low bits of its hash.
+        return ((quick_hashes(keys) * _FACTOR) >> np.uint64(64 - bits)).view(np.int64)
+    data, offsets = utf8_bytes(keys)
+    is_so_long = np.diff(offsets) == length
+    if is_so_long.all():
+        return _places(data.reshape(len(keys), length), bits)
+    places = np.full(len(keys), -1, dtype=np.int64)
+    if is_so_long.any():
+        data, _ = utf8_bytes(keys.filter(pa.array(is_so_long)))
+        places[is_so_long] = _places(data.reshape(-1, length), bits)
+    return places
+
+
+def _bits_for(count: int) -> int:
+    """How many bits tell so many keys apart most of the time."""
+    bits = (_PLACES_PER_KEY * count - 1).bit_length() if count else 0
+    return min(max(bits, _PLACE_BITS.start), _PLACE_BITS.stop - 1)
+
+
 class _Candidates:
     """The stored keys of a page that may be among the wanted ones.
 
@@ -137,8 +207,7 @@ class _KeysOfLength:
         self._entries = np.flatnonzero(is_so_long.to_numpy(zero_copy_only=False)).astype(np.int32)
         self._keys = keys if len(self._entries) == len(keys) else keys.take(pa.array(self._entries))
         count = len(self._keys)
-        bits = (_PLACES_PER_KEY * count - 1).bit_length() if count else 0
-        self._bits = min(max(bits, _PLACE_BITS.start), _PLACE_BITS.stop - 1)
+        self._bits = _bits_for(count)
         self._is_taken = np.zeros(1 << self._bits, dtype=np.bool_)
         self._candidates: list[_Candidates] = []
         stored = np.empty((count, LENGTH_BYTES + length), dtype=np.uint8)

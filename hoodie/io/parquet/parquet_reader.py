@@ -20,9 +20,8 @@ from hoodie.exception import (
     HoodieException,
     HoodieIOException,
     MissingSchemaFieldException,
-    SchemaCompatibilityException,
 )
-from hoodie.io.parquet.column_adaptation import adapt_column
+from hoodie.io.parquet.column_adaptation import adapt_batch, chosen_schema
 from hoodie.io.parquet.footer_tail import missing_base_file
 from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, known_range, merged_rows
 from hoodie.io.parquet.parquet_footer import Footer, parse_footer
@@ -55,15 +54,24 @@ class HoodieParquetReader:
     Memory: a buffer for each column and one batch while iterating; otherwise the columns that are read.
 
     Args:
-        storage: Where the file is.
-        path: Full path of the file.
+        storage: Where the file is; None for a file in memory.
+        path: Full path of the file, or what it is.
         dictionaries: Top-level columns of strings that `iter_batches` yields as dictionaries.
+        content: The bytes of a file in memory.
 
     Hudi: org.apache.hudi.io.hadoop.HoodieAvroParquetReader. Differs: reads batches.
     """
 
-    def __init__(self, storage: HoodieStorage, path: str, dictionaries: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        storage: HoodieStorage | None,
+        path: str,
+        dictionaries: Sequence[str] = (),
+        *,
+        content: bytes | None = None,
+    ) -> None:
         self._storage = storage
+        self._content = content
         self._dictionaries = list(dictionaries)
         self._path = path
         self._stream: pa.NativeFile | None = None
@@ -88,7 +96,10 @@ class HoodieParquetReader:
         if self._file is not None:
             return self
         try:
-            self._stream = self._storage.open_input_file(self._path)
+            if self._storage is not None:
+                self._stream = self._storage.open_input_file(self._path)
+            else:
+                self._stream = pa.BufferReader(self._content or b"")
         except FileNotFoundError as error:
             raise missing_base_file(self._path) from error
         try:
@@ -316,7 +327,7 @@ class HoodieParquetReader:
             SchemaCompatibilityException: A column cannot be converted to its type in ``schema``.
             HoodieCorruptedDataException: The file is damaged.
         """
-        wanted = _chosen_schema(schema, columns)
+        wanted = chosen_schema(schema, columns)
         present = [name for name in wanted.names if name in self.file_schema.names]
         file = self._opened
         for number in range(self.num_row_groups) if row_groups is None else row_groups:
@@ -355,7 +366,7 @@ class HoodieParquetReader:
         Raises:
             HoodieException: See `iter_batches`.
         """
-        wanted = _chosen_schema(schema, columns)
+        wanted = chosen_schema(schema, columns)
         present = [name for name in wanted.names if name in self.file_schema.names]
         with translated_errors(self._path):
             taker = RowTaker(self._stream, self._opened, _BUFFER_BYTES)
@@ -378,27 +389,7 @@ class HoodieParquetReader:
         return self._file
 
     def _adapted(self, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-        columns = []
-        for field in wanted:
-            index = batch.schema.get_field_index(field.name)
-            if index < 0:
-                columns.append(pa.nulls(batch.num_rows, field.type))
-                continue
-            column = batch.column(index)
-            if field.name in self._dictionaries and column.type == pa.dictionary(pa.int32(), field.type):
-                columns.append(column)
-                continue
-            try:
-                columns.append(adapt_column(column, field.type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-                raise SchemaCompatibilityException(
-                    f"reading {self._path}: column {field.name} is {column.type} in the file and cannot be read as "
-                    f"{field.type}: {error}; read it with the schema that the file was written with"
-                ) from error
-        if self._dictionaries:
-            fields = [field.with_type(column.type) for field, column in zip(wanted, columns, strict=True)]
-            wanted = pa.schema(fields)
-        return pa.RecordBatch.from_arrays(columns, schema=wanted)
+        return adapt_batch(batch, wanted, self._path, self._dictionaries)
 
 
 def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:
@@ -476,14 +467,3 @@ def read_footer(storage: HoodieStorage, path: str) -> Footer:
 def to_expression(filters: Sequence[Any]) -> pc.Expression:
     """Filters in the form of `pyarrow.parquet.read_table`, as an expression; pyarrow raises errors for wrong ones."""
     return pq.filters_to_expression(filters)
-
-
-def _chosen_schema(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    if columns is None:
-        return schema.remove_metadata()
-    missing = [name for name in columns if name not in schema.names]
-    if missing:
-        raise MissingSchemaFieldException(
-            f"the schema has no column {', '.join(missing)}; it has {', '.join(schema.names)}"
-        )
-    return pa.schema([schema.field(name) for name in columns])

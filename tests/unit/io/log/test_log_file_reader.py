@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieNotSupportedException
+from hoodie.exception import (
+    HoodieCorruptedDataException,
+    HoodieException,
+    HoodieIOException,
+    HoodieNotSupportedException,
+)
 from hoodie.io.log.log_block import (
     HeaderMetadataType,
     HoodieLogBlock,
     HoodieLogBlockType,
+    StoredLogBlock,
     avro_datums,
     avro_records,
 )
-from hoodie.io.log.log_file_reader import MAGIC, read_log_blocks
+from hoodie.io.log.log_file_reader import MAGIC, HoodieLogFileReader, read_log_blocks
 
 PATH = "/t/.hoodie/archived/.commits_.archive.1_1-0-1"
 SCHEMA = json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": "string"}]})
@@ -198,3 +206,88 @@ def test_any_changed_byte_is_read_or_refused_and_never_another_error(data: st.Da
                 avro_records(part)
     except HoodieException as error:
         assert PATH in str(error)
+
+
+# --- reading by ranges ------------------------------------------------------------------------------------------------
+
+
+class Counted(io.BytesIO):
+    """A file in memory that counts what is read of it."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.bytes_read = 0
+        self.reads = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        found = super().read(size)
+        self.bytes_read += len(found)
+        self.reads += 1
+        return found
+
+
+def stored(data: bytes) -> tuple[list[StoredLogBlock], Counted]:
+    file = Counted(data)
+    return list(HoodieLogFileReader(pa.PythonFile(file, mode="r"), PATH).stored_blocks()), file
+
+
+def test_contents_are_passed_over_until_they_are_asked_for() -> None:
+    large = block(b"x" * 3_000_000, HoodieLogBlockType.PARQUET_DATA)
+    data = large * 4
+    file = Counted(data)
+    reader = HoodieLogFileReader(pa.PythonFile(file, mode="r"), PATH)
+    blocks = list(reader.stored_blocks())
+    assert [part.offset_bytes for part in blocks] == [number * len(large) for number in range(4)]
+    assert all(part.content is None and part.content_bytes == 3_000_000 for part in blocks)
+    assert file.bytes_read < 1_500_000 and file.reads == 5
+    assert reader.read(blocks[2]).content == b"x" * 3_000_000
+    assert file.reads == 6
+
+
+def test_small_blocks_are_read_many_at_a_time() -> None:
+    data = block(b"abc", HoodieLogBlockType.DELETE) * 1000
+    blocks, file = stored(data)
+    assert len(blocks) == 1000 and {part.content for part in blocks} == {b"abc"}
+    assert file.bytes_read < 1.1 * len(data) and file.reads <= 3
+
+
+@pytest.mark.parametrize("length", range((1 << 17) - 120, (1 << 17) + 20))
+def test_blocks_around_the_end_of_what_is_read_at_a_time_are_whole(length: int) -> None:
+    first, second = block(b"x" * length, HoodieLogBlockType.DELETE), block(b"abc", HoodieLogBlockType.DELETE)
+    for data, kinds in ((first + second, ["DELETE", "DELETE"]), (first[:-3] + second, ["CORRUPT", "DELETE"])):
+        blocks, _ = stored(data)
+        assert [part.block_type.name for part in blocks] == kinds
+        assert [part.content for part in read(data)][1] == b"abc"
+
+
+def test_headers_longer_than_what_is_read_at_a_time_are_whole() -> None:
+    text = "é" * 500_000
+    blocks, _ = stored(block(b"abc", HoodieLogBlockType.DELETE, {2: text, 0: "001"}) * 2)
+    assert [part.headers for part in blocks] == [{2: text, 0: "001"}] * 2
+
+
+def test_a_file_full_of_beginnings_of_blocks_is_read_in_time_that_grows_with_it() -> None:
+    for pretended in (14, 500_000, 2**40, -1):
+        data = (MAGIC + struct.pack(">q", pretended)) * 50_000 + block(b"abc", HoodieLogBlockType.DELETE)
+        blocks, file = stored(data)
+        assert {part.block_type for part in blocks[:-1]} == {HoodieLogBlockType.CORRUPT}
+        assert blocks[-1].content == b"abc"
+        assert file.bytes_read < 4 * len(data)
+
+
+def test_a_torn_block_of_any_size_is_left_out_by_ranges() -> None:
+    large = block(b"x" * 2_000_000, HoodieLogBlockType.PARQUET_DATA)
+    data = large + large[:-5] + block(b"abc", HoodieLogBlockType.DELETE)
+    blocks, file = stored(data)
+    assert [part.block_type.name for part in blocks] == ["PARQUET_DATA", "CORRUPT", "DELETE"]
+    assert (blocks[1].offset_bytes, blocks[1].content_bytes) == (len(large), len(large) - 5)
+    assert file.bytes_read < 3_500_000
+
+
+def test_a_stream_that_fails_is_told_with_the_file() -> None:
+    class Failing(Counted):
+        def read(self, size: int | None = -1) -> bytes:
+            raise OSError("no answer")
+
+    with pytest.raises(HoodieIOException, match=r"commits_\.archive\.1_1-0-1 failed: no answer"):
+        list(HoodieLogFileReader(pa.PythonFile(Failing(b"#HUDI#"), mode="r"), PATH).stored_blocks())

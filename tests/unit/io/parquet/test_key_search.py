@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.exception import HoodieCorruptedDataException, MissingSchemaFieldException
 from hoodie.io.parquet import key_search, plain_pages
-from hoodie.io.parquet.key_search import find_keys
+from hoodie.io.parquet.key_search import KeyMatcher, find_keys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.plain_pages import OtherPageForm, iter_plain_pages
 from hoodie.io.parquet.splicing.compact_protocol import (
@@ -471,3 +472,46 @@ def test_many_small_pages_are_left_to_pyarrow(monkeypatch: pytest.MonkeyPatch) -
         values_of(data, 40)
     monkeypatch.setattr(plain_pages, "_ROWS_OF_PAGE", 2)
     assert len(values_of(data, 40)) == 40
+
+
+# --- batches of decoded keys ------------------------------------------------------------------------------------------
+
+
+def texts(source: random.Random, kind: str, count: int) -> list[str]:
+    if kind == "uuid":
+        return [f"{source.getrandbits(128):032x}-key" for _ in range(count)]
+    if kind == "short":
+        return [f"{source.randrange(3 * count):05d}" for _ in range(count)]
+    if kind == "long":
+        return [f"{source.randrange(3 * count):0300d}" for _ in range(count)]
+    return [("ü" if source.random() < 0.1 else "k") + str(source.randrange(3 * count)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["uuid", "short", "long", "mixed"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_matcher_finds_in_batches_what_a_search_in_all_keys_finds(kind: str, seed: int) -> None:
+    source = random.Random(seed)
+    stored = texts(source, kind, 3000)
+    stored[100:200] = stored[:100]
+    wanted = [*dict.fromkeys(source.sample(stored, 500) + texts(source, kind, 100) + ["", "another length"])]
+    source.shuffle(wanted)
+    keys = pa.array(wanted)
+    matcher = KeyMatcher(keys)
+    # An offset in the buffers, and batches of one length behind each other.
+    column = pa.array(["x" * 40, *stored]).slice(1)
+    for start in (0, 700, 1400, 2999):
+        batch = column.slice(start, 700)
+        entries, rows = matcher.find(batch)
+        expected = find_keys(batch, keys)
+        assert entries.tolist() == expected[0].tolist() and rows.tolist() == expected[1].tolist()
+        assert start or len(rows) > 50
+
+
+@pytest.mark.parametrize(
+    "batch", [pa.array([], pa.string()), pa.array(["a", None, "b"]), pa.array(["a", ""]), pa.array(["b"] * 9)]
+)
+@pytest.mark.parametrize("keys", [[], ["a"], ["a", "b", ""]])
+def test_a_matcher_takes_odd_batches_and_few_keys(batch: pa.Array, keys: list[str]) -> None:
+    wanted = pa.array(keys, pa.string())
+    entries, rows = KeyMatcher(wanted).find(batch)
+    assert (entries.tolist(), rows.tolist()) == tuple(part.tolist() for part in find_keys(batch, wanted))

@@ -1,0 +1,58 @@
+"""Parquet files in memory: the contents of log blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
+
+_BATCH_ROWS = 1 << 16
+
+
+def encode_parquet(rows: pa.RecordBatch, schema: pa.Schema, config: HoodieStorageConfig, avro_schema: str) -> bytes:
+    """Rows as a Parquet file, encoded as base files are; it has neither a bloom filter nor a range of keys.
+
+    Memory: the rows, and the file twice.
+
+    Args:
+        rows: The columns of the schema; strings may be dictionary-encoded.
+        schema: The columns of the file, Hudi's five meta columns first.
+        config: The encoding.
+        avro_schema: Avro schema for the footer, meta columns included.
+
+    Raises:
+        HoodieSchemaException: Columns do not fit the schema, or a column that is not nullable holds a null.
+    """
+    sink = pa.BufferOutputStream()
+    name = "a Parquet block"
+    with HoodieParquetWriter(sink, schema, config, bloom_filter=None, avro_schema=avro_schema, path=name) as writer:
+        writer.write(rows)
+        writer.close()
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def read_parquet(content: bytes, source: str, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file in memory; columns that it lacks are null.
+
+    Args:
+        content: The file.
+        source: What it is, for messages.
+        wanted: The columns and types of the result.
+
+    Raises:
+        HoodieCorruptedDataException: The file is damaged.
+        SchemaCompatibilityException: A column cannot be converted to its type.
+    """
+    try:
+        with HoodieParquetReader(None, source, content=content) as reader:
+            yield from reader.iter_batches(None, wanted, batch_rows=_BATCH_ROWS)
+    except HoodieCorruptedDataException as error:
+        raise HoodieCorruptedDataException(
+            f"Cannot read the Parquet rows of {source}: {error.__cause__ or 'there are none'}"
+        ) from error
