@@ -5,7 +5,9 @@ Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from itertools import groupby
 
@@ -28,6 +30,8 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.timeline.instant_range import InstantRange
+from hoodie.exception import HoodieException
+from hoodie.io.merging_reader import LogMerging, MergingReader
 from hoodie.io.parquet.parquet_footer import Footer
 from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
 from hoodie.io.parquet.parquet_fragments import count_rows as count_rows_of_fragments
@@ -41,6 +45,10 @@ MERGE_BATCH_ROWS = 1 << 16
 """Rows that are merged at a time."""
 _FILES_AT_ONCE = 64
 """Files whose footers are in memory at a time during a scan."""
+_LOGS_AT_ONCE = 8
+"""File groups whose log files are read ahead, at the same time, as object stores answer late."""
+_LOG_BYTES_AHEAD = 32 << 20
+"""The most bytes of their log files, if it is not only one."""
 _TAKEN_AT_ONCE = 16
 """Files whose few rows are in memory at a time during a scan."""
 MOST_FEW_ROWS = 1 << 12
@@ -62,7 +70,8 @@ class HoodieFileGroupReader:
         storage: Where the files are.
         file_slice: The slice to read.
         schema: The table's schema, including meta columns; older files are read in it.
-        merge_spec: How records of one key are merged; `merge_source` needs it.
+        merge_spec: How incoming rows are merged; `merge_source` needs it.
+        log_merging: How log files are merged; without it, a slice with log files is refused.
         instant_range: The commits whose rows are wanted; None for all. With a range, ``schema`` has the commit time.
         columns: Names, in the order of the result; None for all of the schema.
         row_filter: Which rows; None for all.
@@ -71,10 +80,14 @@ class HoodieFileGroupReader:
         seeks_few: Whether few rows are expected to pass the filter: then the columns of the filter are read first, and
             the others only where these rows are.
 
-    Raises:
-        HoodieNotSupportedException: Log files of the slice hold records.
+    The rows of a slice with log files are those that merging leaves (`hoodie.io.merging_reader`). Filter and range are
+    applied to them, never to the base file alone: a base row that does not pass may be newer than a log row that does.
+    So `row_groups`, `rows` and `seeks_few` have no effect then.
 
-    Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader. Differs: takes copy-on-write slices only.
+    Raises:
+        HoodieNotSupportedException: Log files of the slice hold records, and ``log_merging`` is not given.
+
+    Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
     """
 
     def __init__(
@@ -84,6 +97,7 @@ class HoodieFileGroupReader:
         schema: pa.Schema,
         *,
         merge_spec: MergeSpec | None = None,
+        log_merging: LogMerging | None = None,
         instant_range: InstantRange | None = None,
         columns: Sequence[str] | None = None,
         row_filter: RowFilter | None = None,
@@ -96,9 +110,11 @@ class HoodieFileGroupReader:
         self._row_groups = row_groups
         self._rows = rows
         self._seeks_few = seeks_few
-        self._path = file_slice.sole_base_file.path
         self._schema = schema
         self._merge_spec = merge_spec
+        self._log_merging = None if file_slice.is_base_file_alone else log_merging
+        if self._log_merging is None:
+            self._path = file_slice.sole_base_file.path
         self._instant_range = instant_range
         self._columns = list(columns) if columns is not None else schema.names
         self._row_filter = row_filter
@@ -118,6 +134,9 @@ class HoodieFileGroupReader:
         Raises:
             HoodieException: See `scan`; or a column cannot be converted to the type of the schema.
         """
+        if self.has_log_files:
+            yield from self._wanted(self._merging_reader(self._read_columns).batches(batch_rows))
+            return
         few = self.few_rows()
         yield from self._decoded(batch_rows) if few is None else few
 
@@ -138,10 +157,29 @@ class HoodieFileGroupReader:
             positions: Rows of the file from 0, ascending and distinct.
 
         Raises:
-            HoodieException: See `iter_batches`.
+            HoodieException: See `iter_batches`; or the slice has log files, so that rows of its base file are not its
+                rows.
         """
+        if self.has_log_files:
+            raise HoodieException(
+                f"file group {self._file_slice.file_id} has log files: its rows are not taken by positions in its base "
+                "file"
+            )
         with HoodieParquetReader(self._storage, self._path) as reader:
             yield from self._wanted(self._at(reader, positions))
+
+    def merged_rows(self) -> MergingReader:
+        """The merge of a slice with log files: all of its rows, unfiltered, and counts, as a compaction needs them."""
+        return self._merging_reader(self._columns)
+
+    def _merging_reader(self, columns: Sequence[str]) -> MergingReader:
+        assert self._log_merging is not None
+        instants, base_file = self._instant_range, self._file_slice.base_file
+        # No row of a base file is newer than the file.
+        skips_base_rows = instants is not None and base_file is not None and instants.is_behind(base_file.instant_time)
+        return MergingReader(
+            self._storage, self._file_slice, self._schema, columns, self._log_merging, skips_base_rows=skips_base_rows
+        )
 
     def merge_source(self, config: HoodieStorageConfig) -> MergeSource:
         """All rows, to be merged with incoming rows into the next version of the file group; not opened yet.
@@ -150,7 +188,8 @@ class HoodieFileGroupReader:
             config: How the next version is stored.
         """
         assert self._merge_spec is not None
-        return MergeSource(self._storage, self._path, self._schema, self._merge_spec, config)
+        path = self._file_slice.sole_base_file.path
+        return MergeSource(self._storage, path, self._schema, self._merge_spec, config)
 
     def with_columns(self, columns: Sequence[str]) -> HoodieFileGroupReader:
         """The same rows with other columns in the result.
@@ -159,14 +198,21 @@ class HoodieFileGroupReader:
             columns: Their names.
         """
         return HoodieFileGroupReader(
-            self._storage, self._file_slice, self._schema, merge_spec=self._merge_spec,
+            self._storage, self._file_slice, self._schema, merge_spec=self._merge_spec, log_merging=self._log_merging,
             instant_range=self._instant_range, columns=columns, row_filter=self._row_filter,
             row_groups=self._row_groups, rows=self._rows, seeks_few=self._seeks_few,
         )  # fmt: skip
 
     @property
+    def has_log_files(self) -> bool:
+        """Whether log files hold records, so that the rows are merged."""
+        return self._log_merging is not None
+
+    @property
     def _may_take(self) -> bool:
         """Whether the rows may be taken one by one instead of being scanned."""
+        if self.has_log_files:
+            return False
         return self._rows is not None or (
             self._seeks_few and self._row_filter is not None and self._row_filter.columns is not None
         )
@@ -215,16 +261,28 @@ class HoodieFileGroupReader:
         return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
     def stored_bytes(self) -> int:
-        """The stored bytes of the columns that are needed, in the row groups that can hold rows.
+        """The stored bytes of the columns that are needed, in the row groups that can hold rows; log files count whole.
 
         Raises:
             HoodieException: See `iter_batches`.
         """
+        if self.has_log_files:
+            base_file = self._file_slice.base_file
+            found = self._log_bytes
+            if base_file is not None:
+                fragment = ParquetFragment.open(self._storage, base_file.path)
+                found += fragment.stored_bytes(self._read_columns)
+            return found
         fragment = ParquetFragment.open(self._storage, self._path)
         row_groups = self._row_groups
         if row_groups is None and self._pushed is not None and fragment.stores(self._schema):
             row_groups = fragment.row_groups_of(self._pushed, self._schema)
         return fragment.stored_bytes(self._read_columns, row_groups)
+
+    @property
+    def _log_bytes(self) -> int:
+        """The size of the log files that hold records."""
+        return sum(log_file.size_bytes for log_file in self._file_slice.log_files if not log_file.is_cdc)
 
     @property
     def _is_exact(self) -> bool:
@@ -296,7 +354,8 @@ class HoodieFileGroupReader:
 def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
     """The rows of file groups one after the other, on all cores, some files and batches ahead.
 
-    Row groups whose statistics exclude the filter are not read. Memory: some batches, and the footers of some files.
+    Row groups whose statistics exclude the filter are not read, unless log files belong to them. Memory: some batches,
+    and the footers of some files; the log records of two slices, or of a few more small ones.
 
     Args:
         readers: One for each file group. They have schema, columns, filter and range in common.
@@ -306,7 +365,44 @@ def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Re
         HoodieCorruptedDataException: A file is damaged.
         HoodieSchemaException: The filter cannot be computed of the rows.
     """
-    if not readers or not readers[0]._may_take:
+    for has_logs, group in groupby(readers, key=lambda reader: reader.has_log_files):
+        if has_logs:
+            yield from _scan_merged(list(group))
+        else:
+            yield from _scan_base_files(list(group))
+
+
+def _scan_merged(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
+    """The rows of file groups with log files; the log files of the next ones are read meanwhile."""
+    merging = [reader._merging_reader(reader._read_columns) for reader in readers]
+    sizes = [reader._log_bytes for reader in readers]
+    coming: deque[Future[None]] = deque()
+    try:
+        # Without a second file group, no thread is started.
+        with ThreadPoolExecutor(_LOGS_AT_ONCE, thread_name_prefix="hoodie-log-reader") as executor:
+            asked = 1
+            try:
+                for number, (reader, merged) in enumerate(zip(readers, merging, strict=True)):
+                    if number:
+                        coming.popleft().result()
+                    while asked < len(merging) and (
+                        asked == number + 1
+                        or (asked - number <= _LOGS_AT_ONCE and sum(sizes[number + 1 : asked + 1]) <= _LOG_BYTES_AHEAD)
+                    ):
+                        coming.append(executor.submit(merging[asked].prepare))
+                        asked += 1
+                    yield from reader._wanted(merged.batches(READ_BATCH_ROWS, on_all_cores=True))
+            finally:
+                for future in coming:
+                    future.cancel()
+    finally:
+        for merged in merging:
+            merged.close()
+
+
+def _scan_base_files(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
+    """The rows of file groups without log files; see `scan_file_groups`."""
+    if not readers[0]._may_take:
         yield from _scan_together(readers)
         return
     for start in range(0, len(readers), _TAKEN_AT_ONCE):
@@ -343,9 +439,11 @@ def count_rows(readers: Sequence[HoodieFileGroupReader]) -> int:
     Raises:
         HoodieException: See `scan_file_groups`.
     """
-    total = 0
-    for start in range(0, len(readers), _FILES_AT_ONCE):
-        some = readers[start : start + _FILES_AT_ONCE]
+    merged = [reader for reader in readers if reader.has_log_files]
+    total = sum(batch.num_rows for reader in merged for batch in reader.with_columns([RECORD_KEY_META]).scan())
+    alone = [reader for reader in readers if not reader.has_log_files]
+    for start in range(0, len(alone), _FILES_AT_ONCE):
+        some = alone[start : start + _FILES_AT_ONCE]
         fragments: list[ParquetFragment] = []
         for reader, fragment in zip(some, map_concurrently(HoodieFileGroupReader._open_fragment, some), strict=True):
             if fragment is not None and reader._is_exact:
@@ -354,7 +452,7 @@ def count_rows(readers: Sequence[HoodieFileGroupReader]) -> int:
                 total += sum(batch.num_rows for batch in reader.with_columns(reader._schema.names[:1]).scan())
         if fragments:
             total += count_rows_of_fragments(fragments, some[0]._schema, some[0]._pushed)
-    return total
+    return int(total)
 
 
 @attrs.frozen(eq=False)

@@ -48,6 +48,9 @@ STRATEGIES: Mapping[str, MergeMode] = {
 }
 """Hudi's ids of merge strategies -> merge modes; the last one means "as the payload class says"."""
 
+PAYLOAD_STRATEGY_OF_6 = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+"""The strategy that Hudi 0.15 stores for merge-on-read tables of any payload class."""
+
 
 @attrs.frozen
 class MergeProperties:

@@ -147,7 +147,7 @@ class MergeSpec:
 
         A table may store no payload class (Hudi 0.x stored none for copy-on-write). It is written as Hudi 0.15.0 does:
         the incoming row wins. If the table has an ordering field, Hudi 1.2 would keep the row with the larger value
-        instead; a warning says so once for each table.
+        instead; a warning says so once for each table. Merge-on-read tables go by Hudi 1.2.
 
         Args:
             table_config: The table's properties.
@@ -161,7 +161,10 @@ class MergeSpec:
         """
         name = table_config.table_name
         fields = tuple(table_config.ordering_fields)
-        payload = canonical_payload_class(table_config.payload_class or OVERWRITE_WITH_LATEST_PAYLOAD)
+        # Without a payload class, Hudi 1.2 reads the log files of a table with an ordering field by the default one.
+        is_copy_on_write = table_config.properties.get("hoodie.table.type") != "MERGE_ON_READ"
+        unnamed = OVERWRITE_WITH_LATEST_PAYLOAD if is_copy_on_write or not fields else DEFAULT_PAYLOAD
+        payload = canonical_payload_class(table_config.payload_class or unnamed)
         merging = None
         if is_by_mode(table_config.table_version):
             merging = checked_merging(name, table_config.properties, table_config.table_version)
@@ -185,7 +188,7 @@ class MergeSpec:
                 f"table '{name}' merges records by {PAYLOAD_PROPERTY} = {payload}; hoodie knows "
                 f"{', '.join(PAYLOADS)}. Write to this table with Hudi, or create one with one of these"
             )
-        if merging is None and not table_config.payload_class and fields:
+        if merging is None and not table_config.payload_class and fields and is_copy_on_write:
             _warn_about_missing_payload(name, fields[0])
         rules = PAYLOADS[payload]
         unavailable: str | None = TOASTED_VALUE
@@ -378,7 +381,7 @@ class MergeSpec:
         elif self.rules.by_mode:
             deletes = rows[OPERATION].to_numpy() != RecordOperation.UPSERT
             names = user_column_names(rows.schema)
-            merged = field_merge.combine_by_mode(rows, keys, ordering, deletes, names, self._is_empty)
+            merged = field_merge.combine_by_mode(rows, keys, ordering, deletes, names, self.is_empty)
         else:
             merged = field_merge.combine_fields(rows, keys, ordering, user_column_names(rows.schema))
             merged = self._with_operations(merged)
@@ -455,22 +458,27 @@ class MergeSpec:
         codes = np.where(deletes, DELETE_STORED, TAKE_INCOMING).astype(np.uint8)
         rule = self.rules.field_rule
         if rule is not None and self.rules.by_mode:
-            rows, mixed = field_merge.fill_from_stored(stored, rows, stored_wins, self._is_empty)
+            rows, mixed = field_merge.fill_from_stored(stored, rows, stored_wins, self.is_empty)
             codes[stored_wins & (deletes | ~mixed)] = KEEP_STORED
             return MergeOutcome(codes, rows, errors)
         if rule in (FieldRule.NULLS, FieldRule.DEFAULTS):
-            rows, _ = field_merge.fill_from_stored(stored, rows, stored_wins, self._is_empty)
+            rows, _ = field_merge.fill_from_stored(stored, rows, stored_wins, self.is_empty)
             # The flag is a field like others: a null keeps the stored value.
             codes[_is_true(rows, IS_DELETED_FIELD)] = DELETE_STORED
             return MergeOutcome(codes, rows, errors)
         if rule is FieldRule.TOASTED:
             nobody = np.zeros(rows.num_rows, dtype=np.bool_)
-            rows, _ = field_merge.fill_from_stored(stored, rows, nobody, self._is_empty)
+            rows, _ = field_merge.fill_from_stored(stored, rows, nobody, self.is_empty)
         codes[stored_wins if self.rules.deletes_compete else stored_wins & ~deletes] = KEEP_STORED
         return MergeOutcome(codes, rows, errors)
 
-    def _is_empty(self, column: pa.Array, name: str) -> npt.NDArray[np.bool_]:
-        """Which values of a column are taken from the other one of two rows."""
+    def is_empty(self, column: pa.Array, name: str) -> npt.NDArray[np.bool_]:
+        """Which values of a column are taken from the other one of two rows.
+
+        Args:
+            column: The values.
+            name: The column's name.
+        """
         if self.rules.field_rule is FieldRule.TOASTED:
             return field_merge.empty_by_marker(self.unavailable_value)(column, name)
         defaults = self.default_values if self.rules.field_rule is FieldRule.DEFAULTS else {}

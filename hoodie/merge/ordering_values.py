@@ -209,10 +209,17 @@ def ordering_key(ordering_fields: Sequence[str]) -> str:
     return "hoodie.table.precombine.field" if len(ordering_fields) == 1 else "hoodie.table.ordering.fields"
 
 
-def null_ordering_message(ordering_fields: Sequence[str], count: int) -> str:
-    """The error message for rows that `null_ordering_count` found."""
+def null_ordering_message(ordering_fields: Sequence[str], count: int, keys: Sequence[str | None] = ()) -> str:
+    """The error message for rows that `null_ordering_count` found.
+
+    Args:
+        ordering_fields: The ordering fields.
+        count: How many rows there are.
+        keys: The record keys of some of them.
+    """
     fields = f"field{'s'[: len(ordering_fields) - 1]} '{', '.join(ordering_fields)}'"
+    shown = f", among them {', '.join(map(repr, keys))}" if keys else ""
     return (
-        f"{count} records have a null in the ordering {fields} ({ordering_key(ordering_fields)}), so it is unknown "
-        "which record of a key is newer; fill the column, or leave these records out"
+        f"{count} records have a null in the ordering {fields} ({ordering_key(ordering_fields)}){shown}, so it is "
+        "unknown which record of a key is newer; fill the column, or leave these records out"
     )

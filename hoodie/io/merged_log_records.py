@@ -1,0 +1,491 @@
+"""The records of the log files of one slice, merged to one entry for each key.
+
+Hudi: org.apache.hudi.common.table.log.HoodieMergedLogRecordScanner. Differs: keys, ordering values and places are
+columns, and decide before any row is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import NoReturn, Self
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hoodie.common.model.field_path import top_level_name
+from hoodie.common.model.record_columns import RECORD_KEY_META
+from hoodie.config.log_merge_config import HoodieLogMergeConfig
+from hoodie.exception import HoodieCorruptedDataException, HoodieException
+from hoodie.io.log.log_records import LogDeletes, LogEntries, LogRows
+from hoodie.io.log_row_store import LogRowStore
+from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.merge.log_merge import (
+    LogEntryColumns,
+    delete_columns,
+    entries_that_win,
+    last_entries,
+    ordering_of_deletes,
+    ordering_of_rows,
+    requested_deletes,
+    rules_of_logs,
+    without_order,
+)
+from hoodie.merge.log_pair_merge import MergingByMode, MergingByPayload, PairEntries, PairMerging
+from hoodie.merge.merge_spec import MergeSpec
+from hoodie.merge.ordering_values import one_array, ordering_column, ordering_key, ordering_type
+from hoodie.merge.payload_rules import PayloadRules, StoredRule
+from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
+
+_FOLDED_AT_ONCE = 1 << 17
+"""Entries whose rows are in memory at a time while they are merged pair by pair."""
+
+
+@attrs.frozen(eq=False)
+class LogMergeRules:
+    """What the merge of a slice needs to know; made once for a reader.
+
+    Attributes:
+        spec: The table's rules.
+        schema: The table's schema, including meta columns.
+        key_generator: Makes record keys, in a table that stores none.
+    """
+
+    spec: MergeSpec
+    schema: pa.Schema
+    key_generator: KeyGenerator | None = None
+
+    @property
+    def by_mode(self) -> PayloadRules | None:
+        """See `rules_of_logs`."""
+        return rules_of_logs(self.spec)
+
+    @property
+    def ordering_fields(self) -> tuple[str, ...]:
+        """The ordering fields that decide; none where the newer entry always wins."""
+        rules = self.by_mode
+        if rules is not None and rules.stored_rule is StoredRule.NEVER:
+            return ()
+        return self.spec.ordering_fields
+
+    @property
+    def ordering_columns(self) -> list[str]:
+        """The columns of the ordering fields."""
+        return list(dict.fromkeys(top_level_name(self.schema, field) for field in self.ordering_fields))
+
+    @property
+    def takes_whole_rows(self) -> bool:
+        """Whether the winner of two rows is taken whole, unless a block holds some columns only."""
+        rules = self.by_mode
+        return rules is not None and rules.field_rule is None
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The columns that tell the record key."""
+        generator = self.key_generator
+        if generator is None:
+            return [RECORD_KEY_META]
+        if generator.reads_all_columns:
+            return list(self.schema.names)
+        return list(dict.fromkeys(top_level_name(self.schema, field) for field in generator.record_key_fields))
+
+    def columns_of_log(self, columns: Sequence[str]) -> list[str]:
+        """The columns of log rows that are needed for a result with some columns, in the order of the schema.
+
+        Args:
+            columns: The columns that a row of a log file needs if it is in the result.
+        """
+        needed = {*columns, *self.key_columns, *self.ordering_columns, *delete_columns(self.spec, self.schema)}
+        return [name for name in self.schema.names if name in needed]
+
+    def keys_of(self, rows: pa.RecordBatch) -> pa.Array:
+        """The record keys of rows (string); null where a row has none.
+
+        Args:
+            rows: Rows with the columns of `key_columns`.
+        """
+        if self.key_generator is not None:
+            return self.key_generator.record_keys(rows)
+        return one_array(rows.column(RECORD_KEY_META))
+
+    def pair_merging(self) -> PairMerging:
+        """How entries are merged that are not taken whole."""
+        rules = self.by_mode
+        return MergingByPayload(self.spec) if rules is None else MergingByMode(self.spec, rules)
+
+
+@attrs.frozen(eq=False)
+class MergedRows:
+    """What becomes of stored rows that log files have an entry for.
+
+    Attributes:
+        codes: ``KEEP_STORED``, ``TAKE_INCOMING`` or ``DELETE_STORED`` for each stored row (uint8).
+        rows: The rows that replace stored ones, one for each ``TAKE_INCOMING``.
+    """
+
+    codes: npt.NDArray[np.uint8]
+    rows: pa.RecordBatch
+
+
+class MergedLogRecords:
+    """One entry for each key of the log files of a slice; a context manager.
+
+    Made by `collect`. Memory: keys, ordering values and places of all entries, and rows as `LogRowStore` says.
+
+    Args:
+        rules: How records are merged.
+        columns: The columns of rows in the result.
+        config: How much memory rows may take.
+        base_instant: The instant of the base file: positions in this file are used. None: no positions are.
+        place: Where the slice is, for messages.
+    """
+
+    def __init__(
+        self,
+        rules: LogMergeRules,
+        columns: Sequence[str],
+        config: HoodieLogMergeConfig,
+        base_instant: str | None,
+        place: str,
+    ) -> None:
+        self._rules = rules
+        # A payload class or a user's merger sees all columns.
+        self._columns = [name for name in rules.schema.names if name in columns or rules.by_mode is None]
+        self._config = config
+        self._base_instant = base_instant
+        self._place = place
+        self._resources = ExitStack()
+        self._ordering_type = ordering_type(rules.schema, rules.ordering_fields)
+        self._merging: PairMerging | None = None
+        self.keys: pa.Array = pa.nulls(0, pa.string())
+        self.positions: npt.NDArray[np.int64] | None = None
+        self.record_count = 0
+        self.delete_count = 0
+        self._left = _Left.nothing(self._ordering_type)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop the rows; does nothing if that is done."""
+        self._resources.close()
+
+    def __len__(self) -> int:
+        """The number of keys."""
+        return len(self._left.is_delete)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the rows."""
+        return self._columns
+
+    @property
+    def stored_columns(self) -> list[str]:
+        """The columns of stored rows that `merge` needs."""
+        columns = self._columns if self._merging is not None else []
+        return list(dict.fromkeys([*columns, *self._rules.ordering_columns]))
+
+    # --- collecting --------------------------------------------------------------------------------------------------
+
+    def collect(self, entries: Iterable[LogEntries]) -> Self:
+        """Read all entries, and leave one for each key.
+
+        Args:
+            entries: What a scan yields, in the order of merging; rows have the columns of
+                `LogMergeRules.columns_of_log`.
+
+        Raises:
+            HoodieException: Storage failed, a block is damaged, or entries do not compare.
+        """
+        schema = pa.schema([self._rules.schema.field(name) for name in self._columns])
+        store = self._resources.enter_context(LogRowStore(schema, self._config))
+        found = _Collected()
+        for entry in entries:
+            if isinstance(entry, LogRows):
+                self._add_rows(found, entry, store)
+            else:
+                self._add_deletes(found, entry)
+        store.finish()
+        if not found.keys:
+            return self
+        everything = found.joined(self._ordering_type)
+        self.record_count, self.delete_count = len(everything.is_delete), int(everything.is_delete.sum())
+        keys = pa.chunked_array(found.keys, pa.string())
+        codes = self._codes(found, keys)
+        columns = LogEntryColumns(codes, everything.ordering, everything.is_delete, everything.places < 0)
+
+        def refuse(number: int) -> NoReturn:
+            self._refuse(keys[number].as_py())
+
+        if self._rules.takes_whole_rows and not found.has_parts:
+            numbers = last_entries(columns, refuse)
+            self._left = everything.take(numbers, store)
+            self.keys = _taken(keys, numbers)
+        else:
+            self._merging = self._rules.pair_merging()
+            if self._rules.by_mode is not None:
+                last_entries(columns, refuse)
+            numbers = self._fold(self._merging, everything.with_store(store), keys, codes)
+            store.close()
+        if self.positions is not None:
+            self.positions = self.positions[numbers]
+        return self
+
+    def _add_rows(self, found: _Collected, entry: LogRows, store: LogRowStore) -> None:
+        rows, rules = entry.rows, self._rules
+        keys = rules.keys_of(rows)
+        if keys.null_count:
+            raise HoodieCorruptedDataException(
+                f"a data block of instant {entry.instant_time} in {self._place} has {keys.null_count} rows without a "
+                "record key"
+            )
+        deletes = requested_deletes(rules.spec, rows)
+        ordering = None
+        if self._ordering_type is not None:
+            values = ordering_column(rows, rules.ordering_fields)
+            assert values is not None
+            ordering = ordering_of_rows(rules.spec, rows, values, deletes)
+        first = store.append(rows.select(self._columns))
+        parts = None
+        if entry.partial_columns is not None:
+            parts = np.array([name in entry.partial_columns for name in self._columns], dtype=np.bool_)
+        places = first + np.arange(rows.num_rows, dtype=np.int64)
+        found.add(keys, ordering, deletes, places, self._positions_of(entry), parts)
+
+    def _add_deletes(self, found: _Collected, entry: LogDeletes) -> None:
+        count = len(entry.record_keys)
+        ordering = None
+        if self._ordering_type is not None:
+            in_millis = [field in entry.fields_in_millis for field in self._rules.ordering_fields]
+            ordering = ordering_of_deletes(one_array(entry.ordering), self._ordering_type, in_millis)
+        places = np.full(count, -1, dtype=np.int64)
+        found.add(entry.record_keys, ordering, np.ones(count, dtype=np.bool_), places, self._positions_of(entry), None)
+
+    def _positions_of(self, entry: LogEntries) -> npt.NDArray[np.int64] | None:
+        is_of_base = self._base_instant is not None and entry.positions_of == self._base_instant
+        return entry.positions if is_of_base else None
+
+    def _codes(self, found: _Collected, keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+        """A number for each distinct key; where all entries have a position, the positions tell keys apart."""
+        positions = found.all_positions()
+        if positions is not None:
+            self.positions = positions
+            codes: npt.NDArray[np.int64] = np.unique(positions, return_inverse=True)[1].astype(np.int64)
+            return codes
+        encoded = keys.dictionary_encode()
+        # All chunks share one dictionary.
+        return np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks]).astype(np.int64)
+
+    def _fold(
+        self, merging: PairMerging, everything: _Left, keys: pa.ChunkedArray, codes: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Merge the entries of each key pair by pair; returns the number of the first entry of each."""
+        order = np.argsort(codes, kind="stable")
+        starts = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
+        firsts = order[starts]
+        ends = np.append(starts[1:], len(order))
+        store = self._resources.enter_context(LogRowStore(everything.schema, self._config))
+        parts: list[_Left] = []
+        begin = 0
+        while begin < len(starts):
+            end = max(begin + 1, int(np.searchsorted(ends, starts[begin] + _FOLDED_AT_ONCE, side="right")))
+            numbers = order[starts[begin] : ends[end - 1]]
+            entries = everything.take(numbers).pair_entries(_taken(keys, numbers))
+            left = merging.fold(entries, starts[begin:end] - starts[begin])
+            first = store.append(left.rows)
+            places = np.where(left.has_row, first + np.arange(len(left)), -1)
+            parts.append(_Left(left.ordering, left.is_delete, places, left.known))
+            begin = end
+        store.finish()
+        back = np.argsort(firsts, kind="stable")
+        self._left = _Left.concat(parts).with_store(store).take(back)
+        self.keys = _taken(keys, firsts[back])
+        return firsts[back]
+
+    def _refuse(self, key: str | None) -> NoReturn:
+        fields = self._rules.ordering_fields
+        raise HoodieException(
+            f"{self._place}: the log record of key {key!r} has a null in the ordering field "
+            f"'{', '.join(fields)}' ({ordering_key(fields)}), and there is another record of this key: Hudi's readers "
+            "do not agree which of them counts. Write the record again with an ordering value, or delete it by its key"
+        )
+
+    # --- meeting the base file ---------------------------------------------------------------------------------------
+
+    def merge(self, stored: pa.RecordBatch, numbers: npt.NDArray[np.int64]) -> MergedRows:
+        """Merge stored rows with the entries of their keys.
+
+        Args:
+            stored: Rows of the base file, with the columns of `stored_columns`.
+            numbers: The entry of each.
+
+        Raises:
+            HoodieException: A row does not compare with its entry.
+        """
+        left = self._left.take(numbers)
+        rules = self._rules.by_mode
+        if rules is not None:
+            unordered = without_order(left.ordering, left.is_delete)
+            if len(unordered):
+                self._refuse(self.keys[int(numbers[unordered[0]])].as_py())
+        if self._merging is not None:
+            entries = left.pair_entries(self.keys.take(pa.array(numbers)))
+            outcome = self._merging.merge_with_stored(stored, entries)
+            assert outcome.rows is not None
+            return MergedRows(
+                outcome.codes, outcome.rows.take(pa.array(np.flatnonzero(outcome.codes == TAKE_INCOMING)))
+            )
+        assert rules is not None
+        ordering = ordering_column(stored, self._rules.ordering_fields)
+        wins = entries_that_win(rules, ordering, left.ordering, left.is_delete)
+        codes = np.where(wins, np.where(left.is_delete, DELETE_STORED, TAKE_INCOMING), KEEP_STORED).astype(np.uint8)
+        return MergedRows(codes, left.rows(codes == TAKE_INCOMING))
+
+    def new_rows(self, is_met: npt.NDArray[np.bool_], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of keys that the base file lacks, in the order of the log files.
+
+        Args:
+            is_met: For each entry, whether the base file has its key.
+            batch_rows: Most rows of a batch.
+        """
+        numbers = np.flatnonzero(~is_met & ~self._left.is_delete)
+        for start in range(0, len(numbers), batch_rows):
+            left = self._left.take(numbers[start : start + batch_rows])
+            yield left.rows(np.ones(len(left.is_delete), dtype=np.bool_))
+
+
+@attrs.frozen(eq=False)
+class _Left:
+    """Entries: arrays with one item for each.
+
+    Attributes:
+        ordering: See `PairEntries`.
+        is_delete: See `PairEntries`.
+        places: The number of the row in the store; -1 for a record of a delete block.
+        known: See `PairEntries`.
+        store: Where the rows are.
+    """
+
+    ordering: pa.Array | None
+    is_delete: npt.NDArray[np.bool_]
+    places: npt.NDArray[np.int64]
+    known: npt.NDArray[np.bool_] | None = None
+    store: LogRowStore | None = None
+
+    @classmethod
+    def nothing(cls, kind: pa.DataType | None) -> _Left:
+        """No entries."""
+        ordering = None if kind is None else pa.nulls(0, kind)
+        return cls(ordering, np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64))
+
+    @classmethod
+    def concat(cls, parts: Sequence[_Left]) -> _Left:
+        """The entries of several parts."""
+        ordering = [part.ordering for part in parts if part.ordering is not None]
+        known = [part.known for part in parts if part.known is not None]
+        return cls(
+            pa.concat_arrays(ordering) if ordering else None,
+            np.concatenate([part.is_delete for part in parts]),
+            np.concatenate([part.places for part in parts]),
+            np.concatenate(known) if known else None,
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        assert self.store is not None
+        return self.store.schema
+
+    def with_store(self, store: LogRowStore) -> _Left:
+        """The same with rows."""
+        return attrs.evolve(self, store=store)
+
+    def take(self, numbers: npt.NDArray[np.int64], store: LogRowStore | None = None) -> _Left:
+        """Some entries."""
+        return _Left(
+            self.ordering.take(pa.array(numbers)) if self.ordering is not None else None,
+            self.is_delete[numbers],
+            self.places[numbers],
+            self.known[numbers] if self.known is not None else None,
+            store or self.store,
+        )
+
+    def rows(self, chosen: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+        """The rows of some entries."""
+        assert self.store is not None
+        return self.store.take(self.places[chosen])
+
+    def pair_entries(self, keys: pa.Array) -> PairEntries:
+        """The entries with their rows; nulls for records of delete blocks."""
+        assert self.store is not None
+        has_row = self.places >= 0
+        rows = self.store.take(self.places[has_row])
+        if not has_row.all():
+            indices = np.cumsum(has_row) - 1
+            rows = rows.take(pa.array(indices, mask=~has_row))
+        return PairEntries(rows, keys, self.ordering, self.is_delete, has_row, self.known)
+
+
+class _Collected:
+    """What a scan gave so far."""
+
+    def __init__(self) -> None:
+        self.keys: list[pa.Array] = []
+        self._ordering: list[pa.Array] = []
+        self._deletes: list[npt.NDArray[np.bool_]] = []
+        self._places: list[npt.NDArray[np.int64]] = []
+        self._positions: list[npt.NDArray[np.int64] | None] = []
+        self._parts: list[npt.NDArray[np.bool_] | None] = []
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether a block holds some columns only."""
+        return any(part is not None for part in self._parts)
+
+    def add(
+        self,
+        keys: pa.Array,
+        ordering: pa.Array | None,
+        deletes: npt.NDArray[np.bool_],
+        places: npt.NDArray[np.int64],
+        positions: npt.NDArray[np.int64] | None,
+        parts: npt.NDArray[np.bool_] | None,
+    ) -> None:
+        """Add the entries of a block."""
+        self.keys.append(keys)
+        if ordering is not None:
+            self._ordering.append(ordering)
+        self._deletes.append(deletes)
+        self._places.append(places)
+        self._positions.append(positions)
+        self._parts.append(parts)
+
+    def all_positions(self) -> npt.NDArray[np.int64] | None:
+        """The position of each entry; None if one has none."""
+        known = [positions for positions in self._positions if positions is not None]
+        return np.concatenate(known) if len(known) == len(self._positions) else None
+
+    def joined(self, kind: pa.DataType | None) -> _Left:
+        """All entries."""
+        known = None
+        if self.has_parts:
+            width = next(len(part) for part in self._parts if part is not None)
+            whole = np.ones(width, dtype=np.bool_)
+            parts = [whole if part is None else part for part in self._parts]
+            known = np.repeat(np.stack(parts), [len(deletes) for deletes in self._deletes], axis=0)
+        ordering = pa.chunked_array(self._ordering, kind) if kind is not None else None
+        return _Left(
+            one_array(ordering) if ordering is not None else None,
+            np.concatenate(self._deletes),
+            np.concatenate(self._places),
+            known,
+        )
+
+
+def _taken(keys: pa.ChunkedArray, numbers: npt.NDArray[np.int64]) -> pa.Array:
+    return one_array(keys.take(pa.array(numbers)))

@@ -1,0 +1,403 @@
+"""Read a file slice that has log files: the rows of its base file merged with the records of the log files.
+
+::
+
+    base file    log entries that are left    result
+    a1 b1 c1     b2, delete of c, d2          a1 b2 d2
+
+Base rows keep their order, and a row of a log file takes the place of the base row of its key. Rows of keys that the
+base file lacks come last. The log files are read first; then their keys are found in the base file, whose other rows
+pass through unseen.
+
+Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hoodie.avro.field_defaults import default_values
+from hoodie.common.data.grouped_rows import take_rows
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.config.log_merge_config import HoodieLogMergeConfig
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
+from hoodie.io.log.log_block_filter import LogBlockFilter
+from hoodie.io.log.log_record_scanner import EVERY_BLOCK, HoodieLogRecordScanner, LogScanCounts
+from hoodie.io.log_row_store import concat_rows, with_replaced_rows
+from hoodie.io.merged_log_records import LogMergeRules, MergedLogRecords
+from hoodie.io.parquet.key_search import KeyMatcher
+from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.keygen.key_generator import create_key_generator
+from hoodie.merge.log_merge import spec_of_logs
+from hoodie.merge.merge_spec import MergeSpec
+from hoodie.merge.record_merger import DELETE_STORED, TAKE_INCOMING, HoodieRecordMerger
+from hoodie.storage.storage import HoodieStorage
+
+
+@attrs.frozen(eq=False)
+class LogMerging:
+    """How the log files of a slice are merged with its base file; picklable.
+
+    Attributes:
+        merge_spec: The rules, made by `hoodie.merge.log_merge.spec_of_logs`.
+        block_filter: Which blocks count; needed in version 6.
+        key_generator: Makes record keys, in a table that stores none (``hoodie.populate.meta.fields=false``).
+        config: How much memory log records may take, and whether positions are used.
+    """
+
+    merge_spec: MergeSpec
+    block_filter: LogBlockFilter = EVERY_BLOCK
+    key_generator: KeyGenerator | None = None
+    config: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
+
+    @classmethod
+    def of_table(
+        cls,
+        snapshot: TableSnapshot,
+        schema: pa.Schema,
+        config: HoodieLogMergeConfig | None = None,
+        *,
+        as_of: str | None = None,
+        merger: HoodieRecordMerger | None = None,
+        key_generator: KeyGenerator | None = None,
+    ) -> LogMerging:
+        """How the log files of a table are merged.
+
+        Args:
+            snapshot: The table.
+            schema: The columns that its rows are read in, with or without Hudi's.
+            config: See the attributes; None for the defaults.
+            as_of: The instant of a time travel; None for the present.
+            merger: The record merger that the caller names, in a table that merges by one.
+            key_generator: The table's, if it is at hand.
+
+        Raises:
+            HoodieNotSupportedException: hoodie does not know how the table merges records or makes their keys.
+            MissingSchemaFieldException: A column is missing that the rules need.
+        """
+        table_config = snapshot.table_config
+        user_schema = pa.schema([field for field in schema if field.name not in META_COLUMN_SET])
+        spec = MergeSpec.from_table_config(table_config, merger=merger)
+        avro_schema = snapshot.load_avro_schema()
+        defaults = default_values(avro_schema) if avro_schema is not None else {}
+        if table_config.populate_meta_fields:
+            key_generator = None
+        elif key_generator is None:
+            key_generator = create_key_generator(table_config)
+        block_filter = LogBlockFilter.of(snapshot.active_timeline.visible_instants, as_of)
+        return cls(
+            spec_of_logs(spec, user_schema, defaults), block_filter, key_generator, config or HoodieLogMergeConfig()
+        )
+
+
+@attrs.define
+class MergeCounts:
+    """What a merge of a slice did; complete when its last batch was given.
+
+    Attributes:
+        log_records: Rows and deletes of the log files, all entries of a key counted.
+        log_deletes: Those among them that are deletes.
+        log_keys: Keys that the log files have entries of.
+        updates: Rows of the base file that a row of a log file replaced.
+        inserts: Rows of log files whose keys the base file lacks.
+        deletes: Rows of the base file that were deleted.
+        ignored: Keys of log files whose base row won.
+        rows: Rows of the result.
+        scanned: The log files and blocks that were met.
+    """
+
+    log_records: int = 0
+    log_deletes: int = 0
+    log_keys: int = 0
+    updates: int = 0
+    inserts: int = 0
+    deletes: int = 0
+    ignored: int = 0
+    rows: int = 0
+    scanned: LogScanCounts = attrs.field(factory=LogScanCounts)
+
+
+class MergingReader:
+    """Merges the log files of one slice with its base file, if it has one.
+
+    Memory: the log records of the slice, up to ``hoodie.memory.merge.max.size``, and some batches of the base file.
+
+    Args:
+        storage: Where the files are.
+        file_slice: The slice.
+        schema: The table's schema, including meta columns.
+        columns: The columns of the result.
+        merging: How records are merged.
+        skips_base_rows: Whether rows of the base file are left out of the result, so that only those of log files come.
+            What is needed of the base file is read nevertheless.
+    """
+
+    def __init__(
+        self,
+        storage: HoodieStorage,
+        file_slice: FileSlice,
+        schema: pa.Schema,
+        columns: Sequence[str],
+        merging: LogMerging,
+        *,
+        skips_base_rows: bool = False,
+    ) -> None:
+        self._storage = storage
+        self._file_slice = file_slice
+        self._skips_base_rows = skips_base_rows
+        self._schema = schema
+        # Rows without a column would not be counted.
+        self._columns = list(columns) or schema.names[:1]
+        self._merging = merging
+        self._rules = LogMergeRules(merging.merge_spec, schema, merging.key_generator)
+        self._prepared: MergedLogRecords | None = None
+        self._fragment: ParquetFragment | None = None
+        self._scanned = LogScanCounts()
+        self.counts = MergeCounts()
+
+    def batches(self, batch_rows: int, *, on_all_cores: bool = False) -> Iterator[pa.RecordBatch]:
+        """The merged rows, in batches of about that size.
+
+        Args:
+            batch_rows: Most rows of a batch of the base file, and of one with new rows only.
+            on_all_cores: Whether the base file is decoded on all cores, some batches ahead.
+
+        Raises:
+            HoodieException: A file is missing or damaged, or records cannot be merged.
+        """
+        base_file = self._file_slice.base_file
+        with self._collected() as records:
+            self.counts = MergeCounts(records.record_count, records.delete_count, len(records), scanned=self._scanned)
+            is_met = np.zeros(len(records), dtype=np.bool_)
+            if base_file is not None:
+                finder = self._finder(records, base_file.path)
+                columns = self._read_columns(records, finder)
+                read = self._base_batches(base_file.path, columns, batch_rows, on_all_cores)
+                yield from self._merged(read, records, finder, is_met, base_file.path)
+            for rows in records.new_rows(is_met, batch_rows):
+                self.counts.inserts += rows.num_rows
+                self.counts.rows += rows.num_rows
+                yield rows.select(self._columns)
+
+    def _collected(self) -> MergedLogRecords:
+        """What the log files leave, which was prepared, or is read now."""
+        records, self._prepared = self._prepared, None
+        if records is not None:
+            return records
+        base_file = self._file_slice.base_file
+        # The slice of a pending compaction has another base instant than the file below it.
+        is_by_position = self._merging.config.use_record_positions
+        records = MergedLogRecords(
+            self._rules,
+            self._columns,
+            self._merging.config,
+            base_file.instant_time if base_file is not None and is_by_position else None,
+            f"file group {self._file_slice.file_id} of partition '{self._file_slice.partition_path}'",
+        )
+        scanner = HoodieLogRecordScanner(
+            self._storage,
+            self._file_slice.log_files,
+            self._schema,
+            self._rules.columns_of_log(records.columns),
+            self._merging.block_filter,
+        )
+        try:
+            records.collect(scanner.scan())
+            self._scanned = scanner.counts
+            return records
+        except BaseException:
+            records.close()
+            raise
+
+    def prepare(self) -> None:
+        """Read the log files now, and the footer of the base file, on this thread, and not when `batches` begins.
+
+        Raises:
+            HoodieException: See `batches`.
+        """
+        base_file = self._file_slice.base_file
+        if base_file is not None:
+            self._fragment = ParquetFragment.open(self._storage, base_file.path)
+        self._prepared = self._collected()
+
+    def close(self) -> None:
+        """Drop what was prepared and not used; does nothing if there is nothing."""
+        self._fragment = None
+        if self._prepared is not None:
+            self._prepared.close()
+
+    def _finder(self, records: MergedLogRecords, path: str) -> _Finder:
+        """How rows of the base file are found that have an entry."""
+        if records.positions is not None:
+            order = np.argsort(records.positions, kind="stable")
+            return _ByPosition(order, records.positions[order])
+        rules = self._rules
+        if not self._skips_base_rows and set(rules.key_columns) <= set(self._columns):
+            return _ByKey(KeyMatcher(records.keys), rules)
+        if rules.key_generator is None:
+            # The key column is searched, and most of its values are not even decoded.
+            matches = HoodieKeyLookupHandle(self._storage, path).lookup(records.keys)
+            return _ByPosition(matches.key_indices.astype(np.int64), matches.row_positions)
+        return _ByKey(KeyMatcher(records.keys), rules)
+
+    def _read_columns(self, records: MergedLogRecords, finder: _Finder) -> list[str]:
+        """The columns of the base file that are read."""
+        wanted = {*finder.columns} if self._skips_base_rows else {*self._columns, *finder.columns}
+        if not isinstance(finder, _ByPosition) or len(finder.numbers):
+            wanted.update(records.stored_columns)
+        if not wanted:
+            # Rows without a column would not be counted.
+            wanted.add(self._schema.names[0])
+        return [name for name in self._schema.names if name in wanted]
+
+    def _base_batches(
+        self, path: str, columns: list[str], batch_rows: int, on_all_cores: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows of the base file, in their order."""
+        if on_all_cores:
+            fragment = self._fragment or ParquetFragment.open(self._storage, path)
+            self._fragment = None
+            if fragment.stores(self._schema, columns):
+                yield from scan_fragments([fragment], self._schema, columns, None, batch_rows)
+                return
+        with HoodieParquetReader(self._storage, path) as reader:
+            yield from reader.iter_batches(columns, self._schema, batch_rows=batch_rows)
+
+    def _merged(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        records: MergedLogRecords,
+        finder: _Finder,
+        is_met: npt.NDArray[np.bool_],
+        path: str,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of the base file, of which some are replaced and some deleted; notes which entries they meet."""
+        start = 0
+        for batch in batches:
+            numbers, places = finder.find(batch, start)
+            start += batch.num_rows
+            if len(numbers):
+                is_met[numbers] = True
+            elif self._skips_base_rows:
+                continue
+            rows = batch.select([] if self._skips_base_rows else self._columns)
+            if len(numbers):
+                rows = self._with_entries(batch, rows, records, numbers, places)
+            self.counts.rows += rows.num_rows
+            if rows.num_rows:
+                yield rows
+        last = finder.last_position
+        if start <= last:
+            raise HoodieCorruptedDataException(
+                f"{path} has {start} rows, but log files name its row {last}: the positions in their blocks are wrong. "
+                "Read the table by its keys: hoodie.merge.use.record.positions=false"
+            )
+
+    def _with_entries(
+        self,
+        batch: pa.RecordBatch,
+        rows: pa.RecordBatch,
+        records: MergedLogRecords,
+        numbers: npt.NDArray[np.int64],
+        places: npt.NDArray[np.int64],
+    ) -> pa.RecordBatch:
+        """A batch of the base file merged with entries at some of its places."""
+        stored = take_rows(batch.select(records.stored_columns), pa.array(places))
+        merged = records.merge(stored, numbers)
+        taken = places[merged.codes == TAKE_INCOMING]
+        deleted = places[merged.codes == DELETE_STORED]
+        self.counts.updates += len(taken)
+        self.counts.deletes += len(deleted)
+        self.counts.ignored += len(places) - len(taken) - len(deleted)
+        if self._skips_base_rows:
+            return merged.rows.select(self._columns)
+        if not len(deleted):
+            return with_replaced_rows(rows, merged.rows.select(self._columns), taken) if len(taken) else rows
+        indices = np.arange(batch.num_rows)
+        indices[taken] = batch.num_rows + np.arange(len(taken))
+        if len(taken):
+            rows = concat_rows([rows, merged.rows.select(self._columns)])
+        return take_rows(rows, pa.array(np.delete(indices, deleted)))
+
+
+class _Finder(Protocol):
+    """Finds the rows of the base file that have an entry."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the base file that `find` needs."""
+
+    @property
+    def last_position(self) -> int:
+        """The last row that is known to have an entry; -1 if none is."""
+
+    def find(self, batch: pa.RecordBatch, start: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The entries of rows of a batch, and these rows' places in it, ascending.
+
+        Args:
+            batch: Rows of the base file.
+            start: The position of the first one.
+        """
+
+
+@attrs.frozen(eq=False)
+class _ByPosition:
+    """Rows whose positions are known.
+
+    Attributes:
+        numbers: The entry of each (int64).
+        positions: The row of each, ascending (int64).
+    """
+
+    numbers: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
+
+    @property
+    def columns(self) -> list[str]:
+        """None."""
+        return []
+
+    @property
+    def last_position(self) -> int:
+        """The last position."""
+        return int(self.positions[-1]) if len(self.positions) else -1
+
+    def find(self, batch: pa.RecordBatch, start: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """See `_Finder.find`."""
+        low, high = np.searchsorted(self.positions, [start, start + batch.num_rows]).tolist()
+        return self.numbers[low:high], self.positions[low:high] - start
+
+
+@attrs.frozen(eq=False)
+class _ByKey:
+    """Rows that are found by their keys.
+
+    Attributes:
+        matcher: Looks up the keys of the entries.
+        rules: How keys are made.
+    """
+
+    matcher: KeyMatcher
+    rules: LogMergeRules
+    last_position: int = -1
+
+    @property
+    def columns(self) -> list[str]:
+        """Those of the key."""
+        return self.rules.key_columns
+
+    def find(self, batch: pa.RecordBatch, start: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """See `_Finder.find`."""
+        numbers, places = self.matcher.find(self.rules.keys_of(batch))
+        return numbers.astype(np.int64), places
