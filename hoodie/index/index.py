@@ -32,7 +32,9 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.exception import HoodieNotSupportedException
 from hoodie.index.index_report import IndexWork
+from hoodie.io.merging_reader import LogMerging
 from hoodie.io.written_keys import WrittenKeys
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.merge_spec import MergeSpec
@@ -62,6 +64,9 @@ class IndexedTable:
         pending_instants: Instants that were not completed when the write began, this one among them.
         exact: Whether each key must be looked up, even if the index could name its file group without that.
         record_key_fields: The table's.
+        log_merging: How log files are merged; None: slices with log files are refused.
+        groups_with_new_keys: Partition path and file id of file groups whose log files may hold keys that their base
+            file lacks.
         reads_only: Whether nothing may be written, not even to the index's own store, because an upsert is only being
             planned.
         work: The index notes here what it judged and read; it stays on the driver.
@@ -80,6 +85,8 @@ class IndexedTable:
     pending_instants: frozenset[str] = frozenset()
     exact: bool = False
     record_key_fields: tuple[str, ...] = ()
+    log_merging: LogMerging | None = None
+    groups_with_new_keys: frozenset[tuple[str, str]] = frozenset()
     reads_only: bool = False
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
     metrics: HoodieMetrics = attrs.field(factory=HoodieMetrics, eq=False, repr=False)
@@ -89,6 +96,32 @@ class IndexedTable:
     def slices(self) -> list[FileSlice]:
         """The slices of all partitions."""
         return [file_slice for group in self.file_slices.values() for file_slice in group]
+
+    def split(self, merges_all: bool = False) -> tuple[IndexedTable, list[FileSlice]]:
+        """The slices whose keys their base file tells, as a table, and those whose log files must be read too.
+
+        Args:
+            merges_all: Whether the log files of every slice must be read.
+
+        Raises:
+            HoodieNotSupportedException: There are log files, and it is not known how they are merged.
+        """
+        merged = [part for part in self.slices if not part.is_base_file_alone]
+        if not merged:
+            return self, []
+        if self.log_merging is None:
+            raise HoodieNotSupportedException(
+                f"file group {merged[0].file_id} of partition '{merged[0].partition_path}' has log files, in which "
+                "keys are not looked for here: compact the table first"
+            )
+        if not (merges_all or self.exact):
+            merged = [
+                part
+                for part in merged
+                if part.base_file is None or (part.partition_path, part.file_id) in self.groups_with_new_keys
+            ]
+        chosen = {(part.partition_path, part.file_id) for part in merged}
+        return self.narrowed_to(s for s in self.slices if (s.partition_path, s.file_id) not in chosen), merged
 
     def narrowed_to(self, slices: Iterable[FileSlice]) -> IndexedTable:
         """The table with only some of its slices; keys are looked up only in these.
@@ -135,6 +168,14 @@ class HoodieIndex(ABC):
         instant time is null if the file group does not exist yet. File groups are not limited in size.
 
         Hudi: HoodieIndex.requiresTagging of inserts, and HoodieStorageLayout.determinesNumFileGroups.
+        """
+        return False
+
+    @property
+    def puts_inserts_into_logs(self) -> bool:
+        """Whether new records of a merge-on-read table go to log files of small file groups, and not to base files.
+
+        Hudi: HoodieIndex.canIndexLogFiles.
         """
         return False
 

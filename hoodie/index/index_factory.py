@@ -25,8 +25,7 @@ _CLASS_KEY = "hoodie.index.class"
 def _create_bucket_index(config: HoodieWriteConfig) -> HoodieIndex:
     if config.index.bucket_engine is BucketEngine.CONSISTENT_HASHING:
         raise HoodieConfigException(
-            "hoodie.index.bucket.engine = CONSISTENT_HASHING is for MERGE_ON_READ tables only, as in Hudi, and hoodie "
-            "writes COPY_ON_WRITE tables: leave it out (SIMPLE)"
+            "hoodie.index.bucket.engine = CONSISTENT_HASHING is not supported yet: leave it out (SIMPLE)"
         )
     return HoodieSimpleBucketIndex(config)
 

@@ -138,11 +138,24 @@ class StoredColumns:
         tops = dict.fromkeys(n if n in self.schema.names else n.partition(".")[0] for n in self.names)
         return pa.schema([self.schema.field(name).with_nullable(True) for name in tops])
 
+    @property
+    def top_level_names(self) -> list[str]:
+        """The columns that hold them."""
+        return list(self._read_schema.names)
+
+    def columns_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """Their values in some rows.
+
+        Args:
+            batch: With the columns `top_level_names`.
+        """
+        return [field_column(batch, name) for name in self.names]
+
     def read(self, reader: HoodieParquetReader) -> pa.Table:
         """The values of all rows of a file."""
         schema = pa.schema(self.fields)
         batches = [
-            pa.RecordBatch.from_arrays([field_column(batch, name) for name in self.names], schema=schema)
+            pa.RecordBatch.from_arrays(self.columns_of(batch), schema=schema)
             for batch in reader.iter_batches(None, self._read_schema)
         ]
         return pa.Table.from_batches(batches, schema)
@@ -184,7 +197,7 @@ class _LookUpKeys:
         look = FileGroupLook(file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, found=0)
         if keys is None:
             return NOTHING_FOUND, None, look
-        matches = HoodieKeyLookupHandle(self.storage, file_slice.sole_base_file.path).lookup(keys)
+        matches = HoodieKeyLookupHandle(self.storage, file_slice.key_file.path).lookup(keys)
         indices, positions, columns = pa.array(matches.key_indices), matches.row_positions, None
         look = attrs.evolve(
             look, keys=len(keys), found=len(indices), row_groups=matches.row_groups, row_groups_read=matches.row_groups
@@ -213,7 +226,9 @@ class StoredKeys:
     keys: Shared | None = None
 
     def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        with HoodieParquetReader(self.storage, file_slice.sole_base_file.path) as reader:
+        # Stored columns are those of merged records, keys are those of the base file.
+        base_file = file_slice.sole_base_file if self.stored.names else file_slice.key_file
+        with HoodieParquetReader(self.storage, base_file.path) as reader:
             if self.keys is None:
                 keys = reader.read_record_keys()
                 positions = np.arange(len(keys), dtype=np.int64)

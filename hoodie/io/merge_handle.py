@@ -154,7 +154,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         updates = updates.combine_chunks().take(pa.array(order))
         inserts = new = incoming.filter(pc.invert(has_place))
         if self._may_repeat_keys:
-            new = _last_of_each_key(inserts)
+            new = last_of_each_key(inserts)
         added = new.filter(pc.equal(new[OPERATION], int(RecordOperation.UPSERT)))
         self._without_effect += WithoutEffect(
             combined=len(values) - updates.num_rows + inserts.num_rows - new.num_rows,
@@ -276,8 +276,12 @@ class HoodieConcatHandle(HoodieMergeHandle):
         return incoming.slice(0, 0), incoming
 
 
-def _last_of_each_key(rows: pa.Table) -> pa.Table:
-    """The last row of each key, as in Hudi's map of incoming records."""
+def last_of_each_key(rows: pa.Table) -> pa.Table:
+    """The last row of each key, as in Hudi's map of incoming records.
+
+    Args:
+        rows: With record key; the row number decides where there is one.
+    """
     keys = rows[RECORD_KEY]
     if pc.count_distinct(keys, mode="all").as_py() == rows.num_rows:
         return rows

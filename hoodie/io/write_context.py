@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import attrs
 import pyarrow as pa
@@ -17,6 +18,9 @@ from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
+
+if TYPE_CHECKING:
+    from hoodie.io.merging_reader import LogMerging
 
 
 @attrs.define(slots=False, frozen=True)
@@ -35,6 +39,7 @@ class WriteContext:
         placement: How the index places records.
         written_keys: Gets the record keys that handles write, for an index in the same process; None without such an
             index.
+        log_merging: How the log files of a merge-on-read table are merged.
         storage_options: Options and credentials of the storage; never printed.
     """
 
@@ -48,6 +53,7 @@ class WriteContext:
     merge_spec: MergeSpec
     placement: RecordPlacement = attrs.field(factory=RecordPlacement)
     written_keys: WrittenKeys | None = attrs.field(default=None, repr=False, eq=False)
+    log_merging: LogMerging | None = attrs.field(default=None, repr=False)
     storage_options: StorageOptions | None = attrs.field(default=None, repr=False)
 
     @property

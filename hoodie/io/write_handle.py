@@ -145,13 +145,21 @@ class HoodieWriteHandle(ABC):
         self.partition_path = partition_path
         self.file_id = file_id
         self.task = task
-        self.file_name = file_name
-        self.path = join(context.base_path, partition_path, file_name)
+        self._set_file_name(file_name)
         self._row_counter = row_counter or RowCounter()
         self._inserts = self._updates = self._deletes = self._records = 0
         self._errors = RecordErrors(context.schema, partition_path)
         self._without_effect = WithoutEffect()
         self._started = 0.0
+
+    def _set_file_name(self, file_name: str) -> None:
+        self.file_name = file_name
+        self.path = join(self.context.base_path, self.partition_path, file_name)
+
+    @property
+    def _stored_file_name(self) -> str:
+        """The value of ``_hoodie_file_name`` in new rows."""
+        return self.file_name
 
     @abstractmethod
     def _open_file(self) -> None:
@@ -210,18 +218,32 @@ class HoodieWriteHandle(ABC):
                 rolled the instant back or completed it without this attempt. The file is deleted again.
         """
         rows, size_bytes = self._close_file()
-        markers = self._markers()
-        if not (markers.exists(self.partition_path, self.file_name, self.io_type) and markers.is_open):
+        if not self._is_wanted():
             self._delete_file_and_marker()
-            raise HoodieCommitException(
-                f"{self.path} came too late: instant {self.context.instant_time} was rolled back or completed while "
-                "this task was writing; its file was deleted and nothing of it counts"
-            )
+            raise self._too_late()
         elapsed_ms = int((time.monotonic() - self._started) * 1000)
         logger.debug("wrote %s: %d rows, %d bytes in %d ms", self.path, rows, size_bytes, elapsed_ms)
+        return WriteStatus(
+            file_id=self.file_id,
+            partition_path=self.partition_path,
+            stat=self._stat(rows, size_bytes, elapsed_ms),
+            total_record_count=self._records,
+            error_count=self._errors.count,
+            errors=tuple(self._errors.named),
+            without_effect=self._without_effect,
+        )
+
+    def _stat(self, rows: int, size_bytes: int, elapsed_ms: int) -> HoodieWriteStat:
+        """The statistics of the finished file.
+
+        Args:
+            rows: Its rows.
+            size_bytes: Its size.
+            elapsed_ms: The time since it was opened.
+        """
         created = self.io_type is IOType.CREATE
         previous_commit, previous_file = self._previous_version()
-        stat = HoodieWriteStat(
+        return HoodieWriteStat(
             file_id=self.file_id,
             partition_path=self.partition_path,
             path=join(self.partition_path, self.file_name) if self.partition_path else self.file_name,
@@ -238,27 +260,32 @@ class HoodieWriteHandle(ABC):
                 total_create_time=elapsed_ms if created else 0, total_upsert_time=0 if created else elapsed_ms
             ),
         )
-        return WriteStatus(
-            file_id=self.file_id,
-            partition_path=self.partition_path,
-            stat=stat,
-            total_record_count=self._records,
-            error_count=self._errors.count,
-            errors=tuple(self._errors.named),
-            without_effect=self._without_effect,
-        )
 
     def _previous_version(self) -> tuple[str, str | None]:
         """The instant and the name of the file group's previous base file."""
         return NULL_COMMIT, None
+
+    def _is_wanted(self) -> bool:
+        """Whether the instant still takes the file: it is open, and the file is announced."""
+        markers = self._markers()
+        return markers.exists(self.partition_path, self.file_name, self.io_type) and markers.is_open
+
+    def _too_late(self) -> HoodieCommitException:
+        return HoodieCommitException(
+            f"{self.path} came too late: instant {self.context.instant_time} was rolled back or completed while "
+            "this task was writing; its file was deleted and nothing of it counts"
+        )
 
     def _markers(self) -> WriteMarkers:
         return WriteMarkers(
             self.context.storage, join(self.context.base_path, METAFOLDER_NAME), self.context.instant_time
         )
 
-    def _delete_file_and_marker(self) -> None:
+    def _delete_file(self) -> None:
         self.context.storage.delete_file(self.path)
+
+    def _delete_file_and_marker(self) -> None:
+        self._delete_file()
         # The file is deleted first: as long as its marker exists, a rollback would still find it.
         self._markers().delete(self.partition_path, self.file_name, self.io_type)
 
@@ -278,7 +305,7 @@ class HoodieWriteHandle(ABC):
             ]
         return [
             *meta,
-            constant_column(self.file_name, count),
+            constant_column(self._stored_file_name, count),
             *(rows.column(name) for name in self.context.schema.names),
         ]
 

@@ -3,12 +3,15 @@
 As in an upsert, the keys come to the driver if they fit, and their index names the locations, which tasks then attach
 to the rows. Otherwise the engine joins. A look-up differs from an upsert's: no record moves to another partition, and
 each location has the row's position, so that the stored row can be read.
+
+In a file slice with log files only merging tells which keys are stored: an index that reads base files looks there
+whatever the configured one is, and rows of the slice are read by their keys, not by positions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import attrs
 import numpy as np
@@ -48,6 +51,8 @@ from hoodie.index.index_report import IndexWork
 from hoodie.index.stored_keys import keys_by_partition
 from hoodie.index.virtual_keys import GlobalVirtualKeyIndex, VirtualKeyIndex
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.merged_log_records import LogMergeRules
+from hoodie.io.merging_reader import LogMerging
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.storage.storage import HoodieStorage
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS
@@ -62,8 +67,12 @@ EXISTENCE_SCHEMA = pa.schema([(RECORD_KEY_META, pa.string()), (PARTITION_PATH_ME
 _LOCATION = (CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION)
 _KEY = (RECORD_KEY, PARTITION_PATH)
 _PLACE = (PARTITION_PATH, CURRENT_FILE_ID, CURRENT_ROW_POSITION)
+_MERGED_PLACE = (*_PLACE, RECORD_KEY)
+"""The same where slices have log files: there, keys name rows."""
 _READ_TASKS_PER_CORE = 4
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
+_Wanted: TypeAlias = npt.NDArray[np.int64] | pa.Array
+"""Rows of the base file from 0, ascending and distinct; of a slice with log files, distinct record keys."""
 _UNUSABLE = "Their record key is null, empty or NaN, or their partition path cannot be made."
 _CHANGED = (
     "the input was read twice, for its keys and for its rows, and the second reading gave keys that the first one did "
@@ -155,9 +164,15 @@ class KeyLookup:
         with metrics.step("list base files") as step:
             slices = self._latest_file_slices()
             step.count(files=sum(map(len, slices.values())))
+        self._merging = None
+        if not all(file_slice.is_base_file_alone for group in slices.values() for file_slice in group):
+            self._merging = _log_merging(table, key_generator)
+            if key_generator is None and not self._index.names_file_groups:
+                self._index = exact
         self._indexed = IndexedTable(
             table.snapshot.storage,
             slices,
+            log_merging=self._merging,
             schema=table.snapshot.load_schema() if table.snapshot.load_avro_schema() is not None else pa.schema([]),
             stays=True,
             base_path=table.snapshot.base_path,
@@ -224,12 +239,13 @@ class KeyLookup:
         """
         context = self._table.context
         result = pa.schema([schema.field(name) for name in columns])
-        read = _ReadRows(self._indexed.storage, schema, result)
+        read = _ReadRows(self._indexed.storage, schema, result, self._merging)
+        wanted = _PLACE if self._merging is None else _MERGED_PLACE
         if self._keys is not None and self._locations is not None:
-            found = _with_location(_tagged(self._locations, self._keys.table)).select(_PLACE)
+            found = _with_location(_tagged(self._locations, self._keys.table)).select(wanted)
             return context.generate(list(_places(found, self._indexed.slices)), read, result)
         joined = self._joined(self._given.rows.select(self._given.columns))
-        places = joined.map_batches(_with_location, joined.schema).select(_PLACE)
+        places = joined.map_batches(_with_location, joined.schema).select(wanted)
         count = max(1, min(len(self._indexed.slices), _READ_TASKS_PER_CORE * context.default_parallelism))
         shared = self._indexed.share(context, self._indexed.slices)
         moved = places.repartition_by([PARTITION_PATH, CURRENT_FILE_ID], count)
@@ -330,18 +346,35 @@ def _without_location(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.filter(rows.column(CURRENT_INSTANT_TIME).is_null())
 
 
-def _places(found: pa.Table, slices: Sequence[FileSlice]) -> Iterator[tuple[FileSlice, npt.NDArray[np.int64]]]:
-    """The slices that hold some keys, and the rows of these keys, ascending and distinct.
+def _log_merging(table: HoodieTable, key_generator: KeyGenerator | None) -> LogMerging:
+    """How the log files of a table are merged."""
+    schema = table.snapshot.load_schema()
+    merger = table.merge_spec.merger
+    return LogMerging.of_table(
+        table.snapshot, schema, table.config.log_merge, merger=merger, key_generator=key_generator
+    )
+
+
+def _places(found: pa.Table, slices: Sequence[FileSlice]) -> Iterator[tuple[FileSlice, _Wanted]]:
+    """The slices that hold some keys, and the rows of these keys; of a slice with log files, the keys.
 
     Args:
-        found: The columns `_PLACE`.
+        found: The columns `_PLACE`, or `_MERGED_PLACE` if slices have log files.
         slices: The table's.
     """
     by_group = {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
-    grouped = found.group_by(list(_PLACE[:2])).aggregate([(CURRENT_ROW_POSITION, "list")])
-    paths, file_ids = (grouped[name].to_pylist() for name in _PLACE[:2])
-    for path, file_id, rows in zip(paths, file_ids, grouped[f"{CURRENT_ROW_POSITION}_list"], strict=True):
-        yield by_group[path, file_id], np.unique(rows.values.to_numpy())
+    is_merged = pc.less(found[CURRENT_ROW_POSITION], 0)
+    for rows, name in (
+        (found.filter(pc.invert(is_merged)), CURRENT_ROW_POSITION),
+        (found.filter(is_merged), RECORD_KEY),
+    ):
+        if not rows.num_rows:
+            continue
+        grouped = rows.group_by(list(_PLACE[:2])).aggregate([(name, "list")])
+        paths, file_ids = (grouped[column].to_pylist() for column in _PLACE[:2])
+        for path, file_id, values in zip(paths, file_ids, grouped[f"{name}_list"], strict=True):
+            file_slice = by_group[path, file_id]
+            yield file_slice, values.values.unique() if name == RECORD_KEY else np.unique(values.values.to_numpy())
 
 
 @attrs.frozen
@@ -444,18 +477,26 @@ class _Located:
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         tagged, numbers = self.locate(batch)
         rows = take_rows(batch.select(self.schema.names[2 : -len(_LOCATION)]), pa.array(numbers))
-        columns = [*(tagged.column(name) for name in _KEY), *rows.columns, *(tagged.column(n) for n in _LOCATION)]
+        columns = [*(tagged.column(name) for name in _KEY), *rows.columns, *_locations_of(tagged)]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 @attrs.frozen
 class _Renamed:
-    """Task: a batch with other names of its columns."""
+    """Task: a batch with locations, with other names of its columns."""
 
     schema: pa.Schema
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+        columns = [*batch.columns[: -len(_LOCATION)], *_locations_of(batch)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _locations_of(tagged: pa.RecordBatch) -> list[pa.Array]:
+    """The locations of tagged rows; the position is null where only the file group is known."""
+    *others, positions = (tagged.column(name) for name in _LOCATION)
+    is_known = pc.greater_equal(positions, 0)
+    return [*others, pc.if_else(is_known, positions, pa.scalar(None, positions.type))]
 
 
 @attrs.frozen
@@ -500,17 +541,36 @@ class _ReadRows:
         storage: Where the file is.
         schema: The table's columns.
         result: The columns to read.
+        log_merging: How log files are merged; None if no slice has log files.
     """
 
     storage: HoodieStorage
     schema: pa.Schema
     result: pa.Schema
+    log_merging: LogMerging | None = None
 
-    def __call__(self, task: TaskIdentity, place: tuple[FileSlice, npt.NDArray[np.int64]]) -> Iterator[pa.RecordBatch]:
-        file_slice, positions = place
-        reader = HoodieFileGroupReader(self.storage, file_slice, self.schema, columns=self.result.names)
-        for batch in reader.take(positions):
+    def __call__(self, task: TaskIdentity, place: tuple[FileSlice, _Wanted]) -> Iterator[pa.RecordBatch]:
+        file_slice, wanted = place
+        if isinstance(wanted, np.ndarray):
+            reader = HoodieFileGroupReader(self.storage, file_slice, self.schema, columns=self.result.names)
+            found = reader.take(wanted)
+        else:
+            found = self._of_keys(file_slice, wanted)
+        for batch in found:
             yield batch.cast(self.result) if batch.schema != self.result else batch
+
+    def _of_keys(self, file_slice: FileSlice, keys: pa.Array) -> Iterator[pa.RecordBatch]:
+        """The rows of some keys of a slice with log files."""
+        assert self.log_merging is not None
+        rules = LogMergeRules(self.log_merging.merge_spec, self.schema, self.log_merging.key_generator)
+        columns = list(dict.fromkeys([*self.result.names, *rules.key_columns]))
+        reader = HoodieFileGroupReader(
+            self.storage, file_slice, self.schema, log_merging=self.log_merging, columns=columns
+        )
+        for batch in reader.iter_batches():
+            rows = batch.filter(pc.is_in(rules.keys_of(batch), value_set=keys))
+            if rows.num_rows:
+                yield rows.select(self.result.names)
 
 
 @attrs.frozen
@@ -526,6 +586,7 @@ class _ReadPlaces:
     read: _ReadRows
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = pa.Table.from_batches(batches, pa.schema([reserved_field(name) for name in _PLACE]))
+        names = _PLACE if self.read.log_merging is None else _MERGED_PLACE
+        found = pa.Table.from_batches(batches, pa.schema([reserved_field(name) for name in names]))
         for place in _places(found, self.slices.value):
             yield from self.read(task, place)

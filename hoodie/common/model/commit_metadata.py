@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import attrs
 
 from hoodie.avro.timeline_metadata import complete
-from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_operation_type import REWRITES, WriteOperationType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage_path import check_inside
@@ -66,6 +66,11 @@ class HoodieCommitMetadata:
     extra_metadata: Mapping[str, str] = attrs.field(factory=dict)
     operation_type: WriteOperationType = WriteOperationType.UNKNOWN
     compacted: bool = False
+
+    @property
+    def only_rewrites(self) -> bool:
+        """Whether the commit wrote rows again and changed none: a clustering or a compaction."""
+        return self.compacted or self.operation_type in REWRITES
 
     def to_json(self) -> bytes:
         """The metadata in the JSON of Hudi 0.15, as UTF-8."""

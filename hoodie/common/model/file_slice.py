@@ -9,9 +9,10 @@ from typing import Self
 
 import attrs
 
-from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.fs.file_names import LogFileName, parse_base_file_name, parse_log_file_name
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException
+from hoodie.storage.storage import FileStatus
 
 
 @attrs.frozen(order=True)
@@ -68,6 +69,24 @@ class HoodieLogFile:
     size_bytes: int
     is_cdc: bool = False
 
+    @classmethod
+    def of(cls, name: LogFileName, status: FileStatus) -> Self:
+        """A log file of a listing.
+
+        Args:
+            name: Its parsed name.
+            status: Its entry.
+        """
+        return cls(
+            path=status.path,
+            file_id=name.file_id,
+            instant_time=name.instant_time,
+            version=name.version,
+            write_token=name.write_token,
+            size_bytes=status.size_bytes,
+            is_cdc=name.is_cdc,
+        )
+
     @property
     def file_name(self) -> str:
         """The last part of the path."""
@@ -102,10 +121,68 @@ class FileSlice:
         base_file = HoodieBaseFile(path, name.file_id, name.write_token, name.instant_time, size_bytes)
         return cls(partition_path, name.file_id, name.instant_time, base_file)
 
+    def with_log_file(self, path: str, size_bytes: int) -> Self:
+        """The slice with one more log file, which its name describes.
+
+        Args:
+            path: Full path of the file.
+            size_bytes: Its length.
+
+        Raises:
+            HoodieIOException: It is not the name of a log file.
+        """
+        name = parse_log_file_name(path.rsplit("/", 1)[-1])
+        if name is None:
+            raise HoodieIOException(f"{path} was written by a commit, but its name is not that of a log file")
+        log_file = HoodieLogFile(
+            path, name.file_id, name.instant_time, name.version, name.write_token, size_bytes, name.is_cdc
+        )
+        return attrs.evolve(self, log_files=(*self.log_files, log_file))
+
     @property
     def location(self) -> HoodieRecordLocation:
         """Where its records live, without their positions."""
         return HoodieRecordLocation(self.base_instant_time, self.file_id)
+
+    @property
+    def shown_path(self) -> str:
+        """Full path of one of its files: the base file, or its last log file where there is none."""
+        return self.base_file.path if self.base_file is not None else self.log_files[-1].path
+
+    @property
+    def is_base_file_alone(self) -> bool:
+        """Whether the base file holds all of its records: log files hold at most change data."""
+        return self.base_file is not None and all(log_file.is_cdc for log_file in self.log_files)
+
+    @property
+    def record_log_files(self) -> tuple[HoodieLogFile, ...]:
+        """Its log files that hold records: all but those of change data."""
+        return tuple(log_file for log_file in self.log_files if not log_file.is_cdc)
+
+    @property
+    def record_files(self) -> tuple[HoodieBaseFile | HoodieLogFile, ...]:
+        """All files that hold its records."""
+        return (*(() if self.base_file is None else (self.base_file,)), *self.record_log_files)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the files that hold its records."""
+        return sum(file.size_bytes for file in self.record_files)
+
+    @property
+    def key_file(self) -> HoodieBaseFile:
+        """Its base file, in which an index looks for keys: log files hold changes of its records.
+
+        Raises:
+            HoodieNotSupportedException: There is none.
+        """
+        if self.base_file is None:
+            raise HoodieNotSupportedException(
+                f"file group {self.file_id} of partition '{self.partition_path}' consists of log files, where this "
+                "index does not look for keys: they would be stored a second time. Write with the index that made the "
+                "file group, such as BUCKET, or compact the table first; nothing was written"
+            )
+        return self.base_file
 
     @property
     def sole_base_file(self) -> HoodieBaseFile:
@@ -114,11 +191,11 @@ class FileSlice:
         Raises:
             HoodieNotSupportedException: Log files hold records too.
         """
-        if self.base_file is None or not all(log_file.is_cdc for log_file in self.log_files):
+        if self.base_file is None or not self.is_base_file_alone:
             raise HoodieNotSupportedException(
                 f"file group {self.file_id} of partition '{self.partition_path}' has log files at "
-                f"{self.base_instant_time}, which hoodie neither reads nor writes yet: their records would be lost. "
-                "Compact the table with the writer that made them; nothing was written"
+                f"{self.base_instant_time}, and its base file alone does not hold its records: they would be lost. "
+                "Compact the table first; nothing was written"
             )
         return self.base_file
 

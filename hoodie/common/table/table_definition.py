@@ -35,6 +35,7 @@ from hoodie.merge.merge_properties import (
     MERGER_KEYS,
     MODE_KEYS,
     PAYLOAD_KEYS,
+    PAYLOAD_STRATEGY_OF_6,
     STRATEGY_KEYS,
     MergeProperties,
     mode_of_payload,
@@ -181,7 +182,7 @@ class _PropertiesBuilder:
             )
         result = {
             "hoodie.table.name": definition.table_name,
-            "hoodie.table.type": str(HoodieTableType.COPY_ON_WRITE.value),
+            "hoodie.table.type": str(definition.table_type),
             "hoodie.table.version": str(self._version),
             "hoodie.timeline.layout.version": "2" if is_by_mode(self._version) else "1",
             "hoodie.table.timeline.timezone": "UTC",
@@ -197,6 +198,8 @@ class _PropertiesBuilder:
         else:
             result |= self._properties_of_6(partitions, orderings, key_generator)
             merged = {_PAYLOAD_KEY: payload}
+            if str(definition.table_type) == HoodieTableType.MERGE_ON_READ:
+                merged["hoodie.compaction.record.merger.strategy"] = PAYLOAD_STRATEGY_OF_6
         if schema is not None:
             result["hoodie.table.create.schema"] = schema
         return {**result, **extra, **self._timestamp_properties(key_generator), **merged}
@@ -279,8 +282,6 @@ class _PropertiesBuilder:
         known = [member.value for member in HoodieTableType]
         if str(table_type) not in known:
             self._problems.append(f"table_type {str(table_type)!r} is unknown: {' or '.join(known)}")
-        elif str(table_type) != HoodieTableType.COPY_ON_WRITE:
-            self._not_supported.append("table_type MERGE_ON_READ is not supported yet: use COPY_ON_WRITE")
 
     def _check_table_version(self) -> None:
         version = self._definition.table_version

@@ -20,6 +20,7 @@ from hoodie.common.model.key_generator_type import (
     USER_PROVIDED,
     avro_name,
 )
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.merge.merge_modes import (
     LEGACY_PAYLOAD_KEY,
     MERGE_PROPERTY_PREFIX,
@@ -29,6 +30,7 @@ from hoodie.merge.merge_modes import (
 from hoodie.merge.merge_properties import (
     DELETE_FIELD_KEYS,
     DELETE_MARKER_KEYS,
+    PAYLOAD_STRATEGY_OF_6,
     STRATEGIES,
     MergeProperties,
     mode_of_payload,
@@ -66,8 +68,7 @@ HARMLESS_PROPERTIES = frozenset(
         "hoodie.table.metadata.partitions.inflight",
         "hoodie.table.secondary.indexes.metadata",
         "hoodie.table.index.defs.path",
-        # concern only log files, which a copy-on-write table does not have
-        "hoodie.table.log.file.format",
+        # an older name of the format of log files, which has one value
         "hoodie.table.rt.file.format",
         # have no effect as long as their main property is refused
         "hoodie.bootstrap.index.enable",
@@ -117,6 +118,11 @@ def _is(*values: str) -> Callable[[str, Mapping[str, str]], bool]:
     return lambda value, _: value.strip().lower() in wanted
 
 
+def _is_known_log_format(value: str, properties: Mapping[str, str]) -> bool:
+    has_log_files = properties.get("hoodie.table.type", "").strip().upper() == HoodieTableType.MERGE_ON_READ
+    return not has_log_files or value.strip().upper() in ("HOODIE_LOG", "")
+
+
 def _is_known_key_generator(value: str, _: Mapping[str, str]) -> bool:
     name = value if "." in value else f"{KEY_GENERATOR_PACKAGE}{value}"
     return name in KEY_GENERATOR_CLASSES or not name.startswith("org.apache.hudi.")
@@ -141,6 +147,17 @@ def _agrees_with_payload(value: str, properties: Mapping[str, str]) -> bool:
     if payload is None:
         return meant in (MergeMode.COMMIT_TIME_ORDERING, MergeMode.EVENT_TIME_ORDERING)
     return meant == mode_of_payload(payload)
+
+
+def _is_known_merger_strategy(value: str, properties: Mapping[str, str]) -> bool:
+    """Whether a merger's strategy is that of the payload class, or of Hudi 0.15's merger that asks the payload class.
+
+    Hudi 0.15 stores the latter for each merge-on-read table.
+    """
+    is_merge_on_read = properties.get("hoodie.table.type", "").strip().upper() == HoodieTableType.MERGE_ON_READ
+    if is_merge_on_read and value.strip().lower() == PAYLOAD_STRATEGY_OF_6:
+        return True
+    return _agrees_with_payload(value, properties)
 
 
 _WRITE_WITH_HUDI = "write to this table with Hudi, or create another one without it"
@@ -179,12 +196,7 @@ _RULES = (
         "use a table of type COPY_ON_WRITE",
         needed_to_read=True,
     ),
-    _Rule(
-        "hoodie.table.type",
-        _is("COPY_ON_WRITE"),
-        "hoodie reads the base files of such tables, and does not write them yet: write to it with Hudi, or use a "
-        "table of type COPY_ON_WRITE",
-    ),
+    _Rule("hoodie.table.log.file.format", _is_known_log_format, "use log files of the format HOODIE_LOG"),
     _Rule("hoodie.table.base.file.format", _is("PARQUET"), "use PARQUET base files", needed_to_read=True),
     _Rule("hoodie.table.ro.file.format", _is("PARQUET"), "use PARQUET base files", needed_to_read=True),
     _Rule("hoodie.table.multiple.base.file.formats.enable", _is("false", ""), _NEW_TABLE, needed_to_read=True),
@@ -218,7 +230,7 @@ _RULES = (
 _RULES_OF_6 = (
     _Rule("hoodie.compaction.payload.class", _is_known_payload, f"use {', '.join(PAYLOADS)}"),
     _Rule("hoodie.compaction.payload.type", _is(*PAYLOAD_TYPES), f"use {', '.join(PAYLOAD_TYPES)}"),
-    _Rule("hoodie.compaction.record.merger.strategy", _agrees_with_payload, _WHAT_THE_PAYLOAD_SAYS),
+    _Rule("hoodie.compaction.record.merger.strategy", _is_known_merger_strategy, _WHAT_THE_PAYLOAD_SAYS),
     _Rule("hoodie.record.merge.mode", _agrees_with_payload, _WHAT_THE_PAYLOAD_SAYS),
     _Rule("hoodie.record.merge.strategy.id", _agrees_with_payload, _WHAT_THE_PAYLOAD_SAYS),
     _Rule(

@@ -28,6 +28,7 @@ from hoodie.common.table.timeline.instant_time import newest
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, TableExistsException
+from hoodie.merge.reader_agreement import differences_between_readers
 from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.storage import storage_path
 from hoodie.storage.retry import RetryPolicy
@@ -83,7 +84,9 @@ class HoodieTableMetaClient:
         Args:
             base_path: The table's folder; it need not exist.
             table_name: Letters, digits, ``_``, ``-``, ``.`` and inner spaces.
-            table_type: COPY_ON_WRITE; MERGE_ON_READ is not supported yet.
+            table_type: COPY_ON_WRITE or MERGE_ON_READ. Readers disagree about some merge-on-read
+                tables, such as those of version 6 of OverwriteWithLatestAvroPayload with an ordering field: a warning
+                says when. What they do by default is the same for all readers.
             record_key_fields: The column or columns that identify a record: one name, a list, or names separated by
                 commas. Nested fields are dotted paths.
             partition_fields: The columns whose values name the folders of the data; empty for a single folder. Types
@@ -164,6 +167,8 @@ class HoodieTableMetaClient:
             storage.create_directory(storage_path.join(meta_path, folder))
         HoodieTableConfig.create(storage, path, table_properties)
         logger.info("Created table %s at %s", table_name, path)
+        for difference in differences_between_readers(table_properties):
+            logger.warning("readers of table %s at %s will disagree: %s", table_name, path, difference)
         return cls.load(path, storage_options)
 
     @classmethod
@@ -200,7 +205,7 @@ class HoodieTableMetaClient:
         dry_run: bool = False,
         storage_options: StorageOptions | None = None,
     ) -> TableVersionChange:
-        """Upgrade a copy-on-write table of version 6 to 8 or 9, or one of version 8 to 9; see ``docs/upgrading.md``.
+        """Upgrade a table of version 6 to 8 or 9, or one of version 8 to 9; see ``docs/upgrading.md``.
 
         Rows and history stay as they are: no data file is touched. The timeline is written anew, and the metadata table
         is switched off. The table is whole at every moment, also after a process died: the next call finishes.
@@ -246,7 +251,7 @@ class HoodieTableMetaClient:
         dry_run: bool = False,
         storage_options: StorageOptions | None = None,
     ) -> TableVersionChange:
-        """Downgrade a copy-on-write table of version 9 to 8 or 6, or one of version 8 to 6; see `upgrade`.
+        """Downgrade a table of version 9 to 8 or 6, or one of version 8 to 6; see `upgrade`.
 
         Args:
             table: See `upgrade`.

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import attrs
 
-from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name
+from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.table.partition_metadata import (
     PARTITION_METAFILE_NAMES,
     PARTITION_METAFILE_PREFIX,
@@ -61,8 +61,8 @@ class HoodieTableMetadata(ABC):
         """
 
     @abstractmethod
-    def list_stored_base_files(self) -> dict[str, list[FileStatus]]:
-        """Partition path to the base files in its folder, as storage has them, in folders that are no partitions too.
+    def list_stored_files(self) -> dict[str, list[FileStatus]]:
+        """Partition path to the base and log files in its folder, as storage has them, also in other folders.
 
         For repairs, which look for what other listings do not show.
 
@@ -70,15 +70,20 @@ class HoodieTableMetadata(ABC):
             HoodieIOException: Storage failed.
         """
 
-    def list_versions(self, partition_path: str) -> dict[str, set[str]]:
+    def list_versions(self, partition_path: str, *, with_log_files: bool = False) -> dict[str, set[str]]:
         """File id to the instant times of its base files in a partition, committed or not.
+
+        Args:
+            partition_path: The partition.
+            with_log_files: Whether the times in the names of log files count too: the base instants of their slices
+                (version 6), or their own (versions 8 and 9).
 
         Raises:
             HoodieIOException: The partition path would leave the table, or storage failed.
         """
         found: dict[str, set[str]] = defaultdict(set)
         for status in self.list_files(partition_path):
-            name = parse_base_file_name(status.name)
+            name = parse_base_file_name(status.name) or (parse_log_file_name(status.name) if with_log_files else None)
             if name is not None:
                 found[name.file_id].add(name.instant_time)
         return found
@@ -140,8 +145,8 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
         """See `HoodieTableMetadata.list_files_of`."""
         return dict(zip(partition_paths, map_concurrently(self.list_files, partition_paths), strict=True))
 
-    def list_stored_base_files(self) -> dict[str, list[FileStatus]]:
-        """See `HoodieTableMetadata.list_stored_base_files`."""
+    def list_stored_files(self) -> dict[str, list[FileStatus]]:
+        """See `HoodieTableMetadata.list_stored_files`."""
         found: dict[str, list[FileStatus]] = defaultdict(list)
         top = self.storage.list_directory(self.base_path)
         listings: list[Sequence[FileStatus]] = [[status for status in top if not status.is_directory]]
@@ -151,7 +156,7 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
             if status.is_directory and status.name != METAFOLDER_NAME
         ]
         for status in (status for listing in listings for status in listing):
-            if parse_base_file_name(status.name) is not None:
+            if is_data_file_name(status.name):
                 folder = storage_path.parent(status.path)
                 found[storage_path.relative_to(self.base_path, folder)].append(status)
         return dict(sorted(found.items()))

@@ -31,6 +31,7 @@ from hoodie.common.table.timeline.lsm_timeline import archive_of
 from hoodie.common.table.timeline.newest_archived_time import newest_archived_time
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
+from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import (
     HoodieConfigException,
@@ -198,9 +199,15 @@ class TableSnapshot:
         """The listing of the table's partitions and files, regardless of instants; nothing is cached."""
         return table_metadata_of(self.storage, self.base_path)
 
-    def view(self) -> HoodieTableFileSystemView:
-        """A new view of the table's files by `active_timeline`; partitions are listed on first use."""
-        return HoodieTableFileSystemView(self.table_metadata, self.active_timeline, lambda: self.archived_timeline)
+    def view(self, instants: VisibleInstants | None = None) -> HoodieTableFileSystemView:
+        """A new view of the table's files by `active_timeline`; partitions are listed on first use.
+
+        Args:
+            instants: Those that count, of the timeline's; None for all that count for readers of today.
+        """
+        return HoodieTableFileSystemView(
+            self.table_metadata, self.active_timeline, lambda: self.archived_timeline, instants
+        )
 
     def load_schema(self) -> pa.Schema:
         """The user's columns; see `HoodieTableMetaClient.load_schema`."""

@@ -93,7 +93,7 @@ class BloomIndexHelper:
             table: Their table; the reads are noted there.
             whole: Whether the ranges of row groups are needed, besides those of files.
         """
-        paths = [file_slice.sole_base_file.path for file_slice in slices]
+        paths = [file_slice.key_file.path for file_slice in slices]
         infos = {path: self._cache.get(path) for path in paths}
         missing = [path for path, info in infos.items() if info is None or (whole and info.row_groups is None)]
         if missing:
@@ -135,7 +135,7 @@ class BloomIndexHelper:
         pieces = []
         for number, (some, group, file_slice) in enumerate(zip(possible, groups, slices, strict=True)):
             if some:
-                path = file_slice.sole_base_file.path
+                path = file_slice.key_file.path
                 pieces += [FileToCheck(number, path, group, part) for part in self._parts(some)]
             else:
                 compared = len(in_order[group]) if group in in_order else 0

@@ -237,7 +237,7 @@ class _CheckRouted:
         for number, group in groupby(pieces, key=itemgetter(0)):
             file_slice = self.files.value[number]
             parts = (keys for _, keys in group)
-            checked = check_file(self.storage, file_slice.sole_base_file.path, parts, are_sorted=False)
+            checked = check_file(self.storage, file_slice.key_file.path, parts, are_sorted=False)
             yield from located_keys(file_slice, *checked.found)
 
 

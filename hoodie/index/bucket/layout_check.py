@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.index_config import BucketKeyRule
-from hoodie.exception import HoodieConfigException, HoodieIndexException
+from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieMissingFileException
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, are_bucket_ids, bucket_of_file_id
 from hoodie.index.bucket.misplaced_keys import WAY_OUT, CheckSampledKeys
 from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
@@ -21,6 +22,7 @@ from hoodie.index.index import HoodieIndex
 from hoodie.storage.storage_path import join
 
 SAMPLED_FILES = 4
+_COMPACTIONS = (WriteOperationType.COMPACT, WriteOperationType.LOG_COMPACT)
 _TYPE = "hoodie.index.type"
 _BUCKETS = "hoodie.bucket.index.num.buckets"
 _FIELDS = "hoodie.bucket.index.hash.field"
@@ -86,7 +88,8 @@ def _check_hash_fields(identifier: BucketIdentifier) -> None:
 def _newest_files(snapshot: TableSnapshot) -> tuple[list[HoodieWriteStat], Mapping[str, str]]:
     """The files of the newest completed commit that wrote any, and the extra metadata with the layout.
 
-    If commits without files have pushed that commit into the archive, these are some of the present files.
+    Compactions do not count: they keep the buckets, and do not tell the layout. If other commits without files have
+    pushed that commit into the archive, these are some of the present files.
     """
     timeline = snapshot.active_timeline
     instants = timeline.completed_writes().instants
@@ -94,7 +97,7 @@ def _newest_files(snapshot: TableSnapshot) -> tuple[list[HoodieWriteStat], Mappi
     for instant in reversed(instants):
         metadata = timeline.read_commit_metadata(instant)
         stats = list(metadata.write_stats)
-        if stats:
+        if stats and metadata.operation_type not in _COMPACTIONS:
             return stats, metadata.extra_metadata
         if not layout and _TYPE in metadata.extra_metadata:
             layout = metadata.extra_metadata
@@ -115,7 +118,7 @@ def _some_files(snapshot: TableSnapshot) -> list[HoodieWriteStat]:
                     num_writes=1,
                 )
                 for file_slice in slices
-                for name in [file_slice.sole_base_file.file_name]
+                for name in [file_slice.shown_path.rsplit("/", 1)[-1]]
             ]
     return []
 
@@ -158,6 +161,14 @@ def _check_stored_layout(stored: Mapping[str, str], identifier: BucketIdentifier
 
 def _check_keys(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, snapshot: TableSnapshot) -> None:
     """Hash keys of a few files: each must be in its bucket."""
+    try:
+        _check_keys_of(stats, identifier, snapshot)
+    except HoodieMissingFileException:
+        # A compaction has written the file anew, or a commit has replaced it, and a clean has deleted it.
+        _check_keys_of(_some_files(snapshot), identifier, snapshot)
+
+
+def _check_keys_of(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, snapshot: TableSnapshot) -> None:
     files = [stat for stat in stats if stat.num_writes and str(stat.path).endswith(".parquet")]
     # The files with the most rows give the best sample.
     sampled = sorted(files, key=lambda stat: -stat.num_writes)[:SAMPLED_FILES]

@@ -145,7 +145,9 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
         unknown = {}
         for partition_path, slices in table.file_slices.items():
             if slices and not any((partition_path, part.file_id) in self._sampled for part in slices):
-                unknown[partition_path] = [(part.sole_base_file.path, part.file_id) for part in slices]
+                unknown[partition_path] = [
+                    (part.base_file.path, part.file_id) for part in slices if part.base_file is not None
+                ]
         check = CheckSampledKeys(table.storage, identifier)
         if len(unknown) <= SAMPLED_BY_DRIVER:
             for paths in unknown.values():
@@ -226,7 +228,7 @@ def _locations_of_buckets(
     """The locations of the file groups of a partition by bucket."""
     by_bucket: dict[int, FileSlice] = {}
     for file_slice in slices:
-        bucket, path = bucket_of_file_id(file_slice.file_id), file_slice.sole_base_file.path
+        bucket, path = bucket_of_file_id(file_slice.file_id), file_slice.shown_path
         if bucket is None or bucket >= identifier.num_buckets:
             more = "is not that of a bucket" if bucket is None else f"is that of bucket {bucket}"
             raise HoodieIndexException(
@@ -238,7 +240,7 @@ def _locations_of_buckets(
         if other is not file_slice:
             raise HoodieIndexException(
                 f"partition '{partition_path}' has two file groups of bucket {bucket}: "
-                f"{other.sole_base_file.path} and {path}; two writers made them. Keys may be stored twice; "
+                f"{other.shown_path} and {path}; two writers made them. Keys may be stored twice; "
                 "nothing was written. Roll back the later of the two instants, or save the records of one file, delete "
                 "it, and upsert them"
             )

@@ -30,7 +30,12 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.exception import HoodieException, HoodieIndexException, HoodieIOException
+from hoodie.exception import (
+    HoodieException,
+    HoodieIndexException,
+    HoodieIOException,
+    HoodieNotSupportedException,
+)
 from hoodie.index.external.location_store import KnownFile, KnownGroup, LocationStore, claimed_keys
 from hoodie.index.index import HoodieIndex, IndexedTable, Locations
 from hoodie.index.index_report import Decision
@@ -105,7 +110,8 @@ class HoodieExternalIndex(HoodieIndex):
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
     ) -> None:
         """Claim the keys of the new files before the commit, so that no key is missed if the commit succeeds."""
-        written = [status for status in statuses if status.stat.path is not None]
+        # Log files change records of claimed keys.
+        written = [status for status in statuses if status.stat.path is not None and not status.stat.is_log_file]
         if not written:
             return
         with self._open() as store:
@@ -156,6 +162,12 @@ class HoodieExternalIndex(HoodieIndex):
 
         Unless nothing may be written, the store knows all of them afterwards.
         """
+        if table.groups_with_new_keys:
+            path, file_id = min(table.groups_with_new_keys)
+            raise HoodieNotSupportedException(
+                f"the log files of file group {file_id} of partition '{path}' of {table.base_path} may hold new keys, "
+                "which this index does not know: compact the table first; nothing was written"
+            )
         if not table.reads_only:
             return self._catch_up(store, context, table), set()
         live, known = _live(table), _known(store) if store.exists() else {}
@@ -202,7 +214,7 @@ class HoodieExternalIndex(HoodieIndex):
             claims = [
                 _Claim(
                     groups[key],
-                    file_slice.sole_base_file.path,
+                    file_slice.key_file.path,
                     KnownFile(_file_name(file_slice), file_slice.base_instant_time, removed=key in known),
                     None,
                 )
@@ -268,7 +280,7 @@ class HoodieExternalIndex(HoodieIndex):
         older: Sequence[KnownFile],
     ) -> None:
         """Remove keys of older versions that the latest one does not have; keys of cleaned versions stay claimed."""
-        path = file_slice.sole_base_file.path
+        path = file_slice.key_file.path
         now = _read_record_keys(table.storage, path)
         removed: set[str] = set()
         for file in older:
@@ -345,7 +357,7 @@ def _missing(live: Mapping[_Group, FileSlice], known: Mapping[_Group, KnownGroup
 
 
 def _file_name(file_slice: FileSlice) -> str:
-    return file_slice.sole_base_file.file_name
+    return file_slice.key_file.file_name
 
 
 def _is_gone(group: KnownGroup, live: FileSlice | None, table: IndexedTable) -> bool:

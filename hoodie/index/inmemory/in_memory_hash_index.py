@@ -45,6 +45,10 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
         self._lock = threading.Lock()
 
     @property
+    def puts_inserts_into_logs(self) -> bool:
+        return self._config.index.in_memory_insert_into_logs
+
+    @property
     def written_keys(self) -> WrittenKeys:
         return self._written
 
@@ -63,7 +67,7 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
             incoming = keys.get(group)
             if incoming is None:
                 return NOTHING_FOUND, 0
-            stored, row_groups_read = self._load(table, file_slice.sole_base_file)
+            stored, row_groups_read = self._load(table, file_slice.key_file)
             return keys_among(stored, incoming), row_groups_read
 
         looked_up = context.run_tasks(list(zip(groups, table.slices, strict=True)), look_up)
@@ -107,7 +111,7 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
 
     def _drop_replaced(self, table: IndexedTable) -> None:
         """Forget files of the table's partitions that are not among the latest ones."""
-        live = {file_slice.sole_base_file.path for file_slice in table.slices}
+        live = {file_slice.key_file.path for file_slice in table.slices}
         folders = {path.rsplit("/", 1)[0] for path in live}
         with self._lock:
             for path in [p for p in self._keys if p not in live and p.rsplit("/", 1)[0] in folders]:

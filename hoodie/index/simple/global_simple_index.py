@@ -26,6 +26,7 @@ from hoodie.index.global_tagging import (
 )
 from hoodie.index.index import BaseFileIndex, IndexedTable, Locations, tag_with_locations, with_location_columns
 from hoodie.index.index_report import Decision
+from hoodie.index.merged_keys import MergedKeys, MergedLocations, filtered, find_in_merged, without_deleted_copies
 from hoodie.index.stored_keys import (
     SHARED_KEY_BYTES,
     FoundKeys,
@@ -67,21 +68,31 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         return not self._moves(table).needs_rows
 
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
-        slices, moves = table.slices, self._moves(table)
+        moves = self._moves(table)
         stored = StoredColumns(moves.stored_columns, table.schema)
+        in_base, merged = table.split(merges_all=bool(stored.names))
+        slices = in_base.slices
         schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64()), *stored.fields])
         parts = [schema.empty_table()]
-        if slices and keys.num_rows:
+        if (slices or merged) and keys.num_rows:
             distinct = _distinct(keys)
-            found, values = self._find(distinct, stored, context, table)
+            found, values = self._find(distinct, stored, context, in_base) if slices else ([], {})
+            all_keys = {"": distinct[RECORD_KEY].combine_chunks()}
+            more, columns_of_merged = find_in_merged(all_keys, [""] * len(merged), merged, context, table, stored)
+            values |= {len(slices) + number: columns for number, columns in enumerate(columns_of_merged)}
+            found = [*found, *more]
+            parts_of = [*slices, *merged]
+            kept = without_deleted_copies(found, [""] * len(parts_of), parts_of, context, table)
+            found = [filtered(*pair) for pair in zip(found, kept, strict=True)]
+            values = {n: [c.filter(pa.array(kept[n])) for c in columns] for n, columns in values.items()}
             if stored.names:
-                values = values | _read_others(distinct, found, values, stored, context, table)
+                values = values | _read_others(distinct, found, values, stored, context, [*slices, *merged], table)
             for number, (held, positions) in enumerate(found):
                 if len(held):
                     file = pa.array(np.full(len(held), number, dtype=np.int32))
                     columns = values.get(number) or [pa.nulls(len(held), field.type) for field in stored.fields]
                     parts.append(pa.Table.from_arrays([held, file, pa.array(positions), *columns], schema=schema))
-        return GlobalKeyLocations(pa.concat_tables(parts).combine_chunks(), slices, moves)
+        return GlobalKeyLocations(pa.concat_tables(parts).combine_chunks(), [*slices, *merged], moves)
 
     def _find(
         self, keys: pa.Table, stored: StoredColumns, context: HoodieEngineContext, table: IndexedTable
@@ -125,14 +136,19 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
     ) -> HoodieData:
         """Join the records with all stored keys, or with those among the given keys."""
         asked = None if keys is None else keys[RECORD_KEY].combine_chunks()
-        slices = self._slices_to_join(records, asked, context, table)
-        shared = None if keys is None else table.share(context, keys)
         moves = self._moves(table)
+        in_base, merged = table.split(merges_all=bool(moves.stored_columns))
+        slices = self._slices_to_join(records, asked, context, in_base) if in_base.slices else []
+        shared = None if keys is None else table.share(context, keys)
         columns = tuple(records.schema.names)
         stored = StoredColumns(moves.stored_columns, table.schema)
         schema = pa.schema([reserved_field(RECORD_KEY), pa.field(CURRENT_PARTITION_PATH, pa.string())])
         schema = pa.schema([*with_location_columns(schema), *stored.fields])
         located = context.generate(slices, StoredKeys(table.storage, schema, stored, shared), schema)
+        if merged:
+            table.work.note_all(merged, Decision.KEY_CHECK)
+            reading = MergedLocations(MergedKeys.of(table, stored), schema, shared)
+            located = located.union(context.generate(merged, reading, schema))
         joined = records.join(located, [RECORD_KEY], "left")
         # All locations of a key must meet, so those of a key that has several are brought together.
         decide = DecideGroups(moves, columns)
@@ -191,6 +207,7 @@ def _read_others(
     known: StoredValues,
     stored: StoredColumns,
     context: HoodieEngineContext,
+    slices: Sequence[FileSlice],
     table: IndexedTable,
 ) -> StoredValues:
     """Read the stored columns of further slices that hold a moving key: copies in the partition that it moves to.
@@ -203,9 +220,9 @@ def _read_others(
         known: The stored columns that have been read.
         stored: The stored columns.
         context: The engine.
-        table: The table's slices.
+        slices: The slices.
+        table: The table.
     """
-    slices = table.slices
     owners = np.repeat(np.arange(len(found)), [len(held) for held, _ in found])
     places = pc.index_in(
         pa.chunked_array([held for held, _ in found], pa.string()).combine_chunks(),

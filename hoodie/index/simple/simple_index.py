@@ -14,6 +14,7 @@ from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.index import BaseFileIndex, IndexedTable, KeyLocations, tag_with_locations
 from hoodie.index.index_report import Decision
+from hoodie.index.merged_keys import MergedKeys, MergedLocations, filtered, find_in_merged, without_deleted_copies
 from hoodie.index.stored_keys import (
     LOCATION_SCHEMA,
     SHARED_KEY_BYTES,
@@ -43,18 +44,31 @@ class HoodieSimpleIndex(BaseFileIndex):
         return False
 
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> KeyLocations:
-        slices = table.slices
-        if not slices or not keys.num_rows:
+        if not table.slices or not keys.num_rows:
             return KeyLocations({}, [])
-        groups = [file_slice.partition_path for file_slice in slices]
-        return gather_locations(slices, self._find(keys_by_partition(keys), groups, context, table))
+        by_partition = keys_by_partition(keys)
+        in_base, merged = table.split()
+        slices = in_base.slices
+        found = self._find(by_partition, [part.partition_path for part in slices], context, in_base) if slices else []
+        paths = [part.partition_path for part in merged]
+        more, _ = find_in_merged(by_partition, paths, merged, context, table)
+        slices, found = [*slices, *merged], [*found, *more]
+        groups = [part.partition_path for part in slices]
+        kept = without_deleted_copies(found, groups, slices, context, table)
+        return gather_locations(slices, [filtered(*pair) for pair in zip(found, kept, strict=True)])
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         if not table.slices:
             return tag_with_locations(records, table.share(context, KeyLocations({}, [])))
         keys = records.select(_KEY_COLUMNS).collect(max_bytes=SHARED_KEY_BYTES)
         if keys is None:
-            return records.join(self._stored_keys(records, context, table), _KEY_COLUMNS, "left")
+            in_base, merged = table.split()
+            stored = self._stored_keys(records, context, in_base)
+            if merged:
+                table.work.note_all(merged, Decision.KEY_CHECK)
+                more = context.generate(merged, MergedLocations(MergedKeys.of(table)), LOCATION_SCHEMA)
+                stored = stored.union(more)
+            return records.join(stored, _KEY_COLUMNS, "left")
         return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
 
     def _find(

@@ -18,6 +18,7 @@ from hoodie.common.fs.file_names import (
     is_data_file_name,
     make_marker_name,
     parse_base_file_name,
+    parse_log_file_name,
     parse_marker_name,
 )
 from hoodie.common.model.write_operation_type import IOType
@@ -218,13 +219,16 @@ class WriteMarkers:
                 f"Marker {relative_path!r} in {source_path} is refused: {error}"
             ) from error
         base_file = parse_base_file_name(parsed.file_name)
+        log_file = parse_log_file_name(parsed.file_name)
         io_type = IOType(parsed.io_type)
         if not is_data_file_name(parsed.file_name):
             raise HoodieCorruptedDataException(f"Marker {relative_path!r} in {source_path} does not name a data file")
         # An APPEND marker of Hudi 0.14 names the slice's base file, which belongs to an older instant.
-        if base_file is not None and io_type is not IOType.APPEND and base_file.instant_time != self.instant_time:
+        # An APPEND marker names a log file of version 6, whose name holds the base instant of its slice.
+        named = base_file or log_file
+        if named is not None and io_type is not IOType.APPEND and named.instant_time != self.instant_time:
             raise HoodieCorruptedDataException(
-                f"Marker {relative_path!r} in {source_path} names a file of instant {base_file.instant_time}, not of "
+                f"Marker {relative_path!r} in {source_path} names a file of instant {named.instant_time}, not of "
                 f"{self.instant_time}"
             )
         return Marker(partition_path, parsed.file_name, io_type)
@@ -264,6 +268,7 @@ def find_rival(
         if heartbeat is None or is_older(storage, heartbeat, heartbeat_tolerance_ms):
             continue
         markers = storage_path.join(entry.path, partition_path) if partition_path else entry.path
-        if any(marker.name.startswith(f"{file_id}_") for marker in storage.list_directory(markers)):
+        # Names of log files begin with a dot.
+        if any(marker.name.removeprefix(".").startswith(f"{file_id}_") for marker in storage.list_directory(markers)):
             return entry.name
     return None

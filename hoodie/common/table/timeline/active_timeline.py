@@ -327,12 +327,13 @@ class HoodieActiveTimeline(HoodieTimeline):
 
     # --- undoing instants -----------------------------------------------------------------------------------------
 
-    def delete_pending(self, instant_time: str, action: Action) -> None:
+    def delete_pending(self, instant_time: str, action: Action, *, keeps_plan: bool = False) -> None:
         """Delete the files of a pending instant, the inflight one first; missing files are ignored.
 
         Args:
             instant_time: The instant time.
             action: What was being done.
+            keeps_plan: Whether the requested file stays, so that the plan can be carried out again.
 
         Raises:
             HoodieCommitException: The instant is complete: `revert_completed_to_inflight` comes first.
@@ -345,7 +346,7 @@ class HoodieActiveTimeline(HoodieTimeline):
                 f"{action} {instant_time} is complete ({self.path_of(completed)} exists) and was not deleted; roll it "
                 "back, or restore"
             )
-        self._delete_pending_files(instant_time, pending_action(states, action))
+        self._delete_pending_files(instant_time, pending_action(states, action), keeps_plan)
 
     def delete_in_any_state(self, instant_time: str, action: Action) -> None:
         """Delete the files of an instant; a completed one becomes pending first, see `revert_completed_to_inflight`.
@@ -551,10 +552,8 @@ class HoodieActiveTimeline(HoodieTimeline):
         if last is not None and last[:17] >= format_instant_time(now + _SUSPICIOUS_LEAD, self.timezone):
             logger.warning(
                 "The newest instant of %s is %s, far in the future; new instants follow it by milliseconds. "
-                "Check the clocks of the writers",
-                self.meta_path,
-                last,
-            )
+                "Check the clocks of the writers", self.meta_path, last,
+            )  # fmt: skip
         return next_instant_time(now, last, self.timezone)
 
     def _newest_time(self, states: Iterable[HoodieInstant], further: Iterable[str] = ()) -> str | None:
@@ -582,9 +581,9 @@ class HoodieActiveTimeline(HoodieTimeline):
         logger.info("Made %s %s of %s pending again", action, instant_time, self.meta_path)
         return action
 
-    def _delete_pending_files(self, instant_time: str, action: Action) -> None:
+    def _delete_pending_files(self, instant_time: str, action: Action, keeps_plan: bool = False) -> None:
         self.storage.delete_file(self._path(instant_time, action, State.INFLIGHT))
-        if action is not Action.SAVEPOINT:
+        if action is not Action.SAVEPOINT and not keeps_plan:
             self.storage.delete_file(self._path(instant_time, action, State.REQUESTED))
         logger.info("Deleted pending %s %s of %s", action, instant_time, self.meta_path)
 

@@ -6,6 +6,8 @@ from enum import IntEnum, StrEnum
 
 import attrs
 
+from hoodie.common.model.write_operation_type import HoodieTableType
+
 
 class Action(StrEnum):
     """What an instant does to the table; the value is the word in file names.
@@ -43,6 +45,15 @@ _COMPLETED_ACTIONS = {
 
 COMMIT_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 """The completed actions that change what the table holds."""
+
+
+def commit_action(table_type: HoodieTableType) -> Action:
+    """The action of a write that adds or changes rows.
+
+    Args:
+        table_type: The type of the table.
+    """
+    return Action.DELTA_COMMIT if table_type is HoodieTableType.MERGE_ON_READ else Action.COMMIT
 
 
 class State(IntEnum):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model.record_columns import COMMIT_TIME_META
-from hoodie.common.table.timeline.instant_time import in_order
+from hoodie.common.table.timeline.instant_time import in_order, is_after
 
 
 @attrs.frozen
@@ -33,6 +33,20 @@ class InstantRange:
     after: str | None = None
     until: str | None = None
     named: frozenset[str] | None = None
+
+    def includes(self, instant_time: str) -> bool:
+        """Whether an instant is one of them."""
+        return (
+            (self.after is None or is_after(instant_time, self.after))
+            and (self.until is None or not is_after(instant_time, self.until))
+            and (self.named is None or instant_time in self.named)
+        )
+
+    def is_behind(self, instant_time: str) -> bool:
+        """Whether all of them are surely later than an instant."""
+        if self.named is not None:
+            return all(is_after(time, instant_time) for time in self.named)
+        return self.after is not None and not is_after(instant_time, self.after)
 
     def holds(self, commit_times: pa.Array) -> pa.Array:
         """Which rows these instants wrote.

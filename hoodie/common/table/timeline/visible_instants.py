@@ -6,7 +6,7 @@ AbstractTableFileSystemView.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
@@ -74,6 +74,20 @@ class VisibleInstants:
             start,
             has_completion_times,
             completion_times,
+        )
+
+    def without(self, hidden: Collection[str], compactions: Collection[str] = ()) -> VisibleInstants:
+        """Those that count for readers of a state in which some completed instants were still pending.
+
+        Args:
+            hidden: The requested times of the instants, active and archived.
+            compactions: Those among them that are compactions. Log files of their slices may count already.
+        """
+        return attrs.evolve(
+            self,
+            completed=self.completed.difference(hidden),
+            pending=self.pending.union(hidden).difference(compactions),
+            pending_compactions=self.pending_compactions.union(compactions),
         )
 
     def is_committed(self, instant_time: str) -> bool:

@@ -34,7 +34,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import in_order, newest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
-from hoodie.common.table.view.log_placement import CompletionTime, log_file_order, place_log_files
+from hoodie.common.table.view.log_placement import CompletionTime, CompletionTimes, log_file_order, place_log_files
 from hoodie.common.util.shown_table import plural
 from hoodie.storage.storage import FileStatus
 
@@ -90,17 +90,7 @@ def build_file_groups(
         log_name = parse_log_file_name(status.name)
         if log_name is None or log_name.is_archive or not instants.has_visible_log_files(log_name.instant_time):
             continue
-        log_files[log_name.file_id].append(
-            HoodieLogFile(
-                path=status.path,
-                file_id=log_name.file_id,
-                instant_time=log_name.instant_time,
-                version=log_name.version,
-                write_token=log_name.write_token,
-                size_bytes=status.size_bytes,
-                is_cdc=log_name.is_cdc,
-            )
-        )
+        log_files[log_name.file_id].append(HoodieLogFile.of(log_name, status))
     groups = []
     for file_id in sorted(base_files.keys() | log_files.keys()):
         group_id = HoodieFileGroupId(partition_path, file_id)
@@ -184,6 +174,7 @@ class HoodieTableFileSystemView:
         metadata: HoodieTableMetadata,
         timeline: HoodieActiveTimeline,
         archived: Callable[[], HoodieTimeline] = HoodieTimeline,
+        instants: VisibleInstants | None = None,
     ) -> None:
         """A view; nothing is read yet.
 
@@ -191,16 +182,16 @@ class HoodieTableFileSystemView:
             metadata: Lists partitions and files.
             timeline: The active timeline with instants of all actions and states.
             archived: Reads the archived instants; called where only they tell which slice a log file belongs to.
+            instants: Those that count, of the timeline's; None for all that count for readers of today.
         """
         self._metadata = metadata
         self._timeline = timeline
-        self._archived = archived
-        self._instants = timeline.visible_instants
+        self._instants = timeline.visible_instants if instants is None else instants
+        self._completion_time = CompletionTimes(self._instants, archived)
         self._partitions: list[str] | None = None
         self._groups: dict[str, list[HoodieFileGroup]] = {}
         self._replaced: dict[HoodieFileGroupId, str] | None = None
         self._compactions: Mapping[HoodieFileGroupId, tuple[str, ...]] | None = None
-        self._archived_ends: Mapping[str, str | None] | None = None
         self._committed_names: dict[str, Mapping[HoodieFileGroupId, str]] = {}
 
     def __repr__(self) -> str:
@@ -260,8 +251,8 @@ class HoodieTableFileSystemView:
         """
         return self._latest_base_files_as_of(partition_path, None)
 
-    def latest_base_files_before_or_on(self, partition_path: str, instant_time: str) -> list[HoodieBaseFile]:
-        """The newest committed base file of each file group as of an instant.
+    def latest_base_files_before_or_on(self, partition_path: str, instant_time: str | None) -> list[HoodieBaseFile]:
+        """The newest committed base file of each file group as of an instant; None for the present.
 
         The result includes file groups that were replaced after that instant, unless they have been cleaned.
 
@@ -278,7 +269,7 @@ class HoodieTableFileSystemView:
         """
         return [self._merged_latest_slice(group.slices) for group in self.file_groups(partition_path)]
 
-    def latest_file_slices_before_or_on(self, partition_path: str, instant_time: str) -> list[FileSlice]:
+    def latest_file_slices_before_or_on(self, partition_path: str, instant_time: str | None) -> list[FileSlice]:
         """The newest slice of each file group as of an instant; see `latest_base_files_before_or_on`.
 
         Raises:
@@ -309,6 +300,7 @@ class HoodieTableFileSystemView:
             group
             for group in self._groups[partition_path]
             if group.file_group_id not in replaced
+            or not self._instants.is_committed(replaced[group.file_group_id])
             or not self._instants.is_seen_at(replaced[group.file_group_id], instant_time)
         ]
 
@@ -322,14 +314,14 @@ class HoodieTableFileSystemView:
                     break
         return files
 
-    def _slices_as_of(self, group: HoodieFileGroup, instant_time: str) -> list[FileSlice]:
+    def _slices_as_of(self, group: HoodieFileGroup, instant_time: str | None) -> list[FileSlice]:
         """The slices that a reader of an instant sees, newest first.
 
         Where log files tell their own instant, it sees those up to the instant. Some may be in a later slice, which it
         does not see: their instants were completed after a compaction was requested.
         """
         slices = [part for part in group.slices if self._instants.is_seen_at(part.base_instant_time, instant_time)]
-        if not self._instants.has_completion_times:
+        if not self._instants.has_completion_times or instant_time is None:
             return slices
         later = group.slices[: len(group.slices) - len(slices)]
         moved = [log_file for part in reversed(later) for log_file in part.log_files]
@@ -341,20 +333,14 @@ class HoodieTableFileSystemView:
         return seen
 
     def _merged_latest_slice(self, slices: Sequence[FileSlice]) -> FileSlice:
-        latest, *earlier = slices
-        if latest.base_instant_time not in self._instants.pending_compactions or not earlier:
+        pending = self._instants.pending_compactions
+        # Several are pending only for readers of a time at which none of them was completed.
+        latest = next((part for part in slices if part.base_instant_time not in pending), slices[-1])
+        merged = slices[: slices.index(latest) + 1]
+        if len(merged) == 1:
             return latest
-        logs = sorted(earlier[0].log_files + latest.log_files, key=log_file_order)
-        return attrs.evolve(earlier[0], log_files=tuple(logs))
-
-    def _completion_time(self, instant_time: str) -> str | None:
-        """When an instant was completed, which the archive tells of archived ones; None if nothing tells."""
-        known = self._instants.completion_times.get(instant_time)
-        if known is not None:
-            return known
-        if self._archived_ends is None:
-            self._archived_ends = {i.requested_time: i.completion_time for i in self._archived().completed_writes()}
-        return self._archived_ends.get(instant_time)
+        logs = sorted((log_file for part in merged for log_file in part.log_files), key=log_file_order)
+        return attrs.evolve(latest, log_files=tuple(logs))
 
     def _committed_file_name(self, group_id: HoodieFileGroupId, instant_time: str) -> str | None:
         if instant_time not in self._committed_names:

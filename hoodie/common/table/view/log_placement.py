@@ -15,13 +15,40 @@ completed count for nothing; Hudi gives log files to their slices, which readers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from hoodie.common.model.file_slice import HoodieLogFile
 from hoodie.common.table.timeline.instant_time import is_after, newest
+from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.common.table.timeline.visible_instants import VisibleInstants
 
 CompletionTime = Callable[[str], str | None]
 """Takes the requested time of a completed instant; returns when it was completed, None if nothing tells any more."""
+
+
+class CompletionTimes:
+    """When the instants of a table were completed, as a `CompletionTime`; the archive is read once it is needed.
+
+    Args:
+        instants: The instants of the active timeline.
+        archived: Reads the archived instants.
+    """
+
+    def __init__(self, instants: VisibleInstants, archived: Callable[[], HoodieTimeline]) -> None:
+        self._instants = instants
+        self._archived = archived
+        self._archived_ends: Mapping[str, str | None] | None = None
+
+    def __call__(self, instant_time: str) -> str | None:
+        known = self._instants.completion_times.get(instant_time)
+        return known if known is not None else self.archived_ends.get(instant_time)
+
+    @property
+    def archived_ends(self) -> Mapping[str, str | None]:
+        """Requested to completion time of the archived instants."""
+        if self._archived_ends is None:
+            self._archived_ends = {i.requested_time: i.completion_time for i in self._archived().completed_writes()}
+        return self._archived_ends
 
 
 def log_file_order(log_file: HoodieLogFile) -> tuple[str, int, str, bool]:

@@ -36,8 +36,9 @@ from hoodie.common.model.write_status import (
     unpack,
 )
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
+from hoodie.common.table.compaction_plans import pending_compactions
 from hoodie.common.table.marker.write_markers import WriteMarkers
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import Action, commit_action
 from hoodie.common.util.class_loading import error_of_class
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.engine.data import HoodieData, PartitionFunction
@@ -51,23 +52,30 @@ from hoodie.exception import (
 )
 from hoodie.execution.insert_handler import upserts_only
 from hoodie.index.index import IndexedTable, tag_with_locations
+from hoodie.io.append_handle import LogPlaces
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import Step
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
+from hoodie.table.action.commit.merge_on_read_bucket_handler import MergeOnReadBucketHandler
+from hoodie.table.action.commit.merge_on_read_partitioner import MergeOnReadPartitioner
 from hoodie.table.action.commit.missing_keys import FirstRows
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
 from hoodie.table.action.commit.two_readings import CountRows, check_rows_seen
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, needs_record_size, recorded_record_size
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
+from hoodie.table.new_keys_in_logs import groups_with_new_keys
 from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
 
 _PLACES = (PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME)
-_BUCKET_HANDLERS = {HoodieTableType.COPY_ON_WRITE: CopyOnWriteBucketHandler}
+_BUCKET_HANDLERS = {
+    HoodieTableType.COPY_ON_WRITE: CopyOnWriteBucketHandler,
+    HoodieTableType.MERGE_ON_READ: MergeOnReadBucketHandler,
+}
 SAMPLED_BAD_ROWS = 5
 """Rows that an error about keys shows."""
 
@@ -84,7 +92,10 @@ class BaseCommitActionExecutor(ABC):
     """
 
     operation: ClassVar[WriteOperationType]
-    action: ClassVar[Action] = Action.COMMIT
+    replaces: ClassVar[bool] = False
+    """Whether the operation replaces file groups: then its action is a replacecommit in tables of any type."""
+    rewrites: ClassVar[bool] = False
+    """Whether stored records are changed by rewriting their base file in tables of any type."""
 
     def __init__(self, table: HoodieTable, write_context: WriteContext, key_generator: KeyGenerator | None) -> None:
         self._table = table
@@ -96,6 +107,20 @@ class BaseCommitActionExecutor(ABC):
         self._shared: list[Shared] = []
         self._without_effect = WithoutEffect()
         self._has_saved_profile = False
+
+    @classmethod
+    def action_on(cls, table_type: HoodieTableType) -> Action:
+        """The action of the operation's instants.
+
+        Args:
+            table_type: The type of the table.
+        """
+        return Action.REPLACE_COMMIT if cls.replaces else commit_action(table_type)
+
+    @property
+    def action(self) -> Action:
+        """The action of the instant."""
+        return self.action_on(self._write_context.table_config.table_type)
 
     @abstractmethod
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
@@ -196,15 +221,20 @@ class BaseCommitActionExecutor(ABC):
         paths = set(counts[PARTITION_PATH].to_pylist())
         if self._table.index.is_global:
             paths.update(self._table.view.list_partitions())
+        file_slices = self._latest_file_slices(sorted(paths))
+        slices = [part for group in file_slices.values() for part in group if not part.is_base_file_alone]
+        looks_up = exact or not self._table.index.names_file_groups
         return IndexedTable(
             self._table.snapshot.storage,
-            self._latest_file_slices(sorted(paths)),
+            file_slices,
             self._write_context.merge_spec,
             self._write_context.schema,
             base_path=self._write_context.base_path,
             instant_time=self._write_context.instant_time,
             pending_instants=self._table.snapshot.active_timeline.filter_pending().times,
             exact=exact,
+            log_merging=self._write_context.log_merging,
+            groups_with_new_keys=groups_with_new_keys(self._table.snapshot, slices if looks_up else ()),
             record_key_fields=self._table.record_key_fields,
             metrics=self._metrics,
             shared=self._shared,
@@ -318,13 +348,26 @@ class BaseCommitActionExecutor(ABC):
         return partitioner
 
     def _partitioner(self, profile: WorkloadProfile, records: HoodieData) -> UpsertPartitioner:
-        record_size = recorded_record_size(self._table.completed_commits_newest_first(), self._config)
+        is_copy_on_write = self._write_context.table_config.table_type is HoodieTableType.COPY_ON_WRITE
+        record_size = None
+        if is_copy_on_write or any(stat.num_free for stat in profile.stats.values()):
+            record_size = recorded_record_size(self._table.completed_commits_newest_first(), self._config)
         if record_size is None and needs_record_size(profile, self._config):
             with self._metrics.step("measure the size of records"):
                 record_size = measure_record_size(records, self._write_context)
         if record_size is None:
             record_size = self._config.compaction.copy_on_write_record_size_estimate
-        return UpsertPartitioner(profile, self._config, self._slices_to_fill(profile), record_size)
+        slices = self._slices_to_fill(profile)
+        if is_copy_on_write:
+            return UpsertPartitioner(profile, self._config, slices, record_size)
+        timeline = self._table.snapshot.active_timeline
+        places = LogPlaces(
+            self._write_context.instant_time, timeline.layout.has_completion_times, pending_compactions(timeline)
+        )
+        return MergeOnReadPartitioner(
+            profile, self._config, slices, record_size, places,
+            appends=not self.rewrites, fills_logs=self._table.index.puts_inserts_into_logs,
+        )  # fmt: skip
 
     def _slices_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[FileSlice]]:
         """Partition path to the file slices that rows may go to: the latest ones."""
@@ -432,8 +475,9 @@ class BaseCommitActionExecutor(ABC):
         """The latest file slices of partitions."""
         with self._metrics.step("list base files") as step:
             slices = self._table.latest_file_slices(partition_paths)
-            listed = [file_slice.sole_base_file for group in slices.values() for file_slice in group]
-            step.count(files=len(listed), bytes=sum(base_file.size_bytes for base_file in listed))
+            listed = [file_slice.base_file for group in slices.values() for file_slice in group]
+            sizes = [base_file.size_bytes for base_file in listed if base_file is not None]
+            step.count(files=len(sizes), bytes=sum(sizes))
         return slices
 
 

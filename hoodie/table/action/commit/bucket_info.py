@@ -10,6 +10,7 @@ from enum import StrEnum
 import attrs
 
 from hoodie.common.model.file_slice import FileSlice
+from hoodie.io.append_handle import LogPlace
 
 
 class BucketType(StrEnum):
@@ -28,9 +29,11 @@ class BucketInfo:
         file_id: UPDATE: the file group's id. INSERT: the prefix of the ids of the new groups.
         partition_path: The partition.
         file_slice: UPDATE: the version to start from.
+        log_place: UPDATE: where the rows are appended; None: the base file is rewritten.
     """
 
     bucket_type: BucketType
     file_id: str
     partition_path: str
     file_slice: FileSlice | None = None
+    log_place: LogPlace | None = None

@@ -87,16 +87,9 @@ class CopyOnWriteBucketHandler:
         file_slice = bucket.file_slice
         assert file_slice is not None
         incoming = pa.Table.from_batches(batches)
-        rival = self._find_rival(bucket)
-        if rival is not None:
-            return [
-                TaskFailure(
-                    "HoodieEarlyConflictDetectionException",
-                    f"Another writer is rewriting file group {bucket.file_id} of partition '{bucket.partition_path}' "
-                    f"({rival}). Nothing was committed; write again: that is safe",
-                    incoming.num_rows,
-                )
-            ]
+        rivalry = self._refuse_rival(bucket, incoming.num_rows)
+        if rivalry is not None:
+            return [rivalry]
         handle_class = HoodieMergeHandle
         # Files of virtual keys hold no keys to find.
         if self.context.operation in _INSERTS and (
@@ -128,9 +121,8 @@ class CopyOnWriteBucketHandler:
         """
         placement = self.context.placement
         if self.context.operation is WriteOperationType.UPSERT_PREPPED:
-            said = incoming[CURRENT_ROW_POSITION if placement.names_file_groups else CURRENT_FILE_ID].is_valid()
-            incoming = self._find_positions(file_slice, incoming.append_column(_SAID, said))
-            return _not_there(file_slice, incoming) or incoming
+            incoming = self._find_positions(file_slice, self._with_said(incoming))
+            return not_there(file_slice, incoming) or incoming
         if self.context.operation is WriteOperationType.DELETE_PREPPED:
             reason = "the rows to delete are not where they were: the table changed"
             return self._misplaced(file_slice, incoming, "HoodieDeleteException", reason) or incoming
@@ -141,18 +133,37 @@ class CopyOnWriteBucketHandler:
             return self._misplaced(file_slice, incoming, "HoodieIndexException", reason) or incoming
         return incoming
 
-    def _find_rival(self, bucket: BucketInfo) -> str | None:
-        """The instant of another writer that writes the file group; None where that is not checked."""
+    def _with_said(self, incoming: pa.Table) -> pa.Table:
+        """The rows of a prepped upsert with a column that marks those which carry their location."""
+        names_file_groups = self.context.placement.names_file_groups
+        said = incoming[CURRENT_ROW_POSITION if names_file_groups else CURRENT_FILE_ID].is_valid()
+        return incoming.append_column(_SAID, said)
+
+    def _refuse_rival(self, bucket: BucketInfo, count: int) -> TaskFailure | None:
+        """A refusal if another writer is writing the file group; None where that is not checked.
+
+        Args:
+            bucket: An UPDATE bucket.
+            count: Its rows.
+        """
         write = self.context.config.write
         if not write.has_several_writers or not write.early_conflict_detection:
             return None
-        return find_rival(
+        rival = find_rival(
             self.context.storage,
             join(self.context.base_path, METAFOLDER_NAME),
             self.context.instant_time,
             bucket.partition_path,
             str(bucket.file_id),
             write.heartbeat_tolerance_ms,
+        )
+        if rival is None:
+            return None
+        return TaskFailure(
+            "HoodieEarlyConflictDetectionException",
+            f"Another writer is rewriting file group {bucket.file_id} of partition '{bucket.partition_path}' "
+            f"({rival}). Nothing was committed; write again: that is safe",
+            count,
         )
 
     def _misplaced(
@@ -204,7 +215,7 @@ class CopyOnWriteBucketHandler:
         return incoming.append_column(position, joined["position"].cast(pa.int64()))
 
 
-def _not_there(file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
+def not_there(file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
     """A refusal of rows tagged with a file group that does not hold their keys."""
     gone = pc.and_(incoming[_SAID], incoming[CURRENT_ROW_POSITION].is_null())
     if not pc.any(gone).as_py():

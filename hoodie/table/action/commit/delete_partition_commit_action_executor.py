@@ -9,7 +9,6 @@ import logging
 from collections.abc import Iterable
 
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.timeline.instant import Action
 from hoodie.engine.data import HoodieData
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.commit.replaced_file_groups import check_partition_paths, refuse_pending_file_groups
@@ -26,7 +25,7 @@ class DeletePartitionCommitActionExecutor(BaseCommitActionExecutor):
     """
 
     operation = WriteOperationType.DELETE_PARTITION
-    action = Action.REPLACE_COMMIT
+    replaces = True
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
         """There are no records: see `execute_partitions`."""

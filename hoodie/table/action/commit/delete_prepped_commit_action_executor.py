@@ -24,7 +24,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.engine.data import HoodieData
-from hoodie.exception import HoodieDeleteException, HoodieKeyException
+from hoodie.exception import HoodieDeleteException, HoodieKeyException, HoodieNotSupportedException
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
@@ -95,6 +95,8 @@ class DeletePreppedCommitActionExecutor(BaseCommitActionExecutor):
     """
 
     operation = WriteOperationType.DELETE_PREPPED
+    # A delete in a log file would delete every row of the key.
+    rewrites = True
 
     def __init__(
         self,
@@ -122,6 +124,14 @@ class DeletePreppedCommitActionExecutor(BaseCommitActionExecutor):
             if name is not None:
                 named.add((partition_path, name.file_id, name.instant_time))
         slices = self._latest_file_slices(sorted({partition_path for partition_path, _, _ in named}))
+        with_logs = [part for group in slices.values() for part in group if not part.is_base_file_alone]
+        appended = [part for part in with_logs if (part.partition_path, part.file_id) in {(p, f) for p, f, _ in named}]
+        if appended:
+            raise HoodieNotSupportedException(
+                f"rows are to be deleted by their places in base files, and {len(appended)} of the file groups have "
+                f"log files, such as {appended[0].file_id} of partition '{appended[0].partition_path}': compact the "
+                "table first; nothing was deleted"
+            )
         known = {(path, part.file_id, part.base_instant_time) for path, group in slices.items() for part in group}
         changed = sorted(named - known)
         if changed:

@@ -15,7 +15,6 @@ import pyarrow as pa
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_status import WriteStatus
-from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.engine.data import HoodieData
 from hoodie.exception import HoodieInsertException
@@ -37,7 +36,7 @@ class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
     """
 
     operation = WriteOperationType.INSERT_OVERWRITE
-    action = Action.REPLACE_COMMIT
+    replaces = True
 
     @property
     def _duplicates_policy(self) -> InsertDupPolicy:

@@ -5,6 +5,7 @@ Hudi: HoodieCreateRecordUtils.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import attrs
@@ -34,6 +35,7 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieWriteException
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.partition_path_encoding import reason_against_level, usable_paths
+from hoodie.merge.appended_rows import position_errors
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.ordering_values import (
     null_ordering_count,
@@ -42,6 +44,10 @@ from hoodie.merge.ordering_values import (
     ordering_type,
 )
 
+_FILE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9]+)?")
+"""What rows of log files have as their file name: a UUID, usually with a number."""
+_SHOWN_KEYS = 5
+"""Keys without an ordering value that a message shows."""
 _SHOWN_KEY = 60
 """Characters of a long key that a message shows."""
 
@@ -61,6 +67,8 @@ class RecordPreparer:
         operation: What every row asks for, if the input has no operation column; a row with ``_hoodie_is_deleted`` asks
             for a delete all the same.
         requires_ordering: Whether a null ordering value is an error.
+        requires_positions: Whether a row that has no position in the log of its source is an error, where the table's
+            rules compare these.
         fill_missing: Whether columns that the input lacks are null.
         merge_spec: Says which rows of data are deletes.
         is_tagged: Whether the input says where records live: file ids, or names of base files, and instants.
@@ -77,6 +85,7 @@ class RecordPreparer:
     ordering_fields: tuple[str, ...] = ()
     operation: RecordOperation = RecordOperation.UPSERT
     requires_ordering: bool = False
+    requires_positions: bool = False
     fill_missing: bool = False
     merge_spec: MergeSpec = attrs.field(factory=MergeSpec)
     key_schema: pa.Schema | None = None
@@ -154,7 +163,9 @@ class RecordPreparer:
         if self.schema is not None and self.key_generator is None and not self.merge_spec.absent_columns:
             _check_data(rows, keys, operations)
         if self._orders:
-            columns.append(self._ordering_values(batch, rows, operations))
+            columns.append(self._ordering_values(batch, rows, operations, keys))
+        if self.requires_positions:
+            self._check_positions(rows, keys, operations)
         columns.append(operations)
         if self.merge_spec.can_fail_for_records:
             columns.append(pa.nulls(len(operations), pa.string()))
@@ -166,7 +177,9 @@ class RecordPreparer:
             columns += _locations(batch)
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema())
 
-    def _ordering_values(self, batch: pa.RecordBatch, rows: pa.RecordBatch, operations: pa.Array) -> pa.Array:
+    def _ordering_values(
+        self, batch: pa.RecordBatch, rows: pa.RecordBatch, operations: pa.Array, keys: pa.Array
+    ) -> pa.Array:
         values = ordering_column(rows, self.ordering_fields)
         assert values is not None
         if self.key_generator is None and ORDERING_VALUE in batch.schema.names:
@@ -177,8 +190,19 @@ class RecordPreparer:
         if self.requires_ordering:
             missing = null_ordering_count(values, operations)
             if missing:
-                raise HoodieWriteException(null_ordering_message(self.ordering_fields, missing))
+                needed = pc.not_equal(operations, int(RecordOperation.DELETE))
+                shown = keys.filter(pc.and_(values.is_null(), needed)).slice(0, _SHOWN_KEYS).to_pylist()
+                raise HoodieWriteException(null_ordering_message(self.ordering_fields, missing, shown))
         return values
+
+    def _check_positions(self, rows: pa.RecordBatch, keys: pa.Array, operations: pa.Array) -> None:
+        errors = position_errors(self.merge_spec, rows, operations.to_numpy())
+        if errors:
+            shown = "; ".join(f"{keys[number].as_py()!r}: {errors[number]}" for number in sorted(errors)[:_SHOWN_KEYS])
+            raise HoodieWriteException(
+                f"{len(errors)} records could never be merged ({shown}), and readers of the table would fail; nothing "
+                "was written. Correct these records, or leave them out"
+            )
 
     def _operations(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> pa.Array:
         if OPERATION in batch.schema.names:
@@ -264,8 +288,11 @@ def _locations(batch: pa.RecordBatch) -> list[pa.Array]:
     encoded = files.dictionary_encode()
     names = [parse_base_file_name(name) for name in encoded.dictionary.to_pylist()]
     for text, name in zip(encoded.dictionary.to_pylist(), names, strict=True):
-        if name is None:
+        if name is None and not _FILE_ID.fullmatch(text):
             raise HoodieKeyException(f"'{text}' in {FILE_NAME_META} is no name of a base file; read the records again")
-    instants = pa.array([name.instant_time for name in names if name is not None], pa.string())
-    file_ids = pa.array([name.file_id for name in names if name is not None], pa.string())
+    # Rows of log files name the file group alone.
+    instants = pa.array([name.instant_time if name is not None else "" for name in names], pa.string())
+    texts = encoded.dictionary.to_pylist()
+    file_ids = [name.file_id if name is not None else text for name, text in zip(names, texts, strict=True)]
+    file_ids = pa.array(file_ids, pa.string())
     return [instants.take(encoded.indices), file_ids.take(encoded.indices)]

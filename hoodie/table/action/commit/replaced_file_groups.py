@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
+from hoodie.common.table.compaction_plans import pending_compactions
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
@@ -49,7 +51,7 @@ def check_partition_paths(partition_paths: Iterable[str]) -> list[str]:
 
 
 def refuse_pending_file_groups(snapshot: TableSnapshot, replaced: Mapping[str, Sequence[str]], operation: str) -> None:
-    """Fail when a pending clustering is going to rewrite file groups that would be replaced.
+    """Fail when a pending clustering or compaction is going to rewrite file groups that would be replaced.
 
     Args:
         snapshot: The table, its timeline as the write found it.
@@ -57,11 +59,20 @@ def refuse_pending_file_groups(snapshot: TableSnapshot, replaced: Mapping[str, S
         operation: What is being done, for the message.
 
     Raises:
-        HoodieNotSupportedException: The clustering would bring the replaced rows back when it completes.
+        HoodieNotSupportedException: The clustering would bring the replaced rows back when it completes; the compaction
+            would rewrite rows that are none any more.
     """
     pending = file_groups_in_pending_clustering(snapshot.active_timeline)
+    compacted = pending_compactions(snapshot.active_timeline)
     for partition_path, file_ids in replaced.items():
         for file_id in file_ids:
+            compactions = compacted.get(HoodieFileGroupId(partition_path, file_id))
+            if compactions is not None:
+                raise HoodieNotSupportedException(
+                    f"{operation} of partition '{partition_path}' of {snapshot.base_path}: compaction "
+                    f"{', '.join(compactions)} is going to rewrite its file group {file_id}; nothing was written. Run "
+                    "the compaction first"
+                )
             instant_time = pending.get((partition_path, file_id))
             if instant_time is not None:
                 raise HoodieNotSupportedException(

@@ -62,7 +62,7 @@ def plan_chains(statuses: Sequence[WriteStatus], config: HoodieWriteConfig, side
         return []
     small: dict[str, list[WriteStatus]] = {}
     for status in statuses:
-        if 0 < status.stat.file_size_bytes < limit and status.stat.num_writes:
+        if 0 < status.stat.file_size_bytes < limit and status.stat.num_writes and not status.stat.is_log_file:
             small.setdefault(status.partition_path, []).append(status)
     chains: list[Chain] = []
     for found in small.values():

@@ -33,6 +33,8 @@ FILL = 0.97
 def recorded_record_size(commits: Iterable[HoodieCommitMetadata], config: HoodieWriteConfig) -> int | None:
     """Bytes of a record in base files, by the newest commit that is large enough; None when there is none.
 
+    Log files do not count: their records are stored in another way.
+
     Args:
         commits: Metadata of completed commits, the newest first; read only until one is large enough.
         config: Says which commit is large enough.
@@ -41,7 +43,8 @@ def recorded_record_size(commits: Iterable[HoodieCommitMetadata], config: Hoodie
     """
     threshold = config.compaction.record_size_estimation_threshold * config.compaction.parquet_small_file_limit
     for metadata in commits:
-        written, records = metadata.total_bytes_written, metadata.total_records_written
+        stats = [stat for stat in metadata.write_stats if not stat.is_log_file]
+        written, records = sum(s.total_write_bytes for s in stats), sum(s.num_writes for s in stats)
         if written > threshold and records > 0:
             return math.ceil(written / records)
     return None
@@ -202,8 +205,8 @@ class UpsertPartitioner:
         Inserts open the file groups that the index wants, fill small files up to the maximum size, then open others.
         """
         for partition_path, stat in profile.stats.items():
-            for location in stat.updates:
-                self._update_bucket(partition_path, location.file_id)
+            for location, count in stat.updates.items():
+                self._update_bucket(partition_path, location.file_id, count)
         for partition_path, stat in profile.stats.items():
             for file_id, count in stat.placed.items():
                 self._update_buckets[partition_path, file_id] = len(self.buckets)
@@ -218,7 +221,7 @@ class UpsertPartitioner:
         left = num_inserts
         maximum = self._config.storage.parquet_max_file_size
         for file_slice in self._small_slices(partition_path):
-            room = min((maximum - file_slice.sole_base_file.size_bytes) // self.record_size, left)
+            room = min((maximum - self._size(file_slice)) // self.record_size, left)
             if room > 0:
                 numbers.append(self._update_bucket(partition_path, file_slice.file_id))
                 counts.append(room)
@@ -227,7 +230,13 @@ class UpsertPartitioner:
                 break
         filling = len(numbers)
         new_groups = self._new_group_counts(left)
-        if filling and new_groups and self._splits_by_size and new_groups[-1] < self._records_per_new_bucket():
+        if (
+            filling
+            and self._overflows
+            and new_groups
+            and self._splits_by_size
+            and new_groups[-1] < self._records_per_new_bucket()
+        ):
             # The task that fills the last small file opens a group for what does not fit: it knows the sizes.
             counts[-1] += new_groups.pop()
         for count in new_groups:
@@ -268,10 +277,21 @@ class UpsertPartitioner:
 
     def _small_slices(self, partition_path: str) -> list[FileSlice]:
         """Slices of a partition whose base file is below ``hoodie.parquet.small.file.limit``, the smallest first."""
+        return self._smallest(self._file_slices.get(partition_path, {}).values())
+
+    def _smallest(self, slices: Iterable[FileSlice]) -> list[FileSlice]:
         limit = self._config.compaction.parquet_small_file_limit
-        slices = self._file_slices.get(partition_path, {}).values()
-        small = [s for s in slices if s.sole_base_file.size_bytes < limit]
-        return sorted(small, key=lambda file_slice: (file_slice.sole_base_file.size_bytes, file_slice.file_id))
+        small = [file_slice for file_slice in slices if self._size(file_slice) < limit]
+        return sorted(small, key=lambda file_slice: (self._size(file_slice), file_slice.file_id))
+
+    def _size(self, file_slice: FileSlice) -> int:
+        """The size of a slice, which inserts may fill up to the maximum."""
+        return file_slice.sole_base_file.size_bytes
+
+    @property
+    def _overflows(self) -> bool:
+        """Whether the task that fills a file opens a further group for what does not fit."""
+        return True
 
     @property
     def _splits_by_size(self) -> bool:
@@ -282,16 +302,25 @@ class UpsertPartitioner:
             return max(1, math.ceil(planned_file_size(self._config) / self.record_size))
         return max(1, self._config.compaction.copy_on_write_insert_split_size)
 
-    def _update_bucket(self, partition_path: str, file_id: str) -> int:
+    def _update_bucket(self, partition_path: str, file_id: str, count: int = 0) -> int:
         number = self._update_buckets.get((partition_path, file_id))
         if number is None:
             file_slice = self._file_slices.get(partition_path, {}).get(file_id)
             if file_slice is None:
                 raise HoodieIndexException(
-                    f"the index found keys in file group {file_id} of partition {partition_path!r}, which has no base "
-                    "file now"
+                    f"the index found keys in file group {file_id} of partition {partition_path!r}, which has no "
+                    "files now"
                 )
             number = self._update_buckets[partition_path, file_id] = len(self.buckets)
             self.buckets.append(BucketInfo(BucketType.UPDATE, file_id, partition_path, file_slice))
-            self._expected_bytes.append(file_slice.sole_base_file.size_bytes)
+            self._expected_bytes.append(self._update_bytes(file_slice, count))
         return number
+
+    def _update_bytes(self, file_slice: FileSlice, count: int) -> int:
+        """What the changes of a file group are expected to write.
+
+        Args:
+            file_slice: Its latest slice.
+            count: The changes.
+        """
+        return file_slice.sole_base_file.size_bytes

@@ -35,6 +35,7 @@ class PlannedFileGroup:
         partition_path: Its partition.
         file_id: Its id. For a new file group the beginning of an id; the upsert makes another one.
         is_new: Whether it does not exist yet.
+        is_appended: Whether its records are appended in a log file; its base file stays as it is.
         reason: Why it is touched: the check that showed that it holds incoming keys
             (`hoodie.index.index_report.Decision`), ``small file`` or ``new``.
         updates: Records whose key it holds. Some of them may be older than the stored record, and change nothing.
@@ -43,7 +44,8 @@ class PlannedFileGroup:
         inserts: New records.
         updates_or_inserts: Records that are an update or an insert. With the reason ``hash`` the index knows the file
             group of a key, but not whether the key is stored.
-        bytes_to_rewrite: The size of its base file, which is read and written again; 0 for a new file group.
+        bytes_to_rewrite: The size of its base file, which is read and written again; 0 for a new file group, and for
+            one that is appended to.
     """
 
     partition_path: str
@@ -55,6 +57,7 @@ class PlannedFileGroup:
     inserts: int
     updates_or_inserts: int
     bytes_to_rewrite: int
+    is_appended: bool = False
 
 
 @attrs.frozen(repr=False)
@@ -87,7 +90,12 @@ class UpsertPlan:
     @property
     def rewritten(self) -> tuple[PlannedFileGroup, ...]:
         """The file groups whose base file is written again."""
-        return tuple(group for group in self.file_groups if not group.is_new)
+        return tuple(group for group in self.file_groups if not group.is_new and not group.is_appended)
+
+    @property
+    def appended(self) -> tuple[PlannedFileGroup, ...]:
+        """The file groups whose changes are appended in log files."""
+        return tuple(group for group in self.file_groups if group.is_appended)
 
     @property
     def new(self) -> tuple[PlannedFileGroup, ...]:
@@ -134,10 +142,12 @@ class UpsertPlan:
     @property
     def summary(self) -> str:
         """The plan in one line."""
-        rewritten, new = len(self.rewritten), len(self.new)
-        if not rewritten and not new:
+        rewritten, appended, new = len(self.rewritten), len(self.appended), len(self.new)
+        if not self.file_groups:
             return f"upsert of {plural(self.records, 'record')} would write no file"
         parts = []
+        if appended:
+            parts.append(f"append to {plural(appended, 'file group')}")
         if rewritten:
             parts.append(f"rewrite {plural(rewritten, 'file group')} ({format_bytes(self.bytes_to_rewrite)})")
         if new:
@@ -232,12 +242,19 @@ def plan_file_groups(
             file_id=bucket.file_id,
             is_new=bucket.bucket_type is BucketType.INSERT,
             reason=_reason(bucket, dealt[number], looks),
-            bytes_to_rewrite=bucket.file_slice.sole_base_file.size_bytes if bucket.file_slice is not None else 0,
+            bytes_to_rewrite=_bytes_to_rewrite(bucket),
+            is_appended=bucket.log_place is not None,
             **{kind: dealt[number][kind] for kind in _KINDS},
         )
         for number, bucket in enumerate(buckets)
     ]
     return tuple(sorted(groups, key=lambda g: (-g.bytes_to_rewrite, -g.inserts, g.partition_path, g.file_id)))
+
+
+def _bytes_to_rewrite(bucket: BucketInfo) -> int:
+    if bucket.file_slice is None or bucket.log_place is not None:
+        return 0
+    return bucket.file_slice.sole_base_file.size_bytes
 
 
 def _reason(bucket: BucketInfo, dealt: Counter[str], looks: Mapping[tuple[str, str], FileGroupLook]) -> str:

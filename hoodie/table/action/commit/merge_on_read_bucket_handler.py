@@ -1,0 +1,130 @@
+"""Write the rows of one bucket of a merge-on-read table, in a task.
+
+Hudi: org.apache.hudi.table.action.deltacommit.BaseSparkDeltaCommitActionExecutor.handleUpdate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record_columns import (
+    CURRENT_ROW_POSITION,
+    OPERATION,
+    RECORD_KEY,
+    RECORD_KEY_META,
+    ROW_NUMBER,
+)
+from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.model.write_status import TaskFailure, WithoutEffect, WriteStatus
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.io.append_handle import HoodieAppendHandle, LogPlace
+from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.merge_handle import last_of_each_key
+from hoodie.io.write_handle import RowCounter
+from hoodie.merge.appended_rows import needs_stored_values
+from hoodie.table.action.commit.bucket_info import BucketInfo
+from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler, not_there
+
+
+@attrs.frozen
+class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
+    """Writes the rows of one bucket: UPDATE by append handles, INSERT by create handles.
+
+    An UPDATE bucket without a place in the log, because it also takes new records, rewrites its base file as in a
+    copy-on-write table; the changes of its stored records are merged in.
+
+    Rows that are appended are not compared with what is stored: that is done when they are read. Of several rows of one
+    key the last one is appended, as in a copy-on-write table if the input was not combined. Rows have all columns: a
+    partial update reads the stored rows of its keys, unless a null means the stored value by the table's rules.
+    """
+
+    def _handle_update(
+        self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]
+    ) -> list[WriteStatus | TaskFailure]:
+        """Append the rows to the file group, unless its base file is to be rewritten."""
+        place, file_slice = bucket.log_place, bucket.file_slice
+        if place is None:
+            return super()._handle_update(task, bucket, batches)
+        assert file_slice is not None
+        incoming = pa.Table.from_batches(batches)
+        refusal = self._refuse_rival(bucket, incoming.num_rows) or self._refuse_places(file_slice, incoming)
+        if refusal is not None:
+            return [refusal]
+        given = pc.count_distinct(incoming[ROW_NUMBER]).as_py() if ROW_NUMBER in incoming.column_names else None
+        incoming = last_of_each_key(incoming)
+        combined = 0 if given is None else given - incoming.num_rows
+        statuses = self._append(task, place, file_slice, incoming)
+        first = statuses[0]
+        statuses[0] = attrs.evolve(first, without_effect=first.without_effect + WithoutEffect(combined=combined))
+        return [*statuses]
+
+    def _append(
+        self, task: TaskIdentity, place: LogPlace, file_slice: FileSlice, incoming: pa.Table
+    ) -> list[WriteStatus]:
+        """Write log files: one, or more if it gets full. The deletes are in the last one."""
+        is_upsert = pc.equal(incoming[OPERATION], int(RecordOperation.UPSERT))
+        left = self._completed(file_slice, incoming.filter(is_upsert))
+        deletes = incoming.filter(pc.invert(is_upsert))
+        counter = RowCounter()
+        statuses: list[WriteStatus] = []
+        while left.num_rows or deletes.num_rows:
+            with HoodieAppendHandle(self.context, place, task, counter) as handle:
+                left = handle.write(left)
+                if not left.num_rows and deletes.num_rows:
+                    handle.delete(deletes)
+                    deletes = deletes.slice(0, 0)
+                statuses.append(handle.close())
+            place = handle.next_place
+        return statuses
+
+    def _completed(self, file_slice: FileSlice, upserts: pa.Table) -> pa.Table:
+        """Rows with the stored values of columns that the input lacks; of new keys these stay null."""
+        spec, schema = self.context.merge_spec, self.context.schema
+        if not upserts.num_rows or not needs_stored_values(spec, schema):
+            return upserts
+        absent = [name for name in schema.names if name in spec.absent_columns]
+        keys = upserts[RECORD_KEY].combine_chunks()
+        stored = self._stored_rows(file_slice, keys, absent)
+        places = pc.index_in(keys, value_set=stored[RECORD_KEY_META].combine_chunks())
+        for name in absent:
+            values = stored[name].take(places)
+            upserts = upserts.set_column(upserts.schema.get_field_index(name), name, values)
+        return upserts
+
+    def _stored_rows(self, file_slice: FileSlice, keys: pa.Array, columns: Sequence[str]) -> pa.Table:
+        """The rows of some keys as a query reads them.
+
+        Args:
+            file_slice: The latest slice.
+            keys: Record keys.
+            columns: User columns that are wanted beside the key.
+        """
+        schema = self.context.schema_with_meta
+        schema = pa.schema([field.with_nullable(True) if field.name in columns else field for field in schema])
+        names = [RECORD_KEY_META, *columns]
+        reader = HoodieFileGroupReader(
+            self.context.storage, file_slice, schema, log_merging=self.context.log_merging, columns=names
+        )
+        found = [batch.filter(pc.is_in(batch.column(0), value_set=keys)) for batch in reader.iter_batches()]
+        return pa.Table.from_batches(found, pa.schema([schema.field(name) for name in names]))
+
+    def _refuse_places(self, file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
+        """A refusal of rows that carry their location, or got it from a user's index, and are not there."""
+        if self.context.operation is WriteOperationType.UPSERT_PREPPED:
+            keys = incoming[RECORD_KEY].combine_chunks()
+            there = pc.is_in(keys, value_set=self._stored_rows(file_slice, keys, ())[RECORD_KEY_META].combine_chunks())
+            positions = pc.if_else(there, pa.scalar(0, pa.int64()), pa.scalar(None, pa.int64()))
+            said = self._with_said(incoming)
+            if CURRENT_ROW_POSITION in said.column_names:
+                said = said.drop_columns([CURRENT_ROW_POSITION])
+            return not_there(file_slice, said.append_column(CURRENT_ROW_POSITION, positions))
+        if self.context.placement.verifies_positions and file_slice.base_file is not None:
+            reason = f"the index {self.context.config.index.index_class} names wrong places"
+            in_base = attrs.evolve(file_slice, log_files=())
+            return self._misplaced(in_base, incoming, "HoodieIndexException", reason)
+        return None
