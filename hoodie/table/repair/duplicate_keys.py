@@ -33,6 +33,7 @@ from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.merge.ordering_values import ordering_column, ordering_type, sortable
 from hoodie.merge.payload_rules import MergeMode
@@ -72,8 +73,8 @@ class DuplicateRow:
     Attributes:
         record_key: The key.
         partition_path: The partition that the row is in.
-        file_name: Its base file.
-        row_position: Number of the row in it, from 0.
+        file_name: Its base file, or the last log file of a file group without one.
+        row_position: Number of the row in it, from 0; of a file group with log files, among its merged rows.
         commit_time: The instant that wrote the row.
         ordering_value: Its value in the table's ordering field; a tuple of the values of several fields; None without
             one, and where the table merges by commit time.
@@ -177,7 +178,7 @@ def drop_duplicates(
     Raises:
         HoodieConfigException: The client leaves commits to its caller, or is no write client.
         HoodieNotSupportedException: The table stores no record keys; or its file groups are buckets of keys, and a key
-            lives in several of them.
+            lives in several of them; or one of the rows is in a file group with log files.
         HoodieDeleteException: The table was changed meanwhile; call again.
         HoodieWriteConflictException: Another writer's commit conflicts, as with other writes.
     """
@@ -197,6 +198,7 @@ def drop_duplicates(
         _refuse_several_buckets(found)
     if dry_run or not found.rows:
         return found
+    _refuse_log_files(repaired.snapshot, found)
     dropped = found.dropped
     rows = pa.table(
         {
@@ -221,6 +223,22 @@ def _refuse_several_buckets(found: DuplicateKeys) -> None:
                 "with the bucket index a key has one bucket: somebody wrote with another index or number of buckets. "
                 "Delete the key and write it again"
             )
+
+
+def _refuse_log_files(snapshot: TableSnapshot, found: DuplicateKeys) -> None:
+    """Refuse rows of file groups with log files: rows are deleted by their places in base files."""
+    view = snapshot.view()
+    for partition_path in dict.fromkeys(row.partition_path for row in found.rows):
+        with_logs = {
+            _file_name(part): part for part in view.latest_file_slices(partition_path) if not part.is_base_file_alone
+        }
+        for row in found.rows:
+            if row.partition_path == partition_path and row.file_name in with_logs:
+                raise HoodieNotSupportedException(
+                    f"the key '{row.record_key}' of {found.base_path} lives more than once, and its file group "
+                    f"{with_logs[row.file_name].file_id} of partition '{partition_path}' has log files, so its rows "
+                    "have no places yet: compact the table, then call drop_duplicates again; nothing was deleted"
+                )
 
 
 def _find(snapshot: TableSnapshot, partitions: Iterable[str] | None, across_partitions: bool) -> DuplicateKeys:
@@ -284,29 +302,41 @@ def _keys_of(snapshot: TableSnapshot, slices: Sequence[FileSlice]) -> tuple[list
     chunks: list[pa.Array] = []
     counts: list[int] = []
     for file_slice in slices:
-        assert file_slice.base_file is not None
-        with HoodieParquetReader(snapshot.storage, file_slice.base_file.path) as reader:
-            keys = reader.read_record_keys()
-        counts.append(len(keys))
-        chunks += keys.chunks
+        if file_slice.base_file is not None and file_slice.is_base_file_alone:
+            with HoodieParquetReader(snapshot.storage, file_slice.base_file.path) as reader:
+                found = reader.read_record_keys().chunks
+        else:
+            batches = _reader(snapshot, file_slice, [RECORD_KEY_META]).iter_batches()
+            found = [batch.column(0) for batch in batches]
+        counts.append(sum(map(len, found)))
+        chunks += found
     encoded = pa.chunked_array(chunks, pa.string()).cast(pa.large_string()).combine_chunks().dictionary_encode()
     codes: np.ndarray = encoded.indices.to_numpy()
     return counts, codes
 
 
+def _reader(snapshot: TableSnapshot, file_slice: FileSlice, columns: Sequence[str]) -> HoodieFileGroupReader:
+    """Reads columns of a slice, its log files merged."""
+    user_schema = snapshot.load_schema()
+    schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *user_schema])
+    merging = None if file_slice.is_base_file_alone else LogMerging.of_table(snapshot, schema)
+    return HoodieFileGroupReader(snapshot.storage, file_slice, schema, log_merging=merging, columns=columns)
+
+
+def _file_name(file_slice: FileSlice) -> str:
+    return file_slice.shown_path.rpartition("/")[2]
+
+
 def _read_rows(snapshot: TableSnapshot, file_slice: FileSlice, positions: np.ndarray) -> pa.Table:
     """Some rows of a file slice: meta columns, position, ordering value."""
-    assert file_slice.base_file is not None
     config = snapshot.table_config
     fields = config.ordering_fields if config.merge_mode is not MergeMode.COMMIT_TIME_ORDERING else ()
-    schema = pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS])
     user_schema = snapshot.load_schema()
     if ordering_type(user_schema, fields) is None:
         fields = ()
-    for name in dict.fromkeys(top_level_name(user_schema, field) for field in fields):
-        schema = schema.append(user_schema.field(name))
+    ordering = dict.fromkeys(top_level_name(user_schema, field) for field in fields)
     found, start = [], 0
-    reader = HoodieFileGroupReader(snapshot.storage, file_slice, schema)
+    reader = _reader(snapshot, file_slice, [*META_COLUMNS, *ordering])
     for batch in reader.iter_batches() if len(positions) else ():
         low, high = np.searchsorted(positions, [start, start + batch.num_rows])
         if high > low:
@@ -314,7 +344,7 @@ def _read_rows(snapshot: TableSnapshot, file_slice: FileSlice, positions: np.nda
             value = ordering_column(rows, fields)
             columns = {name: rows.column(name) for name in (RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META)}
             columns[PARTITION_PATH_META] = pa.array([file_slice.partition_path] * rows.num_rows, pa.string())
-            columns[FILE_NAME_META] = pa.array([file_slice.base_file.file_name] * rows.num_rows, pa.string())
+            columns[FILE_NAME_META] = pa.array([_file_name(file_slice)] * rows.num_rows, pa.string())
             columns[ROW_POSITION] = pa.array(positions[low:high], pa.int64())
             columns[_ORDERING] = value if value is not None else pa.nulls(rows.num_rows, pa.int8())
             found.append(pa.table(columns))

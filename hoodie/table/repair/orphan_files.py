@@ -10,26 +10,30 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import attrs
 
-from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.fs.file_names import LogFileName, parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieIOException
+from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.action.rollback.instant_files import stored_blocks
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 from hoodie.table.metadata_table import refuse_metadata_table
 from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
@@ -50,15 +54,15 @@ class OrphanReason(StrEnum):
 
 @attrs.frozen
 class OrphanFile:
-    """A base file that no instant explains.
+    """A base file or log file that no instant explains.
 
     Attributes:
         partition_path: The folder that it is in, "" for the table's.
         file_name: Its name.
-        instant_time: The instant time in its name.
+        instant_time: The instant that wrote it: the one in its name, or of a log file of version 6 in its blocks.
         reason: Why it is an orphan.
         is_visible: Whether readers show its rows: they take an unknown instant that is older than the timeline for an
-            archived commit.
+            archived commit, and read every log file of a commit.
         size_bytes: Its length.
         modification_time_ms: When it was written, in milliseconds since 1970; 0 where the store does not tell.
     """
@@ -115,11 +119,12 @@ class OrphanFiles(RepairResult):
 
 
 def find_orphan_files(table: str | HoodieWriteConfig, *, storage_options: StorageOptions | None = None) -> OrphanFiles:
-    """Find base files that no instant explains; nothing is changed.
+    """Find base files and log files that no instant explains; nothing is changed.
 
     Four things explain a file: the commit of its instant, active or archived, that names it; a later commit that was
-    built on it; a savepoint; a replace commit that replaced its file group. A file whose instant is pending or being
-    rolled back, or has markers or a heartbeat, belongs to its writer: it is never an orphan.
+    built on it; a savepoint; a replace commit that replaced its file group. In version 6 a rollback explains a log file
+    as well: it leaves the file, and adds one with a command block. A file whose instant is pending or being rolled
+    back, or has markers or a heartbeat, belongs to its writer: it is never an orphan.
 
     Args:
         table: The table's folder, or the configuration of its writers.
@@ -127,7 +132,7 @@ def find_orphan_files(table: str | HoodieWriteConfig, *, storage_options: Storag
 
     Raises:
         TableNotFoundException: There is no table.
-        HoodieNotSupportedException: It is not copy-on-write, or has another feature that hoodie cannot judge.
+        HoodieNotSupportedException: It has a feature that hoodie cannot judge.
         HoodieCorruptedDataException: A file of the timeline is damaged, so files cannot be judged.
         HoodieCommitException: A restore is pending.
     """
@@ -208,14 +213,14 @@ def _look(snapshot: TableSnapshot) -> tuple[OrphanFile, ...]:
     """The orphans; looks again when instants were archived or rolled back while it read them."""
     for attempt in range(1, _MOST_LOOKS + 1):
         # Files first: the instants of all files that are seen are then on the timeline that is listed later.
-        listed = snapshot.table_metadata.list_stored_base_files()
+        listed = snapshot.table_metadata.list_stored_files()
         try:
             explanation = _Explanation(snapshot)
             return tuple(
                 orphan
                 for partition_path, files in listed.items()
                 for status in files
-                if (orphan := explanation.judge(partition_path, status)) is not None
+                if (orphan := explanation.judge(partition_path, status, files)) is not None
             )
         except HoodieIOException as error:
             if attempt == _MOST_LOOKS or not isinstance(error.__cause__, FileNotFoundError):
@@ -242,34 +247,97 @@ class _Explanation:
         self._owned |= being_rolled_back(self._timeline)
         self._active_writes, self._archived_writes = _by_time(self._timeline), _by_time(self._archive)
         self._named: dict[str, frozenset[str] | None] = {}
-        self._others: tuple[frozenset[tuple[str, str, str]], frozenset[tuple[str, str]], frozenset[str]] | None = None
+        self._is_merge_on_read = snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ
+        self._commands: dict[tuple[str, str, str], dict[str, tuple[int, str]]] = {}
+        self._others: _SaidByOthers | None = None
 
-    def judge(self, partition_path: str, status: FileStatus) -> OrphanFile | None:
-        """The file as an orphan; None for a file that is explained or belongs to a writer."""
-        name = parse_base_file_name(status.name)
+    def judge(self, partition_path: str, status: FileStatus, files: Sequence[FileStatus]) -> OrphanFile | None:
+        """The file as an orphan; None for a file that is explained or belongs to a writer.
+
+        Args:
+            partition_path: The folder.
+            status: The file.
+            files: All files of the folder.
+        """
+        log = parse_log_file_name(status.name) if self._is_merge_on_read else None
+        if log is not None and not self._timeline.layout.has_completion_times:
+            return self._judge_blocks(partition_path, log, status, files)
+        name = log or parse_base_file_name(status.name)
         if name is None or name.instant_time in self._owned:
             return None
         named = self._files_of(name.instant_time)
         path = f"{partition_path}/{status.name}".lstrip("/")
         if named is not None and path in named:
             return None
-        reason = OrphanReason.NOT_IN_COMMIT
+        reason = OrphanReason.NOT_IN_COMMIT if named is not None else OrphanReason.UNKNOWN_INSTANT
+        if log is not None and path in self._said_by_others().log_files:
+            # A delta commit of version 6 wrote it, before the table was upgraded.
+            return None
         if named is None:
-            reason = OrphanReason.UNKNOWN_INSTANT
-            earlier, replaced, saved = self._said_by_others()
-            if (partition_path, name.file_id, name.instant_time) in earlier or status.name in saved:
+            said = self._said_by_others()
+            if (partition_path, name.file_id, name.instant_time) in said.earlier or status.name in said.saved:
                 return None
-            if (partition_path, name.file_id) in replaced:
+            if (partition_path, name.file_id) in said.replaced:
                 return None
         return OrphanFile(
             partition_path,
             status.name,
             name.instant_time,
             reason,
-            named is None and self._visible.is_committed(name.instant_time),
+            # Of base files of one instant readers take the one that its commit names.
+            (named is None or log is not None) and self._visible.is_committed(name.instant_time),
             status.size_bytes,
             status.modification_time_ms,
         )
+
+    def _judge_blocks(
+        self, partition_path: str, name: LogFileName, status: FileStatus, files: Sequence[FileStatus]
+    ) -> OrphanFile | None:
+        """`judge` of a log file of timeline layout 1, whose blocks tell the instants that wrote it."""
+        blocks = stored_blocks(self._snapshot.storage, status.path)
+        commands = [block for block in blocks if block.block_type is HoodieLogBlockType.COMMAND]
+        times = {block.headers.get(HeaderMetadataType.INSTANT_TIME) for block in blocks} - {None}
+        # A file that hides others is needed, and a torn one may be that of a commit.
+        if commands or not times or times & self._owned:
+            return None
+        path = f"{partition_path}/{status.name}".lstrip("/")
+        named = {time: self._files_of(str(time)) for time in times}
+        if any(paths is not None and path in paths for paths in named.values()):
+            return None
+        unknown = {str(time) for time, paths in named.items() if paths is None}
+        completed = {str(time) for time in times} - unknown
+        key = partition_path, name.file_id, name.instant_time
+        if not completed:
+            behind = self._commands_in(key, files)
+            unknown = {time for time in unknown if behind.get(time, (0, "")) <= (name.version, name.write_token or "")}
+            said = self._said_by_others()
+            if not unknown or key[:2] in said.replaced or status.name in said.saved or path in said.log_files:
+                return None
+        return OrphanFile(
+            partition_path,
+            status.name,
+            in_order(completed or unknown)[-1],
+            OrphanReason.NOT_IN_COMMIT if completed else OrphanReason.UNKNOWN_INSTANT,
+            any(map(self._visible.is_committed, completed or unknown)),
+            status.size_bytes,
+            status.modification_time_ms,
+        )
+
+    def _commands_in(self, key: tuple[str, str, str], files: Sequence[FileStatus]) -> dict[str, tuple[int, str]]:
+        """The instants that command blocks of a slice take back, each with version and token of the last such file."""
+        if key not in self._commands:
+            found: dict[str, tuple[int, str]] = {}
+            for status in files:
+                name = parse_log_file_name(status.name)
+                if name is None or (name.file_id, name.instant_time) != key[1:]:
+                    continue
+                place = name.version, name.write_token or ""
+                for block in stored_blocks(self._snapshot.storage, status.path):
+                    target = block.headers.get(HeaderMetadataType.TARGET_INSTANT_TIME)
+                    if block.block_type is HoodieLogBlockType.COMMAND and target is not None:
+                        found[target] = max(place, found.get(target, place))
+            self._commands[key] = found
+        return self._commands[key]
 
     def _instants_being_written(self) -> set[str]:
         """Instants with markers or a heartbeat."""
@@ -291,21 +359,42 @@ class _Explanation:
             )
         return self._named[instant_time]
 
-    def _said_by_others(
-        self,
-    ) -> tuple[frozenset[tuple[str, str, str]], frozenset[tuple[str, str]], frozenset[str]]:
-        """Versions that later commits were built on, file groups that were replaced, names that savepoints keep."""
+    def _said_by_others(self) -> _SaidByOthers:
+        """What all commits and savepoints say; read once."""
         if self._others is None:
             earlier: set[tuple[str, str, str]] = set()
             replaced: set[tuple[str, str]] = set()
+            log_files: set[str] = set()
             for metadata in (*_writes(self._archive), *_writes(self._timeline)):
-                earlier |= {(stat.partition_path, stat.file_id, stat.prev_commit) for stat in metadata.write_stats}
+                for stat in metadata.write_stats:
+                    earlier.add((stat.partition_path, stat.file_id, stat.prev_commit))
+                    if stat.is_log_file:
+                        log_files.add(str(stat.path).lstrip("/"))
                 replaced.update(metadata.replaced_file_groups)
             saved = {
                 name for savepoint in savepoints(self._timeline) for names in savepoint.files.values() for name in names
             }
-            self._others = frozenset(earlier), frozenset(replaced), frozenset(saved)
+            self._others = _SaidByOthers(
+                frozenset(earlier), frozenset(replaced), frozenset(saved), frozenset(log_files)
+            )
         return self._others
+
+
+@attrs.frozen
+class _SaidByOthers:
+    """What commits and savepoints say about files of instants that are not known.
+
+    Attributes:
+        earlier: Partition paths, file ids and instants of versions that later commits were built on.
+        replaced: Partition paths and file ids of file groups that were replaced.
+        saved: Names of files that savepoints keep.
+        log_files: Relative paths of the log files that commits wrote.
+    """
+
+    earlier: frozenset[tuple[str, str, str]]
+    replaced: frozenset[tuple[str, str]]
+    saved: frozenset[str]
+    log_files: frozenset[str]
 
 
 def _by_time(timeline: HoodieTimeline) -> dict[str, list[HoodieInstant]]:

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.table.partition_metadata import (
     PARTITION_METAFILE_NAMES,
     HoodiePartitionMetadata,
@@ -96,9 +96,9 @@ def repair_partition_metadata(
 ) -> PartitionMetafileRepairs:
     """Write the metadata files of partitions that have none, or damaged ones; takes the table's lock.
 
-    A partition is a folder with committed base files. The file is text, or an empty Parquet file where the table says
-    so (``hoodie.partition.metafile.use.base.format``); a damaged one keeps its form. A metadata file in a folder
-    without data files hides the partitions within that folder: it is deleted.
+    A partition is a folder with committed base files or log files. The metadata file is text, or an empty Parquet file
+    where the table says so (``hoodie.partition.metafile.use.base.format``); a damaged one keeps its form. A metadata
+    file in a folder without data files hides the partitions within that folder: it is deleted.
 
     Args:
         table: The table's folder; or, where several writers are at work, their configuration.
@@ -121,15 +121,17 @@ def repair_partition_metadata(
 
 
 def _look(snapshot: TableSnapshot) -> list[PartitionMetafileRepair]:
-    listed = snapshot.table_metadata.list_stored_base_files()
+    listed = snapshot.table_metadata.list_stored_files()
     timeline = snapshot.refreshed().active_timeline
-    is_committed = timeline.visible_instants.is_committed
+    visible = timeline.visible_instants
     is_quiet = not len(timeline.commits_timeline().filter_pending())
     found: list[PartitionMetafileRepair] = []
     hiding: dict[str, PartitionMetafileRepair] = {}
     for partition_path, files in listed.items():
-        names = (parse_base_file_name(status.name) for status in files)
-        committed = [name.instant_time for name in names if name and is_committed(name.instant_time)]
+        bases = (parse_base_file_name(status.name) for status in files)
+        committed = [name.instant_time for name in bases if name and visible.is_committed(name.instant_time)]
+        logs = (parse_log_file_name(status.name) for status in files)
+        committed += [name.instant_time for name in logs if name and visible.has_visible_log_files(name.instant_time)]
         if not committed:
             continue
         problem = _problem(snapshot, partition_path)

@@ -19,6 +19,7 @@ from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
+from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, PROPERTIES_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_features import KEY_GENERATOR_CLASSES
 from hoodie.common.table.table_metadata import table_metadata_of
@@ -46,6 +47,7 @@ from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME
+from hoodie.table.action.rollback.instant_files import COMPACTIONS
 from hoodie.table.repair.repaired_table import RepairResult, check_flags
 
 logger = logging.getLogger(__name__)
@@ -55,6 +57,7 @@ _CHECKED_FILES = 3
 _CHECKED_ROWS = 1000
 _KEY_GENERATOR = "hoodie.table.keygenerator.class"
 _PARTITION_FIELDS = "hoodie.table.partition.fields"
+_TYPE = "hoodie.table.type"
 _VERSION = "hoodie.table.version"
 _LATER_VERSIONS = ("8", "9")
 _TO_BE_TOLD: Mapping[str, str] = {
@@ -154,12 +157,12 @@ def rebuild_table_properties(
     dry_run: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> RebuiltProperties:
-    """Make the lost properties file of a copy-on-write table again; a good file is left as it is.
+    """Make the lost properties file of a table again; a good file is left as it is.
 
     A good backup is used. Otherwise table type, timeline layout, archive folder, meta fields and schema are taken from
     the table's files, and everything else must be given: with a wrong key or partitioning, later writes would add
-    records where they should change some. The keys and folders of some stored rows are compared with those that the new
-    properties make. Files do not tell version 8 from 9.
+    records where they should change some. The keys and folders of some rows in base files are compared with those that
+    the new properties make. Files do not tell version 8 from 9.
 
     No writer may write to the table meanwhile. A damaged file is kept as ``hoodie.properties.damaged``.
 
@@ -176,7 +179,7 @@ def rebuild_table_properties(
         HoodieConfigException: Properties are missing, and the message names all of them; or the file is intact and
             contradicts what is given.
         InvalidTableException: Stored rows disagree with the properties, or nothing was ever committed.
-        HoodieNotSupportedException: The table is not copy-on-write, or of another version.
+        HoodieNotSupportedException: The table is of another version, or has change data.
         HoodieIOException: Storage failed; call again.
     """
     check_flags(check_rows=check_rows, dry_run=dry_run)
@@ -265,7 +268,7 @@ class _Rebuilding:
         for key, value in self._given.items():
             if value:
                 self._add(key, value, "given")
-        self._add("hoodie.table.type", "COPY_ON_WRITE", "the timeline")
+        self._add_table_type(timeline)
         self._add("hoodie.timeline.layout.version", str(layout.version), "the timeline")
         if layout.version == 1:
             self._add(_VERSION, "6", "the timeline")
@@ -294,6 +297,40 @@ class _Rebuilding:
         """Add a property, unless it is there already: what the caller gives comes first."""
         if key not in self._told:
             self._told[key] = RebuiltProperty(key, value, source)
+
+    def _add_table_type(self, timeline: HoodieActiveTimeline) -> None:
+        """Add the table type that timeline and files tell, and refuse another one that is given."""
+        is_merge_on_read = bool(len(timeline.filter_actions(Action.DELTA_COMMIT, *COMPACTIONS))) or any(
+            timeline.read_commit_metadata(commit).operation_type is WriteOperationType.COMPACT
+            for commit in timeline.completed_writes()
+        )
+        source = "the timeline"
+        if not is_merge_on_read and self._has_log_files():
+            is_merge_on_read, source = True, "the log files"
+        found = HoodieTableType.MERGE_ON_READ if is_merge_on_read else HoodieTableType.COPY_ON_WRITE
+        given = self._given.get(_TYPE) or found
+        if is_merge_on_read and given != found:
+            raise HoodieConfigException(
+                f"{_TYPE} is {given!r}, and {source} of {self._base_path} are those of a {found} table; nothing was "
+                "changed"
+            )
+        self._add(_TYPE, found, source)
+
+    def _has_log_files(self) -> bool:
+        """Whether a partition has log files.
+
+        Raises:
+            HoodieNotSupportedException: They hold change data.
+        """
+        for partition_path in self._files.list_partitions():
+            names = [parse_log_file_name(status.name) for status in self._files.list_files(partition_path)]
+            if any(name is not None and name.is_cdc for name in names):
+                raise HoodieNotSupportedException(
+                    f"partition '{partition_path}' of {self._base_path} has change data: repair the table with Hudi"
+                )
+            if any(name is not None for name in names):
+                return True
+        return False
 
     def _add_those_of_later_versions(self) -> None:
         """Add what tables of versions 8 and 9 have as well, if nobody gave them other values."""
@@ -376,10 +413,6 @@ class _Rebuilding:
 
     def _timeline(self, layout: TimelineLayout) -> HoodieActiveTimeline:
         timeline = HoodieActiveTimeline.load(self._storage, self._meta_path, layout)
-        if len(timeline.filter_actions(Action.DELTA_COMMIT, Action.COMPACTION)):
-            raise HoodieNotSupportedException(
-                f"{self._base_path} has delta commits, so it is a merge-on-read table: repair it with Hudi"
-            )
         if not len(timeline.completed_writes()):
             raise InvalidTableException(
                 f"nothing was committed to {self._base_path}: make it anew by HoodieTableMetaClient.init_table"
@@ -399,12 +432,9 @@ class _Rebuilding:
         """File slices to check, each of another partition."""
         found = []
         for partition_path in view.list_partitions():
-            if any(parse_log_file_name(status.name) is not None for status in self._files.list_files(partition_path)):
-                raise HoodieNotSupportedException(
-                    f"partition '{partition_path}' of {self._base_path} has log files, so it is a merge-on-read table: "
-                    "repair it with Hudi"
-                )
-            found += view.latest_file_slices(partition_path)[:1]
+            with_base = [part for part in view.latest_file_slices(partition_path) if part.base_file is not None]
+            # Its base file tells enough.
+            found += [attrs.evolve(part, log_files=()) for part in with_base[:1]]
             if len(found) >= _CHECKED_FILES:
                 break
         return found

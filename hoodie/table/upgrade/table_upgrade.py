@@ -27,6 +27,8 @@ from itertools import pairwise
 
 import attrs
 
+from hoodie.common.fs.file_names import parse_log_file_name
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
@@ -43,6 +45,7 @@ from hoodie.exception import (
 )
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import file_name, join, parent
+from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 from hoodie.table.metadata_table import listed_partitions, refuse_indexes, switch_off_metadata_table
 from hoodie.table.repair.repaired_table import check_flags
 from hoodie.table.upgrade.archive_copy import ArchiveCopy, ArchiveOfHistory, HistoryOfArchive
@@ -81,7 +84,7 @@ def upgrade_table(
     dry_run: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> TableVersionChange:
-    """Upgrade a copy-on-write table to version 8 or 9; see `HoodieTableMetaClient.upgrade`."""
+    """Upgrade a table to version 8 or 9; see `HoodieTableMetaClient.upgrade`."""
     return _change(table, to_version, is_upgrade=True, dry_run=dry_run, storage_options=storage_options)
 
 
@@ -92,7 +95,7 @@ def downgrade_table(
     dry_run: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> TableVersionChange:
-    """Downgrade a copy-on-write table to version 8 or 6; see `HoodieTableMetaClient.downgrade`."""
+    """Downgrade a table to version 8 or 6; see `HoodieTableMetaClient.downgrade`."""
     return _change(table, to_version, is_upgrade=False, dry_run=dry_run, storage_options=storage_options)
 
 
@@ -202,7 +205,7 @@ class _VersionChange:
                 self._snapshot, is_asked_for=self._config.write.metadata_enable is False
             )
             adapt_index_definitions(self._storage, self._snapshot.meta_path, self._to_version)
-        if LAYOUT_OF_VERSION[version] == LAYOUT_OF_VERSION[self._to_version]:
+        if self._has_same_layout:
             if not self._is_dry_run:
                 self._switch(changed.properties, self._fence())
         else:
@@ -258,6 +261,51 @@ class _VersionChange:
                 f"{', '.join(alive)} have living heartbeats in {folder}. Stop these writers, and call again once the "
                 "heartbeats have expired; nothing was changed"
             )
+        self._refuse_log_files()
+
+    def _refuse_log_files(self) -> None:
+        """Refuse log files that readers of the other layout would give to another slice, or to none.
+
+        Layout 1 names a log file by its slice, layout 2 by the delta commit that wrote it. Those of older slices may
+        stay: a compaction has taken their rows.
+
+        Raises:
+            HoodieNotSupportedException: A latest slice has log files, or a savepoint keeps some.
+        """
+        if not self._is_merge_on_read or self._has_same_layout:
+            return
+        where = f"the version of {self._snapshot.base_path} cannot be changed from {self._version} to"
+        view = self._snapshot.view()
+        view.load_partitions(view.list_partitions())
+        for partition_path in view.list_partitions():
+            for part in view.latest_file_slices(partition_path):
+                if not part.is_base_file_alone:
+                    raise HoodieNotSupportedException(
+                        f"{where} {self._to_version} while file groups have log files, which have other names there, "
+                        f"such as {part.file_id} of partition '{partition_path}'. Compact the table first: call "
+                        "compact() of a write client until it returns None, then call again; nothing was changed"
+                    )
+        for savepoint in savepoints(self._snapshot.active_timeline):
+            names = [name for kept in savepoint.files.values() for name in kept]
+            log_file = next((name for name in names if parse_log_file_name(name) is not None), None)
+            if log_file is not None:
+                raise HoodieNotSupportedException(
+                    f"{where} {self._to_version}: savepoint {savepoint.instant_time} keeps the log file {log_file}, "
+                    "which has another name there, so the table could not be restored to it. "
+                    f"delete_savepoint({savepoint.instant_time!r}) first; nothing was changed"
+                )
+
+    @property
+    def _is_merge_on_read(self) -> bool:
+        return self._snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ
+
+    @property
+    def _version(self) -> int:
+        return self._snapshot.table_config.table_version
+
+    @property
+    def _has_same_layout(self) -> bool:
+        return LAYOUT_OF_VERSION[self._version] == LAYOUT_OF_VERSION[self._to_version]
 
     def _way_out(self, action: Action) -> str:
         if action in COMMIT_ACTIONS:
@@ -299,13 +347,15 @@ class _VersionChange:
         files = TimelineFiles.of(self._storage, meta_path, timeline.layout)
         target = self._other_layout()
         archive = self._archive_copy(target, properties)
-        archived = archive.completed()
+        archived = [self._as_completed(one) for one in archive.completed()]
         active = files.completed
         times = completion_times_of(
             [
                 *(one for one in archived if one.instant.key not in files.instants),
                 *(
-                    CompletedInstant(instant, time_of_change(status.modification_time_ms, timeline.timezone))
+                    self._as_completed(
+                        CompletedInstant(instant, time_of_change(status.modification_time_ms, timeline.timezone))
+                    )
                     for instant, status in active.items()
                 ),
             ],
@@ -341,6 +391,16 @@ class _VersionChange:
         self._carry_over(files, target)
         self._delete_old(timeline.layout)
         return result
+
+    def _as_completed(self, one: CompletedInstant) -> CompletedInstant:
+        """An instant with the time by which its completion time is computed.
+
+        In a merge-on-read table of version 6 all earlier writes were completed when a compaction was requested, but a
+        copied table has files that were all changed later. A log file whose write was completed after the request would
+        belong to the slice that the compaction made, and its rows would be merged a second time.
+        """
+        is_upgrade = not self._snapshot.active_timeline.layout.has_completion_times
+        return attrs.evolve(one, changed_at="") if self._is_merge_on_read and is_upgrade else one
 
     def _archive_copy(self, target: TimelineLayout, properties: Mapping[str, str]) -> ArchiveCopy:
         meta_path, source = self._snapshot.meta_path, self._snapshot.active_timeline.layout

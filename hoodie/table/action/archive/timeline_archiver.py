@@ -16,6 +16,7 @@ from typing import Any
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
@@ -29,6 +30,7 @@ from hoodie.common.table.timeline.instant_time import (
 )
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.clean_config import CleaningPolicy
+from hoodie.config.compaction_config import CompactionTriggerStrategy
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieSavepointException
 from hoodie.storage.storage import FileStatus
@@ -36,6 +38,7 @@ from hoodie.storage.storage_path import join
 from hoodie.table.action.archive.archive_files import ArchiveFiles, LogArchiveFiles
 from hoodie.table.action.archive.lsm_archive_files import LsmArchiveFiles
 from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean
+from hoodie.table.action.compact.compaction_trigger import delta_commits_after, last_completed_compaction
 from hoodie.table.action.table_action import no_check
 from hoodie.table.table_state import being_rolled_back
 
@@ -203,11 +206,27 @@ class HoodieTimelineArchiver:
             bounds.append(first if before is None else before.requested_time)
             # A write is compared with those that were completed since it began, whenever they were requested.
             bounds += [instant.requested_time for instant in writes if is_after(instant.newest_time, first)]
+        bounds += self._needed_by_compaction()
         if self._config.archival.block_on_latest_clean:
             last = read_last_clean(self._timeline)
             if last is not None and last.earliest_commit_to_retain:
                 bounds.append(last.earliest_commit_to_retain)
         return oldest(bounds)
+
+    def _needed_by_compaction(self) -> list[str]:
+        """The instants by which the delta commits are counted that make a compaction due: the oldest of them.
+
+        Hudi: org.apache.hudi.common.util.CompactionUtils.getOldestInstantToRetainForCompaction.
+        """
+        compaction = self._config.compaction
+        is_merge_on_read = self._snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ
+        if not is_merge_on_read or compaction.trigger_strategy is CompactionTriggerStrategy.TIME_ELAPSED:
+            return []
+        last = last_completed_compaction(self._timeline)
+        waiting = delta_commits_after(self._timeline, last).instants
+        if len(waiting) >= compaction.max_delta_commits:
+            return [waiting[len(waiting) - compaction.max_delta_commits].requested_time]
+        return [instant.requested_time for instant in (last, *waiting[:1]) if instant is not None][:1]
 
     def _has_replaced_files(self, instant: HoodieInstant) -> bool:
         """Whether a file that a replace commit hides is still there: without the commit it would be seen again."""

@@ -17,7 +17,7 @@ from hoodie.avro.service_metadata import (
     HoodieCleanMetadata,
     HoodieCleanPartitionMetadata,
 )
-from hoodie.common.fs.file_names import is_data_file_name
+from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX, check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -252,21 +252,32 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         return result
 
     def _delete(self, files: dict[str, list[str]]) -> dict[str, set[str]]:
-        """Delete files.
+        """Delete files, log files last: where a base file is left, its log files are left too, so it stays as it was.
 
         Returns:
             Partition path to the paths of the files that could not be deleted.
         """
         work = [(partition_path, path) for partition_path, paths in files.items() for path in paths]
+        logs = [file for file in work if parse_log_file_name(file_name(file[1])) is not None]
+        later = frozenset(logs)
+        failed = self._run_deletion([file for file in work if file not in later])
+        left = {(partition_path, _file_id(path)) for partition_path, path in failed}
+        kept = {(partition_path, path) for partition_path, path in logs if (partition_path, _file_id(path)) in left}
+        failed |= kept | self._run_deletion([file for file in logs if file not in kept])
+        result: dict[str, set[str]] = {}
+        for partition_path, path in failed:
+            result.setdefault(partition_path, set()).add(path)
+        return result
+
+    def _run_deletion(self, work: list[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Delete files by tasks; returns those that could not be deleted."""
+        if not work:
+            return set()
         task_count = min(self._clean.parallelism, len(work), 4 * self._context.default_parallelism)
-        failed: dict[str, set[str]] = {}
         results = self._context.run_tasks(
             [work[i::task_count] for i in range(task_count)], _DeleteFiles(self._storage, self.snapshot.base_path)
         )
-        for part in results:
-            for partition_path, path in part:
-                failed.setdefault(partition_path, set()).add(path)
-        return failed
+        return {file for part in results for file in part}
 
     def _delete_partitions(self, partition_paths: Iterable[str]) -> set[str]:
         """Delete the folders of empty partitions, unless another writer may be about to write there."""
@@ -317,6 +328,11 @@ class _DeleteFiles:
             logger.warning("cleaning could not delete %s: %s", path, error)
             return False
         return True
+
+
+def _file_id(path: str) -> str | None:
+    name = parse_base_file_name(file_name(path)) or parse_log_file_name(file_name(path))
+    return None if name is None else name.file_id
 
 
 def _ways_back(snapshot: TableSnapshot) -> set[tuple[str, Action]]:

@@ -22,9 +22,10 @@ from hoodie.avro.service_metadata import (
 )
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.clustering_plans import CLUSTERING_ACTIONS, requested_replacement
-from hoodie.common.table.compaction_plans import compacted_file_groups
+from hoodie.common.table.compaction_plans import compacted_file_groups, pending_compactions
 from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -32,6 +33,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import format_instant_time, in_order, is_after, is_before, oldest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.view.file_system_view import read_replaced_file_groups
+from hoodie.common.table.view.log_placement import CompletionTimes
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
@@ -147,6 +149,7 @@ class CleanPlanner:
         self._snapshot = snapshot
         self._timeline = snapshot.active_timeline
         self._files = snapshot.table_metadata
+        self._ends = CompletionTimes(self._timeline.visible_instants, lambda: snapshot.archived_timeline)
         self._metadata: dict[str, HoodieCommitMetadata] = {}
         self._last_clean: tuple[HoodieCleanMetadata | None] | None = None
 
@@ -220,6 +223,8 @@ class CleanPlanner:
         work = _PlanPartitions(self._files, retention)
         if len(paths) <= DRIVER_PARTITIONS:
             return work.plan(paths)
+        if self._timeline.layout.has_completion_times and self._is_merge_on_read:
+            work = attrs.evolve(work, retention=attrs.evolve(retention, completion_time=self._all_ends().get))
         task_count = min(self._clean.parallelism, len(paths), 4 * self._context.default_parallelism)
         found = self._context.run_tasks([paths[i::task_count] for i in range(task_count)], work)
         return sorted((cleaning for part in found for cleaning in part), key=lambda cleaning: cleaning.partition_path)
@@ -272,7 +277,17 @@ class CleanPlanner:
             replaced=read_replaced_file_groups(self._timeline, self._read),
             held=self.savepointed_files().union(_clustered_files(self._timeline, pending)),
             compactions=dict(_compacted_groups(self._timeline, pending)),
+            coming=pending_compactions(self._timeline) if self._timeline.layout.has_completion_times else {},
+            completion_time=self._ends,
         )
+
+    @property
+    def _is_merge_on_read(self) -> bool:
+        return self._snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ
+
+    def _all_ends(self) -> dict[str, str | None]:
+        """Requested to completion time of all instants, for tasks, which do not read the archive."""
+        return {**self._ends.archived_ends, **self._timeline.visible_instants.completion_times}
 
     def savepointed_files(self) -> frozenset[str]:
         """Names of the files that savepoints hold.

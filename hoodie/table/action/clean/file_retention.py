@@ -8,10 +8,15 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
-from hoodie.common.model.file_slice import HoodieFileGroupId
+from hoodie.common.model.file_slice import HoodieFileGroupId, HoodieLogFile
 from hoodie.common.table.timeline.instant_time import in_order, is_before, oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
+from hoodie.common.table.view.log_placement import CompletionTime, place_log_files
 from hoodie.storage.storage import FileStatus
+
+
+def _unknown(instant_time: str) -> None:
+    """Of no instant it is known when it was completed."""
 
 
 @attrs.frozen
@@ -46,6 +51,9 @@ class FileRetention:
     pending compaction needs; the slice that was the newest when the earliest pending write began, and later slices;
     files that are not committed.
 
+    A slice is its base file with its log files. In timeline layout 1 their names tell the slice; in layout 2 it is
+    found as readers find it, see `hoodie.common.table.view.log_placement`.
+
     Attributes:
         instants: Tells which instants are committed.
         earliest: Instant time E; None to count versions.
@@ -54,6 +62,8 @@ class FileRetention:
         replaced: File groups that were replaced, each with the instant that replaced it.
         held: Names of files that savepoints and pending clusterings hold.
         compactions: File groups in a pending compaction, and the base instant of the slice that it compacts.
+        coming: Timeline layout 2: file groups in pending compactions, each with the instants of these.
+        completion_time: Timeline layout 2: when an instant was completed.
     """
 
     instants: VisibleInstants
@@ -63,6 +73,8 @@ class FileRetention:
     replaced: Mapping[HoodieFileGroupId, str] = attrs.field(factory=dict)
     held: frozenset[str] = frozenset()
     compactions: Mapping[HoodieFileGroupId, str] = attrs.field(factory=dict)
+    coming: Mapping[HoodieFileGroupId, tuple[str, ...]] = attrs.field(factory=dict)
+    completion_time: CompletionTime = attrs.field(default=_unknown, repr=False)
 
     def clean(self, partition_path: str, files: Iterable[FileStatus]) -> PartitionCleaning:
         """The files of a partition that go.
@@ -71,7 +83,7 @@ class FileRetention:
             partition_path: The partition.
             files: Its base and log files, whatever their instants.
         """
-        groups, kept_count = self._committed_slices(files)
+        groups, kept_count = self._committed_slices(partition_path, files)
         doomed: list[str] = []
         for file_id, slices in groups.items():
             going = set(self._slices_that_go(HoodieFileGroupId(partition_path, file_id), slices))
@@ -82,10 +94,13 @@ class FileRetention:
                     kept_count += len(paths)
         return PartitionCleaning(partition_path, tuple(sorted(doomed)), kept_count == 0)
 
-    def _committed_slices(self, files: Iterable[FileStatus]) -> tuple[dict[str, dict[str, list[str]]], int]:
+    def _committed_slices(
+        self, partition_path: str, files: Iterable[FileStatus]
+    ) -> tuple[dict[str, dict[str, list[str]]], int]:
         """File id to base instant to paths; and how many files are not committed, or are no data files."""
         groups: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         base_is_committed: dict[str, bool] = {}
+        logs: dict[str, list[HoodieLogFile]] = defaultdict(list)
         others = 0
         for status in files:
             base = parse_base_file_name(status.name)
@@ -100,9 +115,19 @@ class FileRetention:
             else:
                 log = parse_log_file_name(status.name)
                 if log is not None and not log.is_archive and self.instants.has_visible_log_files(log.instant_time):
-                    groups[log.file_id][log.instant_time].append(status.path)
+                    logs[log.file_id].append(HoodieLogFile.of(log, status))
                     continue
             others += 1
+        for file_id, log_files in logs.items():
+            slices = groups[file_id]
+            if self.instants.has_completion_times:
+                coming = self.coming.get(HoodieFileGroupId(partition_path, file_id), ())
+                placed = place_log_files({*slices, *coming}, log_files, self.completion_time)
+                for instant_time, found in placed.items():
+                    slices[instant_time] += [log_file.path for log_file in found]
+            else:
+                for log_file in log_files:
+                    slices[log_file.instant_time].append(log_file.path)
         return groups, others
 
     def _slices_that_go(self, group: HoodieFileGroupId, slices: Mapping[str, list[str]]) -> list[str]:

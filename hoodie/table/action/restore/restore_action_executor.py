@@ -1,7 +1,10 @@
 """Take a table back to an instant: everything newer is undone, the newest first. Plan first, then execute.
 
+Base files and log files whose names tell a newer instant are deleted. In version 6, a log file of an older slice may
+hold blocks of newer instants: command blocks take them back.
+
 Hudi: org.apache.hudi.table.action.restore.{RestorePlanActionExecutor, BaseRestoreActionExecutor,
-CopyOnWriteRestoreActionExecutor}.
+CopyOnWriteRestoreActionExecutor, MergeOnReadRestoreActionExecutor}.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Callable
 
 from hoodie.avro.service_metadata import HoodieRestoreMetadata, HoodieRestorePlan
 from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackMetadata
-from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.table.clustering_plans import CLUSTERING_ACTIONS, is_clustering
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -23,13 +26,15 @@ from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import complete_instant
-from hoodie.table.action.rollback.rollback_action_executor import rollback_metadata
+from hoodie.table.action.rollback.command_blocks import SliceKey, take_back
+from hoodie.table.action.rollback.instant_files import COMPACTIONS
+from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
 from hoodie.table.action.table_action import TableAction, check_planned_instant
 from hoodie.table.table_state import files_at, missing_at
 
 logger = logging.getLogger(__name__)
 
-_UNDONE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.COMPACTION, *CLUSTERING_ACTIONS})
+_UNDONE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, *COMPACTIONS, *CLUSTERING_ACTIONS})
 
 
 def read_restore_plan(timeline: HoodieActiveTimeline, restore_time: str) -> HoodieRestorePlan:
@@ -67,7 +72,7 @@ def pending_restore(timeline: HoodieActiveTimeline) -> HoodieInstant | None:
 
 
 class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
-    """Restores a copy-on-write table.
+    """Restores a table.
 
     Every step may be done twice: a restore that died at any step is finished by carrying its plan out again. No write
     starts in between.
@@ -78,7 +83,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         refuse_living_writers: Takes the table and an instant time, and fails where the writer of an older write is
             alive.
 
-    Hudi: org.apache.hudi.table.action.restore.CopyOnWriteRestoreActionExecutor.
+    Hudi: org.apache.hudi.table.action.restore.{CopyOnWriteRestoreActionExecutor, MergeOnReadRestoreActionExecutor}.
     """
 
     kind = Action.RESTORE
@@ -147,14 +152,25 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         """
         started = time.monotonic()
         restored_to, instants = _end_of(plan), plan.instants_to_rollback
-        files = self._files_between(restored_to, instant_time)
-        rollbacks: dict[str, tuple[HoodieRollbackMetadata, ...]] = {}
+        files, slices = self._files_between(restored_to, instant_time)
+        done: dict[str, dict[str, UndoneFiles]] = defaultdict(lambda: defaultdict(UndoneFiles))
         for info in instants:
             deleted = self._undo(info.commit_time, Action(info.action), files.pop(info.commit_time, {}))
-            rollbacks[info.commit_time] = (rollback_metadata(instant_time, info, deleted, 0),)
+            for partition_path, paths in deleted.items():
+                done[info.commit_time][partition_path].deleted.extend(paths)
         # These files are of archived instants, or of instants that the timeline does not explain.
         for leftovers in files.values():
             self._delete(leftovers)
+
+        def is_newer(time_: str) -> bool:
+            return is_after(time_, restored_to) and is_before(time_, instant_time)
+
+        for file in take_back(self.snapshot, slices, is_newer, instant_time):
+            for target in file.targets:
+                done[target][file.partition_path].note(file)
+        rollbacks: dict[str, tuple[HoodieRollbackMetadata, ...]] = {
+            info.commit_time: (rollback_metadata(instant_time, info, done[info.commit_time], 0),) for info in instants
+        }
         self._forget_rollbacks(restored_to, instant_time)
         undone = tuple(info.commit_time for info in instants)
         taken_ms = int((time.monotonic() - started) * 1000)
@@ -264,21 +280,34 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
                 "a commit that is younger than the archived ones, or to a savepoint"
             )
 
-    def _files_between(self, instant_time: str, restore_time: str) -> dict[str, dict[str, list[str]]]:
-        """Instant time to partition path to the full paths of all base files of younger instants.
+    def _files_between(
+        self, instant_time: str, restore_time: str
+    ) -> tuple[dict[str, dict[str, list[str]]], set[SliceKey]]:
+        """The files of younger instants, and the older slices in which blocks of them may be.
 
         Files that are younger than the restore itself stay: they came after it, and its completed file was lost.
+
+        Returns:
+            Instant time to partition path to full paths: of base files and of log files, by the instants in their
+            names. In version 6 a younger slice is younger as a whole. And the slices of version 6 that have log files
+            and are not younger.
         """
         metadata = self.snapshot.table_metadata
+        has_shared_slices = not self.snapshot.active_timeline.layout.has_completion_times
         found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        slices: set[SliceKey] = set()
         for partition_path, statuses in metadata.list_files_of(metadata.list_partitions()).items():
             for status in statuses:
-                name = parse_base_file_name(status.name)
-                if name is None or not is_after(name.instant_time, instant_time):
+                log = parse_log_file_name(status.name)
+                name = parse_base_file_name(status.name) or log
+                if name is None:
                     continue
-                if is_before(name.instant_time, restore_time):
-                    found[name.instant_time][partition_path].append(status.path)
-        return found
+                if is_after(name.instant_time, instant_time):
+                    if is_before(name.instant_time, restore_time):
+                        found[name.instant_time][partition_path].append(status.path)
+                elif log is not None and not log.is_cdc and has_shared_slices:
+                    slices.add((partition_path, log.file_id, log.instant_time))
+        return found, slices
 
     def _undo(self, instant_time: str, action: Action, files: dict[str, list[str]]) -> dict[str, list[str]]:
         """Undo one instant: hide it from readers, then delete its files, then delete its last trace."""

@@ -1,7 +1,10 @@
 """Undo an instant: delete its files, then its place in the timeline. Plan first, then execute; both can be resumed.
 
+Base files of the instant are deleted, and log files of its own slices. In a log file of an older slice, which exists in
+version 6 alone, its blocks are taken back by a command block. A compaction keeps its plan, so that it can run again.
+
 Hudi: org.apache.hudi.table.action.rollback.{BaseRollbackPlanActionExecutor, CopyOnWriteRollbackActionExecutor,
-MarkerBasedRollbackStrategy, ListingBasedRollbackStrategy}.
+MergeOnReadRollbackActionExecutor, MarkerBasedRollbackStrategy, ListingBasedRollbackStrategy}.
 """
 
 from __future__ import annotations
@@ -9,47 +12,52 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 import attrs
 
 from hoodie.avro.timeline_metadata import (
     HoodieInstantInfo,
     HoodieRollbackMetadata,
-    HoodieRollbackPartitionMetadata,
     HoodieRollbackPlan,
     HoodieRollbackRequest,
 )
-from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.write_operation_type import IOType
+from hoodie.common.fs.file_names import is_data_file_name, make_log_file_name, parse_base_file_name, parse_log_file_name
+from hoodie.common.model.write_operation_type import HoodieTableType, IOType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
+from hoodie.common.table.compaction_plans import pending_compactions
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.common.table.timeline.instant_time import in_order, newest
+from hoodie.common.table.timeline.instant_time import in_order, is_after, newest
 from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
-from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to
+from hoodie.io.log.log_file_owner import is_log_file_of
+from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to, resolve_inside
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import complete_instant
+from hoodie.table.action.rollback.command_blocks import WRITE_TOKEN, take_back, uri_of
+from hoodie.table.action.rollback.instant_files import COMPACTIONS, InstantFile, InstantFiles
+from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
 from hoodie.table.action.table_action import TableAction, check_planned_instant
-from hoodie.table.table_state import last_versions
+from hoodie.table.table_state import LOG_FILES, last_versions
 
 logger = logging.getLogger(__name__)
 
 
 class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetadata]):
-    """Rolls back one instant of a copy-on-write table.
+    """Rolls back one instant of a table.
 
     Every step may be done twice: a rollback that died at any step is finished by carrying its plan out again.
 
     Args:
         snapshot: The table.
         instant: The instant to roll back: a pending one, or the newest completed one. None for a plan of another run.
-        using_markers: Whether the files of a pending instant are found by its markers, not by listing the table.
+        using_markers: Whether the files of a pending instant are found by its markers, not by listing the table. A
+            merge-on-read table is listed as well.
         is_late: Whether its writer completed the instant though it should not have. Others may have committed since.
         is_empty: Whether an earlier rollback has deleted the files of the instant.
 
-    Hudi: org.apache.hudi.table.action.rollback.CopyOnWriteRollbackActionExecutor.
+    Hudi: org.apache.hudi.table.action.rollback.{CopyOnWriteRollbackActionExecutor, MergeOnReadRollbackActionExecutor}.
     """
 
     kind = Action.ROLLBACK
@@ -81,10 +89,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         """
         assert self._instant is not None
         self._judge(self._instant)
-        requests = tuple(
-            HoodieRollbackRequest(partition_path, file_id, base_instant, (path,))
-            for partition_path, file_id, base_instant, path in self._files_of(self._instant)
-        )
+        requests = tuple(_requests_of(self._files_of(self._instant), self._instant.is_completed))
         return HoodieRollbackPlan(HoodieInstantInfo(self._instant.requested_time, str(self._instant.action)), requests)
 
     def refuse_rivals(self, plan: HoodieRollbackPlan, instant_time: str, before: TableSnapshot | None) -> None:
@@ -96,8 +101,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         target = self._completed_target(plan)
         if target is None:
             return
-        # The plan for a completed commit names no file groups in its requests.
-        if not plan.rollback_requests or any(request.file_id for request in plan.rollback_requests):
+        if not _is_for_completed(plan):
             raise self._completed_meanwhile(target)
         # The process that planned the rollback may have died before it checked again what the table goes back to.
         self._refuse_the_last_one(target, f"rollback {instant_time} of {self.snapshot.base_path}")
@@ -130,7 +134,6 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         """Delete the files, then the instant.
 
         Raises:
-            HoodieRollbackException: The plan undoes log blocks, which hoodie does not do yet.
             HoodieIOException: Storage failed; call again.
         """
         started = time.monotonic()
@@ -141,8 +144,8 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             timeline.revert_completed_to_inflight(info.commit_time, action)
         markers.close()
         metadata = self._delete_files(instant_time, plan, started)
-        timeline.delete_pending(info.commit_time, action)
-        self._delete_late_files(markers)
+        timeline.delete_pending(info.commit_time, action, keeps_plan=self._is_compaction(info.commit_time, action))
+        self._delete_late_files(markers, plan)
         complete_instant(self.snapshot, instant_time, self.kind, metadata)
         markers.delete_all()
         self._storage.delete_file(self.snapshot.heartbeat_path(info.commit_time))
@@ -151,6 +154,18 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             info.action, info.commit_time, self.snapshot.base_path, instant_time, metadata.total_files_deleted,
         )  # fmt: skip
         return metadata
+
+    def _is_compaction(self, instant_time: str, action: Action) -> bool:
+        """Whether an instant is a compaction, also a completed one, whose action on the timeline is another."""
+        if action in COMPACTIONS:
+            return True
+        if self.snapshot.table_config.table_type is not HoodieTableType.MERGE_ON_READ:
+            return False
+        timeline = self.snapshot.active_timeline
+        plans = (HoodieInstant(instant_time, kind, State.REQUESTED) for kind in COMPACTIONS)
+        return any(
+            plan.action.completed_action is action and self._storage.exists(timeline.path_of(plan)) for plan in plans
+        )
 
     def _completed_target(self, plan: HoodieRollbackPlan) -> HoodieInstant | None:
         """The instant that the plan undoes, if it is completed now."""
@@ -174,7 +189,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         else:
             self._check_completed(instant)
 
-    def _delete_late_files(self, markers: WriteMarkers) -> None:
+    def _delete_late_files(self, markers: WriteMarkers, plan: HoodieRollbackPlan) -> None:
         """Delete files that a writer announced after the plan was made: it was taken for dead, and is alive.
 
         The writer's instant is gone by now, so the writer starts no more tasks. Tasks that are writing find out.
@@ -187,11 +202,20 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         except HoodieCorruptedDataException as error:
             logger.warning("whether more files are left below %s could not be found out: %s", markers.folder, error)
             return
-        self._storage.delete_files(
-            join(self.snapshot.base_path, marker.partition_path, marker.file_name)
-            for marker in announced
-            if marker.io_type is not IOType.APPEND
-        )
+        planned = {
+            (request.partition_path, file_name(path))
+            for request in plan.rollback_requests
+            for path in (*request.files_to_be_deleted, *(request.log_blocks_to_be_deleted or ()))
+        }
+        late = []
+        for marker in announced:
+            path = join(self.snapshot.base_path, marker.partition_path, marker.file_name)
+            is_planned = (marker.partition_path, marker.file_name) in planned
+            # What is behind a command block that was written already is not taken back by it.
+            is_appended = marker.io_type is IOType.APPEND
+            if not is_appended or (not is_planned and is_log_file_of(self._storage, path, markers.instant_time)):
+                late.append(path)
+        self._storage.delete_files(late)
 
     def read_plan(self, instant_time: str) -> HoodieRollbackPlan:
         """The plan, with its paths as storage takes them; a plan that names files outside of the table is refused."""
@@ -207,22 +231,39 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             )
             for request in plan.rollback_requests
         )
+        for request in requests:
+            self._check_slice(request, source)
         return attrs.evolve(plan, rollback_requests=requests)
 
+    def _check_slice(self, request: HoodieRollbackRequest, source: str) -> None:
+        """Refuse a request to write a command block to what is no slice of the table."""
+        if not request.log_blocks_to_be_deleted:
+            return
+        resolve_inside(self.snapshot.base_path, request.partition_path, f"the plan {source}")
+        try:
+            make_log_file_name(request.file_id or "", request.latest_base_instant or "", 1, WRITE_TOKEN)
+        except ValueError as error:
+            raise HoodieCorruptedDataException(f"the plan {source} names no file slice: {error}") from error
+        if self.snapshot.active_timeline.layout.has_completion_times:
+            raise HoodieCorruptedDataException(
+                f"the plan {source} undoes blocks of log files, as only tables of version 6 do; nothing was undone. "
+                "Delete the rollback's .inflight file and then its .requested file: the next write plans anew"
+            )
+
     def _delete_files(self, rollback_time: str, plan: HoodieRollbackPlan, started: float) -> HoodieRollbackMetadata:
-        base_path = self.snapshot.base_path
-        deleted: dict[str, list[str]] = {}
-        for request in plan.rollback_requests:
-            if request.log_blocks_to_be_deleted:
-                raise HoodieRollbackException(
-                    f"rollback {rollback_time} of {base_path} undoes log blocks, which hoodie does not do yet: "
-                    "finish it with the writer that planned it"
-                )
-            if request.files_to_be_deleted:
-                deleted.setdefault(request.partition_path, []).extend(request.files_to_be_deleted)
-        self._storage.delete_files(path for paths in deleted.values() for path in paths)
         info, _ = _target_of(plan)
-        return rollback_metadata(rollback_time, info, deleted, int((time.monotonic() - started) * 1000))
+        undone: dict[str, UndoneFiles] = defaultdict(UndoneFiles)
+        slices = set()
+        for request in plan.rollback_requests:
+            if request.files_to_be_deleted:
+                undone[request.partition_path].deleted.extend(request.files_to_be_deleted)
+            if request.log_blocks_to_be_deleted:
+                undone[request.partition_path].taken_back.update(request.log_blocks_to_be_deleted)
+                slices.add((request.partition_path, str(request.file_id), str(request.latest_base_instant)))
+        self._storage.delete_files(path for files in undone.values() for path in files.deleted)
+        for file in take_back(self.snapshot, slices, lambda time_: time_ == info.commit_time, rollback_time):
+            undone[file.partition_path].note(file)
+        return rollback_metadata(rollback_time, info, undone, int((time.monotonic() - started) * 1000))
 
     def _inside(self, planned: str, source: str) -> str:
         """A planned path, which must lie below the table's folder."""
@@ -231,7 +272,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             inner = check_inside(relative_to(self.snapshot.base_path, path))
         except ValueError:
             path, inner = planned, ""
-        if parse_base_file_name(file_name(inner)) is None:
+        if not is_data_file_name(file_name(inner)):
             raise HoodieCorruptedDataException(
                 f"the plan {source} asks to delete {planned!r}, which is no data file of "
                 f"{self.snapshot.base_path}; nothing was deleted. If the table was moved, or the plan is not to be "
@@ -240,7 +281,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         return path
 
     def files_without_markers(self, instant: HoodieInstant) -> list[str]:
-        """Full paths of the base files of an inflight instant that has no markers.
+        """Full paths of the files of an inflight instant that has no markers.
 
         A writer announces each file by a marker before it makes the file, and deletes the markers once its instant is
         completed. Files without markers are therefore those of a commit whose completed file was lost.
@@ -248,61 +289,47 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         markers = WriteMarkers(self._storage, self.snapshot.meta_path, instant.requested_time)
         if instant.state is not State.INFLIGHT or self._storage.exists(markers.folder):
             return []
-        files = [path for _, _, _, path in self._listed_files_of(instant.requested_time)]
+        files = [file.path for file in self._finder(instant).listed()]
         # A writer that was taken for dead may have gone on since: it makes markers before files.
         return [] if files and self._storage.exists(markers.folder) else files
 
-    def _files_of(self, instant: HoodieInstant) -> list[tuple[str, str, str, str]]:
-        """(partition path, file id, base instant, full path) of every base file that the instant wrote."""
+    def _finder(self, instant: HoodieInstant) -> InstantFiles:
+        is_compaction = self._is_compaction(instant.requested_time, instant.action)
+        return InstantFiles(self.snapshot, instant.requested_time, is_compaction=is_compaction)
+
+    def _files_of(self, instant: HoodieInstant) -> list[InstantFile]:
+        """The files that the instant wrote, sorted by path."""
         markers = WriteMarkers(self._storage, self.snapshot.meta_path, instant.requested_time)
         markers.close()
         has_markers = instant.state is not State.COMPLETED and self._storage.exists(markers.folder)
         # A requested instant with markers has lost its inflight file.
         if instant.state is State.REQUESTED and not has_markers:
             return []
-        if has_markers and self._using_markers:
-            found = []
-            for marker in markers.list_markers():
-                if marker.io_type is IOType.APPEND:
-                    raise HoodieRollbackException(
-                        f"{instant.requested_time} of {self.snapshot.base_path} appended to log files, which "
-                        "hoodie does not roll back yet: do it with the writer that began it"
-                    )
-                name = parse_base_file_name(marker.file_name)
-                file_id = name.file_id if name is not None else ""
-                path = join(self.snapshot.base_path, marker.partition_path, marker.file_name)
-                found.append((marker.partition_path, file_id, instant.requested_time, path))
-            return sorted(found, key=lambda entry: entry[3])
-        found = self._listed_files_of(instant.requested_time)
-        if instant.state is State.COMPLETED:
-            # Hudi leaves these fields empty in plans that it makes by listing.
-            return [(partition_path, "", "", path) for partition_path, _, _, path in found]
-        return found
-
-    def _listed_files_of(self, instant_time: str) -> list[tuple[str, str, str, str]]:
-        metadata = self.snapshot.table_metadata
-        found = []
-        for partition_path in metadata.list_partitions():
-            for status in metadata.list_files(partition_path):
-                name = parse_base_file_name(status.name)
-                if name is not None and name.instant_time == instant_time:
-                    found.append((partition_path, name.file_id, instant_time, status.path))
-        return found
+        files = self._finder(instant)
+        if not has_markers or not self._using_markers:
+            return files.listed()
+        announced = markers.list_markers()
+        found = {file.path: file for file in files.announced(announced)}
+        if files.must_be_listed:
+            found |= {file.path: file for file in files.listed(announced)}
+        return [file for _, file in sorted(found.items())]
 
     def _check_completed(self, instant: HoodieInstant) -> None:
         """Refuse the rollbacks that Hudi refuses, and a rollback to files that are gone."""
         timeline = self.snapshot.active_timeline
         time_ = instant.requested_time
         where = f"{instant.action} {time_} of {self.snapshot.base_path} cannot be rolled back"
-        later = [i.requested_time for i in timeline.commits_timeline().after(time_)]
+        later = timeline.commits_timeline().after(time_)
         if later:
+            # A compaction keeps its plan when it is rolled back.
+            way_out = "roll those back first, newest first"
+            if any(self._is_compaction(other.requested_time, other.action) for other in later):
+                way_out = "compactions are among them, so call restore_to_instant() with the commit before it instead"
             raise HoodieRollbackException(
-                f"{where}: later ones exist ({', '.join(later)}); roll those back first, newest first"
+                f"{where}: later ones exist ({', '.join(other.requested_time for other in later)}); {way_out}"
             )
         if time_ in timeline.savepoint_times:
             raise HoodieRollbackException(f"{where}: it is savepointed; delete the savepoint first")
-        if instant.action not in (Action.COMMIT, Action.REPLACE_COMMIT):
-            raise HoodieRollbackException(f"{where}: of completed instants only commits and replacecommits can be")
         self._refuse_the_last_one(instant, where)
         metadata = timeline.read_commit_metadata(instant)
         going = files_being_cleaned(timeline)
@@ -316,6 +343,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         last = last_versions(self.snapshot, replaced, instant.requested_time)
         for group in sorted(replaced):
             versions, version = self._versions(*group), last.get(group)
+            version = None if version == LOG_FILES else version
             if not versions if version is None else version not in versions:
                 missing.append(group)
             elif versions:
@@ -325,10 +353,10 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
                 f"{where}: the previous version of {len(missing)} file groups was cleaned, such as {missing[0][1]}"
             )
         for (partition_path, name), clean_time in going.items():
-            base = parse_base_file_name(name)
-            if base is not None and wanted.get((partition_path, base.file_id)) == base.instant_time:
+            file = parse_base_file_name(name) or parse_log_file_name(name)
+            if file is not None and wanted.get((partition_path, file.file_id)) == file.instant_time:
                 raise HoodieRollbackException(
-                    f"{where}: the previous version of file group {base.file_id} is being cleaned: "
+                    f"{where}: the previous version of file group {file.file_id} is being cleaned: "
                     f"{way_out_of_clean(timeline, clean_time)}"
                 )
 
@@ -338,18 +366,29 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         where = f"{instant.action} {time_} of {self.snapshot.base_path} cannot be taken back"
         going: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
         for (path, name), clean_time in files_being_cleaned(timeline).items():
-            base = parse_base_file_name(name)
-            if base is not None:
-                going[path, base.file_id][base.instant_time] = clean_time
+            file = parse_base_file_name(name) or parse_log_file_name(name)
+            if file is not None:
+                going[path, file.file_id][file.instant_time] = clean_time
         visible = timeline.visible_instants
         if time_ in timeline.savepoint_times:
             raise HoodieRollbackException(f"{where}: it is savepointed")
-        for other in timeline.completed_writes():
-            stats = timeline.read_commit_metadata(other).write_stats
-            if any(stat.prev_commit == time_ for stat in stats):
-                raise HoodieRollbackException(f"{where}: {other.requested_time} is built on it")
         metadata = timeline.read_commit_metadata(instant)
-        changed = {(stat.partition_path, stat.file_id) for stat in metadata.write_stats if not _is_new(stat)}
+        appended = {_group_of(stat) for stat in metadata.write_stats if stat.is_log_file}
+        for other in timeline.completed_writes():
+            if other.requested_time == time_:
+                continue
+            is_later = is_after(other.requested_time, time_)
+            for stat in timeline.read_commit_metadata(other).write_stats:
+                # A base file that was made after a log file may hold its rows.
+                merged = is_later and not stat.is_log_file and _group_of(stat) in appended
+                if merged or stat.prev_commit == time_:
+                    raise HoodieRollbackException(f"{where}: {other.requested_time} is built on it")
+        compacted = {(group.partition_path, group.file_id) for group in pending_compactions(timeline)} & appended
+        if compacted:
+            raise HoodieRollbackException(
+                f"{where}: a pending compaction may merge its log file of {compacted.pop()[1]}"
+            )
+        changed = {_group_of(stat) for stat in metadata.write_stats if not _is_new(stat) and not stat.is_log_file}
         for path, file_id in sorted(changed.union(metadata.replaced_file_groups)):
             others = self._versions(path, file_id) - {time_}
             if not others:
@@ -379,38 +418,49 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             )
 
     def _versions(self, partition_path: str, file_id: str) -> set[str]:
-        """Instant times of the base files of a file group, committed or not; each partition is listed once."""
+        """Instant times of the files of a file group, committed or not; each partition is listed once."""
         if partition_path not in self._listed:
-            self._listed[partition_path] = self.snapshot.table_metadata.list_versions(partition_path)
+            self._listed[partition_path] = self.snapshot.table_metadata.list_versions(
+                partition_path, with_log_files=True
+            )
         return self._listed[partition_path].get(file_id, set())
 
 
-def rollback_metadata(
-    rollback_time: str, undone: HoodieInstantInfo, deleted: Mapping[str, Sequence[str]], time_taken_ms: int
-) -> HoodieRollbackMetadata:
-    """What a rollback reports, or a restore for each instant that it undoes.
+def _requests_of(files: Iterable[InstantFile], is_completed: bool) -> Iterator[HoodieRollbackRequest]:
+    """The requests of a plan: one for each file that goes, and one for each slice in which blocks are taken back.
 
-    Args:
-        rollback_time: The instant time of the rollback or restore.
-        undone: The instant that was undone.
-        deleted: Partition path to the full paths of the deleted files.
-        time_taken_ms: How long it took, in milliseconds.
+    As in Hudi's plans, files of a completed instant have no file group, and log files have full paths.
     """
-    return HoodieRollbackMetadata(
-        start_rollback_time=rollback_time,
-        time_taken_ms=time_taken_ms,
-        total_files_deleted=sum(map(len, deleted.values())),
-        commits_rollback=(undone.commit_time,),
-        partition_metadata={
-            path: HoodieRollbackPartitionMetadata(path, tuple(paths)) for path, paths in deleted.items()
-        },
-        instants_rollback=(undone,),
+    blocks: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+    for file in files:
+        group = ("", "") if is_completed else (file.file_id, file.base_instant)
+        if file.log_bytes is None:
+            yield HoodieRollbackRequest(file.partition_path, *group, (file.path,))
+        else:
+            named = uri_of(file.path) if is_completed else file_name(file.path)
+            blocks[file.partition_path, file.file_id, file.base_instant][named] = file.log_bytes
+    for (partition_path, file_id, base_instant), named_files in blocks.items():
+        yield HoodieRollbackRequest(partition_path, file_id, base_instant, log_blocks_to_be_deleted=dict(named_files))
+
+
+def _is_for_completed(plan: HoodieRollbackPlan) -> bool:
+    """Whether a plan was made for an instant that was completed then: see `_requests_of`."""
+    requests = plan.rollback_requests
+    return bool(requests) and all(
+        all("/" in path for path in request.log_blocks_to_be_deleted)
+        if request.log_blocks_to_be_deleted
+        else not request.file_id
+        for request in requests
     )
 
 
 def _target_of(plan: HoodieRollbackPlan) -> tuple[HoodieInstantInfo, Action]:
     assert plan.instant_to_rollback is not None
     return plan.instant_to_rollback, Action(plan.instant_to_rollback.action)
+
+
+def _group_of(stat: HoodieWriteStat) -> tuple[str, str]:
+    return stat.partition_path, str(stat.file_id)
 
 
 def _is_new(stat: HoodieWriteStat) -> bool:

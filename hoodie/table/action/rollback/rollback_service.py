@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -36,7 +37,7 @@ LEFTOVER_AGE_MS = 60 * 60 * 1000
 JUST_NOW_MS = 10_000
 """Age up to which an instant of another process may still be under way."""
 _LOOK_MS = 500
-_WRITE_ACTIONS = frozenset({*COMMIT_ACTIONS, Action.CLUSTERING})
+_WRITE_ACTIONS = frozenset({*COMMIT_ACTIONS, Action.CLUSTERING, Action.COMPACTION})
 """Actions that are rolled back, pending or completed; in timeline layout 2 a pending clustering has its own."""
 _NO_WRITES = "the table takes no writes until it is finished"
 
@@ -287,7 +288,7 @@ class RollbackService:
     # --- one instant ----------------------------------------------------------------------------------------------
 
     def rollback(self, snapshot: TableSnapshot, instant_time: str) -> bool:
-        """Roll back one instant.
+        """Roll back one instant; a compaction keeps its plan, so that it can be carried out again.
 
         Args:
             snapshot: The table.
@@ -495,9 +496,14 @@ def _check_nothing_follows(snapshot: TableSnapshot, instant: HoodieInstant) -> N
     """Refuse to roll back a pending instant that has completed ones after it: its completed file may be lost.
 
     Writers clear failed writes before they go on, so a failed write has no completed ones after it. A pending instant
-    with a heartbeat is an exception: several writers were at work at once, and did not clear each other's writes.
+    with a heartbeat is an exception: several writers were at work at once, and did not clear each other's writes. In
+    timeline layout 2 compactions are planned and completed beside pending writes, so they do not count.
     """
     completed = snapshot.active_timeline.completed_writes()
+    is_merge_on_read = snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ
+    if is_merge_on_read and snapshot.active_timeline.layout.has_completion_times:
+        # The completed commits of a merge-on-read table are its compactions.
+        completed = completed.filter(lambda later: later.action is not Action.COMMIT)
     later = completed.after(instant.requested_time).first_instant
     if later is not None and not snapshot.storage.exists(snapshot.heartbeat_path(instant.requested_time)):
         raise _perhaps_lost(snapshot, instant, f"{later.requested_time} and others after it are completed")

@@ -19,6 +19,7 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.table.repair import rebuild_table_properties
+from tests.support.merge_on_read_table import MergeOnReadTable
 from tests.support.services_table import ServicesTable
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import timeline_folder
@@ -207,15 +208,50 @@ def test_a_column_that_is_not_there_is_refused(table: ServicesTable, given: dict
 def test_other_kinds_of_tables_are_not_made_copy_on_write(table: ServicesTable, given: dict[str, str]) -> None:
     folder = timeline_folder(table.base_path)
     properties_file(table).unlink()
-    log = table.base_path / "x" / ".f-0_20250101000000000.log.1_0-1-2"
+    (file,) = (table.base_path / "x").glob("*.parquet")
+    change_data = file.with_name(f".{file.name.split('_')[0]}_{file.stem.rsplit('_', 1)[1]}.log.1_0-1-2.cdc")
+    change_data.touch()
+    with pytest.raises(HoodieNotSupportedException, match="change data"):
+        rebuild_table_properties(str(table.base_path), properties=given)
+    change_data.unlink()
+
+    def type_of(**more: str) -> tuple[str, str]:
+        rebuilt = rebuild_table_properties(str(table.base_path), properties={**given, **more}, dry_run=True)
+        return next((entry.value, entry.source) for entry in rebuilt.properties if entry.key == "hoodie.table.type")
+
+    assert type_of() == ("COPY_ON_WRITE", "the timeline")
+    log = change_data.with_suffix("")
     log.touch()
-    with pytest.raises(HoodieNotSupportedException, match="log files"):
-        rebuild_table_properties(str(table.base_path), properties=given)
+    assert type_of() == ("MERGE_ON_READ", "the log files")
+    with pytest.raises(HoodieConfigException, match="the log files of .* are those of a MERGE_ON_READ table"):
+        type_of(**{"hoodie.table.type": "COPY_ON_WRITE"})
     log.unlink()
+    assert type_of(**{"hoodie.table.type": "MERGE_ON_READ"}) == ("MERGE_ON_READ", "given")
     (folder / "20250101000000000.deltacommit.requested").touch()
-    with pytest.raises(HoodieNotSupportedException, match="delta commits"):
-        rebuild_table_properties(str(table.base_path), properties=given)
+    assert type_of() == ("MERGE_ON_READ", "the timeline")
     assert not properties_file(table).exists()
+
+
+@pytest.mark.parametrize("table_version", [6, 8, 9], indirect=True)
+def test_those_of_a_merge_on_read_table_are_made_again(
+    tmp_path: Path, given: dict[str, str], table_version: int
+) -> None:
+    table = MergeOnReadTable(tmp_path / "t")
+    table.upsert("a")
+    table.upsert("b", region="y")
+    table.upsert("a")
+    before, rows = table.load().table_config.properties, table.read()
+    properties_file(table).unlink()
+    (table.base_path / ".hoodie" / "hoodie.properties.backup").unlink(missing_ok=True)
+    rebuilt = rebuild_table_properties(str(table.base_path), properties=given)
+    assert rebuilt.checked_rows == 2
+    now = told_by_nobody(table.load().table_config.properties)
+    assert {key: value for key, value in now.items() if key in before} == {
+        key: value for key, value in told_by_nobody(before).items() if key in now
+    }
+    assert now["hoodie.table.type"] == "MERGE_ON_READ"
+    assert table.read() == rows
+    table.upsert("a", "b")
 
 
 def test_where_there_is_no_table_none_is_made(tmp_path: Path, given: dict[str, str]) -> None:

@@ -481,11 +481,6 @@ def test_living_heartbeats_are_refused(busy: Path) -> None:
     bring(busy, 9)
 
 
-def test_merge_on_read_is_refused(busy: Path) -> None:
-    change_properties(busy, {"hoodie.table.type": "MERGE_ON_READ"})
-    refused(busy, HoodieNotSupportedException, "MERGE_ON_READ")
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [("hoodie.bootstrap.base.path", "/elsewhere"), ("hoodie.table.cdc.enabled", "true"), ("hoodie.unheard.of", "1")],

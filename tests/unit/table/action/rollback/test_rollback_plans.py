@@ -101,15 +101,6 @@ def test_an_attempt_that_writes_on_is_told_to_stop_before_its_files_are_listed(t
     assert not markers.is_open
 
 
-def test_an_instant_with_markers_of_log_files_is_refused(table: ServicesTable) -> None:
-    failed = table.leave_pending("a")
-    snapshot = snapshot_of(table)
-    name = make_base_file_name("a0000000-0000-4000-8000-000000000001-0", "0-1-1", failed)
-    WriteMarkers(snapshot.storage, snapshot.meta_path, failed).create("x", name, IOType.APPEND)
-    with pytest.raises(HoodieRollbackException, match="appended to log files"):
-        plan_of(table, failed)
-
-
 def test_of_a_completed_commit_the_files_go_and_no_file_group_is_named(table: ServicesTable) -> None:
     newest = table.upsert("a", "n")
     plan = plan_of(table, newest)

@@ -1,0 +1,62 @@
+"""What a rollback, or a restore for each instant that it undoes, did to the files of a table.
+
+Hudi: org.apache.hudi.table.action.rollback.RollbackUtils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from hoodie.avro.timeline_metadata import (
+    HoodieInstantInfo,
+    HoodieRollbackMetadata,
+    HoodieRollbackPartitionMetadata,
+)
+from hoodie.table.action.rollback.command_blocks import CommandFile, uri_of
+
+
+@attrs.define
+class UndoneFiles:
+    """The files of one instant in one partition.
+
+    Attributes:
+        deleted: Full paths of the files that were deleted.
+        command_files: Path of each log file that takes blocks back, as `uri_of` gives it, to its size in bytes.
+        taken_back: Path or name of each log file whose blocks are taken back to its size in bytes.
+    """
+
+    deleted: list[str] = attrs.field(factory=list)
+    command_files: dict[str, int] = attrs.field(factory=dict)
+    taken_back: dict[str, int] = attrs.field(factory=dict)
+
+    def note(self, file: CommandFile) -> None:
+        """Note a log file that takes blocks of the instant back."""
+        self.command_files[uri_of(file.path)] = file.size_bytes
+
+
+def rollback_metadata(
+    rollback_time: str, undone: HoodieInstantInfo, files: Mapping[str, UndoneFiles], time_taken_ms: int
+) -> HoodieRollbackMetadata:
+    """What a rollback reports, or a restore for each instant that it undoes.
+
+    Args:
+        rollback_time: The instant time of the rollback or restore.
+        undone: The instant that was undone.
+        files: Partition path to what was done there.
+        time_taken_ms: How long it took, in milliseconds.
+    """
+    return HoodieRollbackMetadata(
+        start_rollback_time=rollback_time,
+        time_taken_ms=time_taken_ms,
+        total_files_deleted=sum(len(done.deleted) for done in files.values()),
+        commits_rollback=(undone.commit_time,),
+        partition_metadata={
+            path: HoodieRollbackPartitionMetadata(
+                path, tuple(done.deleted), (), dict(done.command_files), dict(done.taken_back)
+            )
+            for path, done in sorted(files.items())
+        },
+        instants_rollback=(undone,),
+    )
