@@ -1,9 +1,11 @@
 """Compare queries of one table: hoodie and real Hudi on the same Spark session, and in-process beside bare files.
 
-    python -m benchmarks.queries [--rows 4000000] [--commits 30] [--runs 5] [--parts spark,process] [--json FILE]
+    python -m benchmarks.queries [--rows 4000000] [--commits 30] [--updates 1000] [--table-type COPY_ON_WRITE]
+                                 [--runs 5] [--parts spark,process] [--json FILE]
 
-hoodie writes the table: a bulk insert, then commits of 1,000 updates each. Queries, each planned anew in each run, the
-engines in turn:
+hoodie writes the table: a bulk insert, then commits of 1,000 updates each. Those of a merge-on-read table stay in log
+files: ``--table-type MERGE_ON_READ --commits 2 --updates 200000`` leaves a tenth of the rows there. Queries, each
+planned anew in each run, the engines in turn:
 
 scan         all columns of all rows
 aggregate    the sum of a column, for rows of a range of another one
@@ -39,21 +41,21 @@ from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 Query = Callable[[], object]
-UPDATES = 1000
 FARE = 0.9
 PULLED = ["uuid", "fare"]
 
 
-def build(path: str, rows: int, commits: int) -> tuple[str, str, str]:
-    """Write the table; returns a stored key and the last two instants."""
+def build(path: str, rows: int, commits: int, updates: int, table_type: str) -> tuple[str, str, str]:
+    """Write the table; returns a stored key, and the times by which ranges know the last two commits."""
     table = trips(rows).combine_chunks()
-    make_table(path)
+    make_table(path, table_type)
     config = HoodieWriteConfig.from_properties(path, {"hoodie.keep.min.commits": 60, "hoodie.keep.max.commits": 70})
     times = []
     with HoodieLocalWriteClient(config) as client:
         client.bulk_insert(table)
         for number in range(commits):
-            times.append(client.upsert(trip_updates(table, UPDATES, 0, seed=number)).instant_time)
+            result = client.upsert(trip_updates(table, updates, 0, seed=number))
+            times.append(result.completion_time or result.instant_time)
     return table["uuid"][rows // 2].as_py(), *times[-2:]
 
 
@@ -197,6 +199,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--commits", type=int, default=30)
+    parser.add_argument("--updates", type=int, default=1000, help="of each commit")
+    parser.add_argument("--table-type", default="COPY_ON_WRITE", choices=["COPY_ON_WRITE", "MERGE_ON_READ"])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--parts", default="spark,process", help="some of spark,process")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
@@ -206,7 +210,7 @@ def main() -> None:
     figures: dict[str, object] = {"machine": machine, "rows": arguments.rows, "commits": arguments.commits}
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/trips"
-        key, begin, _ = build(path, arguments.rows, arguments.commits)
+        key, begin, _ = build(path, arguments.rows, arguments.commits, arguments.updates, arguments.table_type)
         for part in arguments.parts.split(","):
             if part == "spark" and not os.environ.get("HOODIE_HUDI_BUNDLE"):
                 print("spark: left out, HOODIE_HUDI_BUNDLE names no bundle")

@@ -15,6 +15,7 @@ from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader, count_rows, scan_file_groups
 from hoodie.query.planner import plan_query
 from hoodie.query.read_plan import ReadPlan
+from hoodie.query.read_task import task_of
 from hoodie.query.table_query import Filters, QueryTime, TableQuery
 from hoodie.storage.storage_options import StorageOptions
 
@@ -71,8 +72,8 @@ def read_table(
         columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first.
         filters: Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or
             an empty list for all. Partitions, files and row groups that cannot hold such rows are not read.
-        query_type: ``snapshot``; ``incremental``, which needs ``begin``; or ``read_optimized``, which gives the same
-            rows as ``snapshot`` of a copy-on-write table.
+        query_type: ``snapshot``; ``incremental``, which needs ``begin``; or ``read_optimized``, which reads base files
+            alone: of a merge-on-read table the rows of its last compaction.
         as_of: Read the table as it was at this time: an instant (``"20260102101530123"``), a date (``"2026-01-02"``),
             a time (``"2026-01-02 10:15:30.123"``; without a fraction, all of that second), seconds or milliseconds
             since 1970, or a date or datetime of Python. Times without a zone are in the timeline's (UTC, unless the
@@ -182,7 +183,7 @@ def dataset(
 def scan(plan: ReadPlan) -> pa.RecordBatchReader:
     """The rows of a plan as a stream, on all cores.
 
-    Memory: some batches, and the footers of some files.
+    Memory: some batches, the footers of some files, and the log records of one file slice.
 
     Args:
         plan: What to read.
@@ -197,7 +198,7 @@ def scan(plan: ReadPlan) -> pa.RecordBatchReader:
 
 
 def count(plan: ReadPlan) -> int:
-    """The number of rows of a plan; without a filter, only footers are read.
+    """The number of rows of a plan; without a filter, only footers are read of slices without log files.
 
     Args:
         plan: What to read.
@@ -211,16 +212,4 @@ def readers_of(plan: ReadPlan) -> list[HoodieFileGroupReader]:
     Args:
         plan: What to read.
     """
-    return [
-        HoodieFileGroupReader(
-            plan.snapshot.storage,
-            planned.file_slice,
-            plan.schema,
-            columns=plan.columns,
-            row_filter=plan.row_filter,
-            row_groups=planned.row_groups,
-            rows=planned.rows,
-            seeks_few=plan.seeks_few,
-        )
-        for planned in plan.slices
-    ]
+    return task_of(plan, plan.slices).readers()

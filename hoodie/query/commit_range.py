@@ -1,4 +1,4 @@
-"""The commits of an incremental query, and the slices that hold what they wrote.
+"""The commits of an incremental query.
 
 Rules: a range excludes its begin and includes its end. The result is what the table held at the end of the range of
 the rows that commits of the range wrote: each row once with its latest value, no deleted rows, no rows of file groups
@@ -13,9 +13,7 @@ archived or files cleaned, and hoodie raises an error.
 
 from __future__ import annotations
 
-import fnmatch
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import attrs
@@ -27,11 +25,7 @@ from hoodie.avro.timeline_metadata import (
     HoodieRollbackMetadata,
     HoodieRollbackPlan,
 )
-from hoodie.common.fs.file_names import parse_log_file_name
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
-from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import archive_files
@@ -41,11 +35,10 @@ from hoodie.common.table.timeline.instant_time import format_instant_time, is_af
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_listing import completion_times
 from hoodie.config.read_config import HollowCommitHandling
-from hoodie.exception import HoodieException, HoodieIOException, HoodieNotSupportedException
+from hoodie.exception import HoodieException, HoodieNotSupportedException
 from hoodie.query.table_query import TableQuery
-from hoodie.storage.storage_path import file_name, join
+from hoodie.storage.storage_path import join
 
-_FULL_SCAN = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
 _HOLES = "hoodie.read.timeline.holes.resolution.policy"
 
 
@@ -62,6 +55,8 @@ class CommitRange:
         is_complete: Whether there is no other commit of the range.
         table_at: The table as of this instant time is what it was at the end of the range; None if no instant time is
             known that names it.
+        unseen: The requested times of instants, active and archived, that are completed now and were not at the end of
+            the range.
     """
 
     begin: str | None
@@ -70,15 +65,21 @@ class CommitRange:
     is_named: bool
     is_complete: bool
     table_at: str | None = None
+    unseen: frozenset[str] = frozenset()
+
+    @property
+    def instant_range(self) -> InstantRange | None:
+        """The instants whose rows are in the range; None for any."""
+        if self.is_named and self.begin is None and self.table_at is not None:
+            return None
+        if self.is_named:
+            return InstantRange(named=frozenset(instant.requested_time for instant in self.instants))
+        return InstantRange(self.begin, self.end)
 
     @property
     def condition(self) -> pc.Expression | None:
         """What the commit time of a row fulfils; None for any."""
-        if self.is_named and self.begin is None and self.table_at is not None:
-            return None
-        if self.is_named:
-            return InstantRange(named=frozenset(instant.requested_time for instant in self.instants)).condition
-        return InstantRange(self.begin, self.end).condition
+        return None if self.instant_range is None else self.instant_range.condition
 
     def __str__(self) -> str:
         begin = self.begin or "the beginning"
@@ -119,8 +120,9 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
             if (begin is None or is_after(time, begin)) and (end is None or not is_after(time, end))
         ]
         end = end or newest(ends.values())
-        is_complete = _last_archived(snapshot, begin or "", by_completion=True) is None
-        return CommitRange(begin, end, tuple(chosen), True, is_complete)
+        is_complete = last_archived(snapshot, begin or "", by_completion=True) is None
+        unseen = frozenset(i.requested_time for i, time in ends.items() if end is not None and is_after(time, end))
+        return CommitRange(begin, end, tuple(chosen), True, is_complete, unseen=unseen)
     if end is None:
         last = completed.last_instant
         end = last.requested_time if last is not None else timeline.newest_archived_time()
@@ -129,8 +131,11 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
     chosen_timeline = completed if end is None else completed.before_or_on(end)
     if begin is not None:
         chosen_timeline = chosen_timeline.after(begin)
-    is_complete = begin is not None and _last_archived(snapshot, begin) is None
-    return CommitRange(begin, end, chosen_timeline.instants, False, is_complete, end)
+    is_complete = begin is not None and last_archived(snapshot, begin) is None
+    later = frozenset() if end is None else completed.after(end).times
+    if end is not None and timeline.is_archived_past(end):
+        later |= snapshot.archived_timeline.completed_writes().after(end).times
+    return CommitRange(begin, end, chosen_timeline.instants, False, is_complete, end, later)
 
 
 def _range_of_completions(snapshot: TableSnapshot, begin: str | None, end: str | None) -> CommitRange:
@@ -160,13 +165,17 @@ def _range_of_completions(snapshot: TableSnapshot, begin: str | None, end: str |
     seen = frozenset(i for i, time in ends.items() if end is None or not is_after(time, end))
     last = newest(instant.requested_time for instant in seen) or "0"
     late = [i for i in ends if i not in seen and not is_after(i.requested_time, last)]
+    if snapshot.table_config.table_type == HoodieTableType.MERGE_ON_READ:
+        # Compactions: what they merge was completed before they were requested.
+        late = [instant for instant in late if instant.action is not Action.COMMIT]
     if late and begin is None:
         raise HoodieException(
             f"reading {snapshot.base_path} up to {end}: {late[0]} was requested before {last}, which was completed by "
             f"then, and was completed later, at {ends[late[0]]}. So no instant names the table of that time: end at "
             f"{ends[late[0]]} or later, or begin at a time"
         )
-    return CommitRange(begin, end or newest(ends.values()), chosen.instants, True, True, None if late else last)
+    unseen = frozenset(instant.requested_time for instant in ends if instant not in seen)
+    return CommitRange(begin, end or newest(ends.values()), chosen.instants, True, True, None if late else last, unseen)
 
 
 def completion_of(instant: HoodieInstant) -> str:
@@ -178,84 +187,7 @@ def completion_of(instant: HoodieInstant) -> str:
     return instant.completion_time or instant.requested_time
 
 
-def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[FileSlice]:
-    """The newest slice of each file group that commits of a range wrote and did not replace.
-
-    Args:
-        snapshot: The table.
-        commits: The range.
-
-    Raises:
-        HoodieIOException: The archive holds commits of the range, or files of it were cleaned.
-        HoodieNotSupportedException: A commit of the range wrote a log file.
-        HoodieCorruptedDataException: The metadata of a commit is damaged.
-    """
-    timeline = snapshot.active_timeline
-    if not commits.is_complete:
-        earliest = _last_archived(snapshot, commits.begin or "", by_completion=commits.is_named)
-        raise HoodieIOException(
-            f"reading {snapshot.base_path} {commits}: commits of the range are archived. "
-            + _way_out(earliest, not commits.is_named)
-        )
-    completed = frozenset(timeline.completed_writes())
-    active = [instant for instant in commits.instants if instant in completed]
-    read = dict(zip(active, map_concurrently(timeline.read_commit_metadata, active), strict=True))
-    metadata: dict[HoodieInstant, HoodieCommitMetadata] = {
-        instant: read[instant] if instant in read else snapshot.archived_timeline.read_commit_metadata(instant)
-        for instant in commits.instants
-    }
-    replaced = {HoodieFileGroupId(*group) for written in metadata.values() for group in written.replaced_file_groups}
-    found: dict[HoodieFileGroupId, FileSlice] = {}
-    writers: dict[HoodieFileGroupId, HoodieInstant] = {}
-    for instant, written in metadata.items():
-        for stat in written.write_stats:
-            group = HoodieFileGroupId(stat.partition_path, stat.file_id)
-            if stat.path and group not in replaced:
-                path = join(snapshot.base_path, stat.path)
-                if parse_log_file_name(file_name(path)) is not None:
-                    raise HoodieNotSupportedException(
-                        f"reading {snapshot.base_path} {commits}: {instant.action} {instant.requested_time} wrote the "
-                        f"log file {stat.path}, and hoodie does not read log files yet: rows would be missing. Begin "
-                        "after that commit, or read the range with Hudi"
-                    )
-                found[group] = FileSlice.of_base_file(stat.partition_path, path, stat.file_size_bytes)
-                writers[group] = instant
-    groups = sorted(found)
-    paths = [found[group].sole_base_file.path for group in groups]
-    exist = map_concurrently(snapshot.storage.exists, paths)
-    gone = [(group, path) for group, path, exists in zip(groups, paths, exist, strict=True) if not exists]
-    if gone:
-        times = [writers[group].requested_time for group, _ in gone]
-        if timeline.layout.has_completion_times:
-            times = [completion_of(writers[group]) for group, _ in gone]
-        elif commits.is_named:
-            ends = completion_times(timeline.storage, timeline.meta_path, timeline.layout, timeline.timezone)
-            times = [ends.get(time, time) for time in times]
-        raise HoodieIOException(
-            f"reading {snapshot.base_path} {commits}: {len(gone)} files of the range were cleaned, {gone[0][1]} the "
-            "first, so rows would be missing. "
-            + _way_out(newest(times), timeline.layout.has_completion_times or not commits.is_named)
-        )
-    return [found[group] for group in groups]
-
-
-def _way_out(earliest: str | None, can_read_table: bool) -> str:
-    """What to do about a range whose rows are not all there.
-
-    Args:
-        earliest: The first time that it can begin at.
-        can_read_table: Whether the rows of the range can be taken from the whole table.
-    """
-    scan = ""
-    if can_read_table:
-        scan = f", or set {_FULL_SCAN}=true to read the whole table and take the rows of the range"
-    return (
-        f"Begin at {earliest} or later{scan}; cleans and archiving keep more with hoodie.cleaner.commits.retained and "
-        "hoodie.keep.min.commits"
-    )
-
-
-def _last_archived(snapshot: TableSnapshot, begin: str, *, by_completion: bool = False) -> str | None:
+def last_archived(snapshot: TableSnapshot, begin: str, *, by_completion: bool = False) -> str | None:
     """The newest time after a begin of a commit that only the archive holds; None if there is none.
 
     Args:
@@ -280,32 +212,6 @@ def _was_archived_since(snapshot: TableSnapshot, begin: str) -> bool:
     moments = [datetime.fromtimestamp(time / 1000, UTC) for time in written]
     # A store that does not know the time says 0.
     return 0 in written or any(is_after(format_instant_time(moment, timeline.timezone), begin) for moment in moments)
-
-
-def only_matching(slices: Iterable[FileSlice], glob: str | None) -> list[FileSlice]:
-    """The slices whose path ends as a glob says; ``*`` stands for slashes too, and ``{a,b}`` for either.
-
-    Args:
-        slices: Some slices.
-        glob: The glob; None for all.
-
-    Hudi: hoodie.datasource.read.incr.path.glob, org.apache.hadoop.fs.GlobPattern.
-    """
-    if glob is None:
-        return list(slices)
-    # Hadoop's globs negate a set of characters by ^ as well as by !.
-    globs = [part.replace("[^", "[!") for part in _alternatives(glob)]
-    patterns = [re.compile(fnmatch.translate(f"*{part}")) for part in globs]
-    return [s for s in slices if any(pattern.fullmatch(s.sole_base_file.path) for pattern in patterns)]
-
-
-def _alternatives(glob: str) -> list[str]:
-    """A glob without braces for each choice of its braces."""
-    match = re.search(r"\{([^{}]*)\}", glob)
-    if match is None:
-        return [glob]
-    choices = match.group(1).split(",")
-    return [one for choice in choices for one in _alternatives(glob[: match.start()] + choice + glob[match.end() :])]
 
 
 def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:

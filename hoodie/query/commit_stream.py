@@ -14,7 +14,6 @@ HoodieStreamSourceV2.
 
 from __future__ import annotations
 
-from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
@@ -145,7 +144,7 @@ def check_commit_is_there(snapshot: TableSnapshot, time: str) -> None:
 def check_no_late_commits(timeline: HoodieActiveTimeline, time: str, known: frozenset[str]) -> None:
     """Refuse commits that came with a time that the stream has passed.
 
-    Clusterings may come late: they write no new rows, so nobody waits for them.
+    Clusterings and compactions may come late: they write no new rows, so nobody waits for them.
 
     Args:
         timeline: The table's.
@@ -160,7 +159,7 @@ def check_no_late_commits(timeline: HoodieActiveTimeline, time: str, known: froz
         own_time = completion_of(instant) if by_completion else instant.requested_time
         if instant.requested_time in known or not is_before(own_time, time):
             continue
-        if not _is_clustering(timeline, instant):
+        if not _only_rewrites(timeline, instant):
             raise HoodieException(
                 f"{instant} of {timeline.meta_path} was not there when the stream passed its instant, up to {time}: "
                 "its rows are missing in the stream, because its writer took an instant before one that was "
@@ -168,8 +167,6 @@ def check_no_late_commits(timeline: HoodieActiveTimeline, time: str, known: froz
             )
 
 
-def _is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
-    """Whether a completed replace commit is a clustering."""
-    if instant.action is not Action.REPLACE_COMMIT:
-        return False
-    return timeline.read_commit_metadata(instant).operation_type is WriteOperationType.CLUSTER
+def _only_rewrites(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
+    """Whether a completed commit is a clustering or a compaction; no delta commit is."""
+    return instant.action is not Action.DELTA_COMMIT and timeline.read_commit_metadata(instant).only_rewrites

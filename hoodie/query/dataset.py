@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from hoodie.common.data.expression_tree import columns_of, parse_expression
-from hoodie.exception import HoodieException
+from hoodie.exception import HoodieException, HoodieNotSupportedException
 from hoodie.io.parquet.parquet_fragments import StorageHandler, parquet_format
 from hoodie.query.arrow_reader import count, scan
 from hoodie.query.planner import narrowed
@@ -20,8 +20,8 @@ from hoodie.query.read_plan import ReadPlan
 Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 
 
-class _FilteredFiles(StorageHandler):
-    """The files of a dataset that has a filter: scans that do not know of the filter cannot open them."""
+class _HeldFiles(StorageHandler):
+    """The files of a dataset whose rows are not those of its files: scans that do not know that cannot open them."""
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Refuse to open a file.
@@ -30,9 +30,10 @@ class _FilteredFiles(StorageHandler):
             HoodieException: Always.
         """
         raise HoodieException(
-            f"this dataset has a filter, or is an incremental query, and pyarrow scans its file {path} without: call "
-            "to_table() or scanner() of the dataset itself, instead of a union of datasets, Scanner.from_dataset or "
-            "acero; get_fragments() gives the files with all their rows"
+            f"this dataset has a filter, is an incremental query, or merges log files with base files, and pyarrow "
+            f"scans its file {path} alone: call to_table() or scanner() of the dataset itself, instead of a union of "
+            "datasets, Scanner.from_dataset or acero; get_fragments() gives the files with all their rows, if there "
+            "are no log files"
         )
 
     open_input_stream = open_input_file
@@ -50,7 +51,8 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
 
     def __init__(self, plan: ReadPlan) -> None:
         self.plan = plan
-        handler = StorageHandler if plan.row_filter is None else _FilteredFiles
+        are_all_rows = plan.row_filter is None and plan.log_merging is None
+        handler = StorageHandler if are_all_rows else _HeldFiles
         filesystem = fs.PyFileSystem(handler(plan.snapshot.storage))
         super().__init__(_fragments(plan, filesystem), plan.result_schema, parquet_format(), filesystem)
 
@@ -79,8 +81,18 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
         return HoodieDataset(narrowed(self.plan, schema.names, None))
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[ds.Fragment]:
-        """The base files that can hold rows of a filter; their rows are not filtered."""
+        """The base files that can hold rows of a filter; their rows are not filtered.
+
+        Raises:
+            HoodieNotSupportedException: Log files are among the files: base files alone would show old rows.
+        """
         plan = narrowed(self.plan, None, filter)
+        if plan.log_files:
+            raise HoodieNotSupportedException(
+                f"{plan.base_path} has log files, such as {plan.log_files[0].path}, whose rows are merged with those "
+                "of base files, so its fragments are not its rows: call to_table(), to_batches() or scanner(); or "
+                "read the base files alone with query_type='read_optimized'; or compact the table first"
+            )
         yield from _fragments(plan, fs.PyFileSystem(StorageHandler(plan.snapshot.storage)))
 
     def scanner(self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> ds.Scanner:

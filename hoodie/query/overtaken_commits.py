@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 
-from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import in_order, is_after
@@ -47,7 +46,8 @@ def warn_of_overtaken_commits(timeline: HoodieActiveTimeline, base_path: str, ti
 def overtaken_commit(timeline: HoodieActiveTimeline, time: str) -> tuple[HoodieInstant, HoodieInstant] | None:
     """A commit up to a time, and one of a later instant that was completed before it; None if none shows.
 
-    Clusterings change no rows, and do not count. Times of completion that the timeline does not tell do not either.
+    Clusterings and compactions change no rows, and do not count. Times of completion that the timeline does not tell
+    do not either.
 
     Args:
         timeline: The table's.
@@ -86,7 +86,7 @@ def overtaken_commit(timeline: HoodieActiveTimeline, time: str) -> tuple[HoodieI
 
 def _changes_rows(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
     try:
-        return timeline.read_commit_metadata(instant).operation_type != WriteOperationType.CLUSTER
+        return not timeline.read_commit_metadata(instant).only_rewrites
     except HoodieException:
         # Who needs the metadata for the rows is told what is wrong with it.
         return True

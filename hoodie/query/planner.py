@@ -8,7 +8,8 @@
     incremental      those that commits of the range wrote, or all   of commits of the range
                      as of its end
 
-Then partitions, statistics and bloom filters exclude what cannot hold rows of the filter.
+Then partitions, statistics and bloom filters exclude what cannot hold rows of the filter. What a base file tells
+excludes nothing where log files lie on top of it: they may hold a row of the filter, or take one away.
 
 Hudi: org.apache.hudi.{HoodieFileIndex, IncrementalRelation, HoodieBaseRelation}.
 """
@@ -27,16 +28,20 @@ from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant_time import in_order, is_after
+from hoodie.common.util.class_loading import create_object
 from hoodie.config.read_config import QueryType
-from hoodie.exception import HoodieIOException, HoodieNotSupportedException
+from hoodie.exception import HoodieIOException
+from hoodie.io.log.log_block_filter import LogBlockFilter
+from hoodie.io.merging_reader import LogMerging
+from hoodie.merge.merge_properties import MERGER_KEYS
+from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.query.commit_range import (
     CommitRange,
     check_not_undone,
     commit_range,
     first_pending,
-    only_matching,
-    slices_of_commits,
 )
+from hoodie.query.commit_slices import instants_at_end, only_matching, slices_of_commits
 from hoodie.query.overtaken_commits import warn_of_overtaken_commits
 from hoodie.query.pruning import prune_by_footers, prune_partitions, searched_values
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
@@ -100,6 +105,7 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
             lambda prune: _slices_at(
                 snapshot, as_of, prune, tells_of_pending=True, optimized=query.query_type is QueryType.READ_OPTIMIZED
             ),
+            LogBlockFilter.of(snapshot.active_timeline.visible_instants, as_of),
             reads_footers=reads_footers,
         )
         return plan if as_of is None else attrs.evolve(plan, read_at=f"as of {as_of}")
@@ -116,13 +122,20 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         of_range,
         schema,
         lambda prune: only_matching(_slices_in(snapshot, commits, query, prune), query.path_glob),
+        LogBlockFilter(instants_at_end(snapshot, commits)) if commits.unseen else None,
         reads_footers=reads_footers,
     )
-    return attrs.evolve(plan, query=query, read_at=str(commits))
+    return attrs.evolve(plan, query=query, read_at=str(commits), instant_range=commits.instant_range)
 
 
 def plan_of_slices(
-    snapshot: TableSnapshot, query: TableQuery, schema: pa.Schema, slices_of: SlicesOf, *, reads_footers: bool = True
+    snapshot: TableSnapshot,
+    query: TableQuery,
+    schema: pa.Schema,
+    slices_of: SlicesOf,
+    block_filter: LogBlockFilter | None = None,
+    *,
+    reads_footers: bool = True,
 ) -> ReadPlan:
     """Plan a query of some slices.
 
@@ -131,6 +144,7 @@ def plan_of_slices(
         query: Its columns and filters.
         schema: All columns, Hudi's meta columns first.
         slices_of: Gives the slices.
+        block_filter: Which blocks of their log files count; None for those that count for readers of today.
         reads_footers: See `plan_of`.
 
     Raises:
@@ -148,7 +162,13 @@ def plan_of_slices(
         return left
 
     slices = list(slices_of(prune))
-    _refuse_log_files(snapshot, slices)
+    log_merging = None
+    if not all(file_slice.is_base_file_alone for file_slice in slices):
+        merger = None
+        if query.merger_class is not None:
+            merger = create_object(query.merger_class, MERGER_KEYS[0], HoodieRecordMerger)
+        merging = LogMerging.of_table(snapshot, schema, query.log_merge, merger=merger)
+        log_merging = merging if block_filter is None else attrs.evolve(merging, block_filter=block_filter)
     pruned: list[Pruned] = []
     planned = [PlannedSlice(file_slice) for file_slice in slices]
     searched = None
@@ -168,6 +188,7 @@ def plan_of_slices(
         pruned=tuple(pruned),
         pruned_partitions=tuple(sorted(excluded)),
         searched=searched,
+        log_merging=log_merging,
     )
 
 
@@ -198,7 +219,9 @@ def narrowed(plan: ReadPlan, columns: Sequence[str] | None, condition: pc.Expres
         left = set(prune(sorted({file_slice.partition_path for file_slice in plan.file_slices})))
         return [file_slice for file_slice in plan.file_slices if file_slice.partition_path in left]
 
-    return attrs.evolve(plan_of_slices(plan.snapshot, query, plan.schema, slices_of), read_at=plan.read_at)
+    block_filter = None if plan.log_merging is None else plan.log_merging.block_filter
+    found = plan_of_slices(plan.snapshot, query, plan.schema, slices_of, block_filter)
+    return attrs.evolve(found, read_at=plan.read_at, instant_range=plan.instant_range)
 
 
 def pruned_by_footers(plan: ReadPlan) -> ReadPlan:
@@ -232,24 +255,6 @@ def _plan_of_nothing(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:
         slices=(),
         read_at="never written",
     )
-
-
-def _refuse_log_files(snapshot: TableSnapshot, slices: Sequence[FileSlice]) -> None:
-    """Refuse slices whose rows are not all in base files, and say which query works.
-
-    Raises:
-        HoodieNotSupportedException: A slice has log files.
-    """
-    for file_slice in slices:
-        logs = [log_file for log_file in file_slice.log_files if not log_file.is_cdc]
-        if logs or file_slice.base_file is None:
-            what = f"the log file {logs[0].file_name}" if logs else "no base file"
-            raise HoodieNotSupportedException(
-                f"reading {snapshot.base_path}: file group {file_slice.file_id} of partition "
-                f"'{file_slice.partition_path}' has {what}, and hoodie does not read log files yet: rows would be "
-                "missing, or old. A read_optimized query reads the base files alone, which hold the rows of the last "
-                "compaction; a filter may exclude the partition; or compact the table with the writer that made it"
-            )
 
 
 def _slices_at(

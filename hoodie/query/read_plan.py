@@ -12,12 +12,14 @@ import pyarrow as pa
 from hoodie.common.config.property import display_value
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.stored_types import spelled_otherwise
-from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieLogFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.common.util.shown_table import ShownTable, format_bytes, plural
 from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieSchemaException
+from hoodie.io.merging_reader import LogMerging
 from hoodie.query.table_query import TableQuery
 
 
@@ -36,7 +38,7 @@ class Pruned:
     size_bytes: int
 
     @classmethod
-    def of(cls, by: str, files: Iterable[HoodieBaseFile]) -> Pruned:
+    def of(cls, by: str, files: Iterable[HoodieBaseFile | HoodieLogFile]) -> Pruned:
         """The sum of some files.
 
         Args:
@@ -94,6 +96,8 @@ class ReadPlan:
         pruned_partitions: Partitions that are not read, as their paths tell; they were not even listed.
         read_at: What the rows are, in words, such as ``as of 20260102101530123``.
         searched: The record keys, or the values of the key field, that the filter demands; None if it names none.
+        log_merging: How log files are merged; None if no slice has log files.
+        instant_range: The commits whose rows are in the result, as `row_filter` says too; None for all.
     """
 
     snapshot: TableSnapshot
@@ -106,6 +110,8 @@ class ReadPlan:
     pruned_partitions: tuple[str, ...] = ()
     read_at: str = "newest commit"
     searched: ColumnValues | None = None
+    log_merging: LogMerging | None = None
+    instant_range: InstantRange | None = None
 
     @property
     def base_path(self) -> str:
@@ -128,6 +134,11 @@ class ReadPlan:
         return tuple(slice.base_file for slice in self.file_slices if slice.base_file is not None)
 
     @property
+    def log_files(self) -> tuple[HoodieLogFile, ...]:
+        """The log files that are read."""
+        return tuple(log_file for file_slice in self.file_slices for log_file in file_slice.record_log_files)
+
+    @property
     def seeks_few(self) -> bool:
         """Whether few rows are expected in the result: the filter names record keys, or rows of some commits."""
         return self.searched is not None or self.query.query_type is QueryType.INCREMENTAL
@@ -135,7 +146,7 @@ class ReadPlan:
     @property
     def size_bytes(self) -> int:
         """The size of the files that are read."""
-        return sum(file.size_bytes for file in self.base_files)
+        return sum(file_slice.size_bytes for file_slice in self.file_slices)
 
     def explain(self) -> str:
         """What is read, and how many files and bytes were pruned by what, as text.
@@ -148,15 +159,13 @@ class ReadPlan:
         view = self.snapshot.view()
         view.load_partitions(self.pruned_partitions)
         as_of = self.query.as_of_time(self.snapshot.active_timeline.timezone)
-        files = [
-            file
-            for partition in self.pruned_partitions
-            for file in (
-                view.latest_base_files(partition)
-                if as_of is None
-                else view.latest_base_files_before_or_on(partition, as_of)
-            )
-        ]
+        files: list[HoodieBaseFile | HoodieLogFile] = []
+        for partition in self.pruned_partitions:
+            if self.query.query_type is QueryType.READ_OPTIMIZED:
+                files += view.latest_base_files_before_or_on(partition, as_of)
+                continue
+            for file_slice in view.latest_file_slices_before_or_on(partition, as_of):
+                files += file_slice.record_files
         return self._shown([Pruned.of(_by_partition(self), files), *self.pruned]).to_text()
 
     def __repr__(self) -> str:
@@ -170,12 +179,16 @@ class ReadPlan:
         partitions = len({file_slice.partition_path for file_slice in self.file_slices})
         rows = [(found.by, found.files, format_bytes(found.size_bytes)) for found in pruned if found.files]
         read = f"read, of {plural(partitions, 'partition')}"
-        rows.append((read, len(self.base_files), format_bytes(self.size_bytes)))
+        rows.append((read, len(self.base_files) + len(self.log_files), format_bytes(self.size_bytes)))
         notes = []
         groups = [planned for planned in self.slices if planned.row_groups is not None]
         if groups:
             count, of = sum(len(p.row_groups or ()) for p in groups), sum(p.row_group_count for p in groups)
             notes.append(f"row groups read: {count} of {of}, as statistics and keys tell")
+        if self.log_files:
+            size = format_bytes(sum(log_file.size_bytes for log_file in self.log_files))
+            merged = sum(not file_slice.is_base_file_alone for file_slice in self.file_slices)
+            notes.append(f"log files read: {len(self.log_files)}, {size}, of {plural(merged, 'file slice')}")
         if self.pruned_partitions:
             notes.append(f"partitions not read: {len(self.pruned_partitions)}")
         if self.row_filter is not None:

@@ -8,7 +8,9 @@ import attrs
 import pyarrow as pa
 
 from hoodie.common.data.row_filter import RowFilter
+from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.merging_reader import LogMerging
 from hoodie.query.read_plan import PlannedSlice, ReadPlan
 from hoodie.storage.storage import HoodieStorage
 
@@ -29,6 +31,8 @@ class ReadTask:
         row_filter: Which rows; None for all.
         slices: What is read.
         seeks_few: See `ReadPlan.seeks_few`.
+        log_merging: How log files are merged; None if no slice has log files.
+        instant_range: See `ReadPlan`.
     """
 
     storage: HoodieStorage
@@ -37,28 +41,59 @@ class ReadTask:
     row_filter: RowFilter | None
     slices: tuple[PlannedSlice, ...]
     seeks_few: bool = False
+    log_merging: LogMerging | None = None
+    instant_range: InstantRange | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, on this thread.
 
-        Memory: one batch.
+        Memory: one batch, and the log records of one slice.
 
         Raises:
             HoodieIOException: A file is missing, or storage failed.
             HoodieCorruptedDataException: A file is damaged.
             HoodieSchemaException: The filter cannot be computed of the rows.
         """
-        for planned in self.slices:
-            yield from HoodieFileGroupReader(
+        for reader in self.readers():
+            yield from reader.iter_batches()
+
+    def readers(self) -> list[HoodieFileGroupReader]:
+        """A reader of each slice."""
+        return [
+            HoodieFileGroupReader(
                 self.storage,
                 planned.file_slice,
                 self.schema,
+                log_merging=self.log_merging,
+                # The filter of an incremental query holds the range. For base files alone that is all.
+                instant_range=None if planned.file_slice.is_base_file_alone else self.instant_range,
                 columns=self.columns,
                 row_filter=self.row_filter,
                 row_groups=planned.row_groups,
                 rows=planned.rows,
                 seeks_few=self.seeks_few,
-            ).iter_batches()
+            )
+            for planned in self.slices
+        ]
+
+
+def task_of(plan: ReadPlan, slices: Sequence[PlannedSlice]) -> ReadTask:
+    """A task for some slices of a plan.
+
+    Args:
+        plan: The plan.
+        slices: Some of its slices.
+    """
+    return ReadTask(
+        plan.snapshot.storage,
+        plan.schema,
+        plan.columns,
+        plan.row_filter,
+        tuple(slices),
+        plan.seeks_few,
+        None if all(planned.file_slice.is_base_file_alone for planned in slices) else plan.log_merging,
+        plan.instant_range,
+    )
 
 
 def tasks_of(plan: ReadPlan) -> list[ReadTask]:
@@ -67,10 +102,7 @@ def tasks_of(plan: ReadPlan) -> list[ReadTask]:
     Args:
         plan: The plan.
     """
-    return [
-        ReadTask(plan.snapshot.storage, plan.schema, plan.columns, plan.row_filter, slices, plan.seeks_few)
-        for slices in _packed(plan.slices)
-    ]
+    return [task_of(plan, slices) for slices in _packed(plan.slices)]
 
 
 def _packed(slices: Sequence[PlannedSlice]) -> Iterator[tuple[PlannedSlice, ...]]:
@@ -78,7 +110,7 @@ def _packed(slices: Sequence[PlannedSlice]) -> Iterator[tuple[PlannedSlice, ...]
     pack: list[PlannedSlice] = []
     size = 0
     for planned in slices:
-        cost = _OPEN_BYTES + planned.file_slice.sole_base_file.size_bytes
+        cost = _OPEN_BYTES + planned.file_slice.size_bytes
         if pack and size + cost > TASK_BYTES:
             yield tuple(pack)
             pack, size = [], 0

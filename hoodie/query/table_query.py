@@ -10,11 +10,14 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.config.property import to_property_value
 from hoodie.common.table.timeline.instant_time import is_after, query_time
 from hoodie.common.util.shown_value import shown_value
+from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, QueryType
 from hoodie.exception import HoodieConfigException
 from hoodie.io.parquet import parquet_reader
+from hoodie.merge.merge_properties import MERGER_KEYS
 
 Filters: TypeAlias = pc.Expression | Sequence[Any] | None
 """Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or [] for all."""
@@ -45,6 +48,8 @@ class TableQuery:
         path_glob: Of an incremental query: how the paths of the files end; None for all.
         full_table_scan: Of an incremental query: whether the table may be read instead of what is gone.
         hollow_commits: Of an incremental query: what to do about commits that are pending between others.
+        log_merge: How log files are merged.
+        merger_class: The record merger of a table that merges by one; None if the caller names none.
     """
 
     query_type: QueryType = QueryType.SNAPSHOT
@@ -56,6 +61,8 @@ class TableQuery:
     path_glob: str | None = None
     full_table_scan: bool = False
     hollow_commits: HollowCommitHandling = HollowCommitHandling.FAIL
+    log_merge: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
+    merger_class: str | None = None
 
     @classmethod
     def of(
@@ -106,6 +113,8 @@ class TableQuery:
             path_glob=config.path_glob,
             full_table_scan=bool(config.full_table_scan),
             hollow_commits=config.hollow_commits,
+            log_merge=HoodieLogMergeConfig.from_options(options),
+            merger_class=_merger_of(options),
         )
         query._check()
         return query
@@ -185,6 +194,13 @@ class TableQuery:
                 "20260102101530123, a date such as 2026-01-02, or a time such as 2026-01-02 10:15:30.123"
                 + (f", or '{EARLIEST}'" if name == "begin" else "")
             ) from None
+
+
+def _merger_of(options: Mapping[str, Any] | None) -> str | None:
+    """The user's record merger that options name, as those of writers do; classes of Hudi's are for its own readers."""
+    given = [to_property_value(value) for key, value in (options or {}).items() if str(key).lower() in MERGER_KEYS]
+    names = [name.strip() for value in given for name in value.split(",")]
+    return next((name for name in names if name and not name.startswith("org.apache.hudi.")), None)
 
 
 def checked_columns(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:

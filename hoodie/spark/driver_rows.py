@@ -48,6 +48,9 @@ def driver_rows(spark: SparkSession, plan: ReadPlan, most_bytes: int | None) -> 
     if most_bytes is None:
         context = spark_context(spark)
         most_bytes = LOCAL_BYTES if context is not None and context.master.startswith("local") else CLUSTER_BYTES
+    if plan.log_merging is not None:
+        # All rows of a slice are read to merge its log files, so that few rows cost as much as many.
+        return None
     # A frame without columns would lose its number of rows.
     if not plan.seeks_few or not plan.columns or len(plan.slices) > MOST_FILES or not most_bytes:
         return None

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 from hoodie.common.data.row_filter import RowFilter
+from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
@@ -27,6 +28,7 @@ from hoodie.query.read_plan import ReadPlan
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import Filters, QueryTime, TableQuery
 from hoodie.spark.driver_rows import driver_rows
+from hoodie.spark.log_scan import scan_merged
 from hoodie.spark.spark_compatibility import check_running
 from hoodie.spark.spark_conditions import spark_condition
 from hoodie.spark.spark_data import SparkData
@@ -193,8 +195,21 @@ def frame_of(spark: SparkSession, base_path: str, plan: ReadPlan, driver_bytes: 
     few = driver_rows(spark, plan, driver_bytes)
     if few is not None:
         return few
-    frame = scan_files(spark, plan.snapshot, base_path, plan.base_files, plan.schema)
-    if plan.row_filter is not None and plan.slices:
+    merged = [planned for planned in plan.slices if not planned.file_slice.is_base_file_alone]
+    scanned = [planned.file_slice.sole_base_file for planned in plan.slices if planned.file_slice.is_base_file_alone]
+    if not merged:
+        return _frame_of_base_files(spark, base_path, plan, scanned)
+    frame = scan_merged(spark, plan, merged)
+    return frame if not scanned else _frame_of_base_files(spark, base_path, plan, scanned).union(frame)
+
+
+def _frame_of_base_files(
+    spark: SparkSession, base_path: str, plan: ReadPlan, files: Sequence[HoodieBaseFile]
+) -> DataFrame:
+    """The rows of the base files that no log files change, by Spark's own scan."""
+    wanted = plan.query.columns
+    frame = scan_files(spark, plan.snapshot, base_path, files, plan.schema)
+    if plan.row_filter is not None and files:
         condition, is_exact = spark_condition(plan.row_filter, plan.schema)
         if condition is not None:
             frame = frame.where(condition)

@@ -12,17 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator
-from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieValidationException
-from hoodie.spark.spark_scan import scan_files
+from hoodie.query.table_query import TableQuery
+from hoodie.spark.reader import frame_of
 from hoodie.spark.spark_types import quoted
 
 TABLE_NAME = "<TABLE_NAME>"
@@ -51,10 +50,8 @@ class SparkPendingCommit(PendingCommit):
         return self._dataframe(only_touched, is_after=True)
 
     def _dataframe(self, only_touched: bool, is_after: bool) -> DataFrame:
-        columns = [*(pa.field(name, pa.string()) for name in META_COLUMNS), *self._user_schema(is_after)]
-        slices = self._slices(self._partitions(only_touched), is_after)
-        files = [file_slice.base_file for file_slice in slices if file_slice.base_file is not None]
-        return scan_files(self.spark, self._snapshot, self.base_path, files, pa.schema(columns))
+        plan = self._plan(TableQuery(), only_touched, is_after, reads_footers=False)
+        return frame_of(self.spark, self.base_path, plan)
 
 
 class SqlQueryPreCommitValidator(HoodiePreCommitValidator):

@@ -12,7 +12,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieTableMetaClient
-from hoodie.exception import HoodieException, HoodieIOException, HoodieNotSupportedException
+from hoodie.exception import HoodieException, HoodieIOException
 from tests.support.later_version import archive, avro_commit, change_properties, to_version
 from tests.support.table_builder import init_table, local_client, rows
 
@@ -277,15 +277,16 @@ def test_a_pending_commit_is_told_of_in_time_travel_only(make: Make, caplog: pyt
     assert f"commit {times[1]} is pending" in caplog.text and "incremental" not in caplog.text
 
 
-def test_log_files_are_refused_and_change_data_is_not(make: Make) -> None:
+def test_files_of_change_data_and_log_files_without_blocks_change_no_rows(make: Make) -> None:
     base_path, times = make(IN_ORDER)
     file = next(base_path.glob("p0/*.parquet"))
     file_id, time = file.name.split("_")[0], file.stem.split("_")[-1]
     (base_path / "p0" / f".{file_id}_{time}.log.1_0-0-0.cdc").write_bytes(b"")
     assert keys(base_path) == ["k0", "k1", "k2", "k3"]
+    assert hoodie.plan_read(str(base_path)).log_files == ()
     (base_path / "p0" / f".{file_id}_{times[3]}.log.1_0-0-0").write_bytes(b"")
-    with pytest.raises(HoodieNotSupportedException, match=rf"has the log file \.{file_id}_{times[3]}"):
-        keys(base_path)
+    assert keys(base_path) == ["k0", "k1", "k2", "k3"]
+    assert len(hoodie.plan_read(str(base_path)).log_files) == 1
     assert sum(file.log_file_count for file in HoodieTableMetaClient.load(str(base_path)).files()) == 2
 
 

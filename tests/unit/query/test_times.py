@@ -6,7 +6,7 @@ import datetime
 import logging
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import sleep, tzset
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieKey, HoodieTableMetaClient
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.common.table.timeline.instant_time import format_instant_time
 from hoodie.exception import (
     HoodieConfigException,
@@ -36,6 +36,7 @@ OCC = NO_SERVICES | {
     "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
 }
 REGIONS = ["x", "y", "z"]
+KINDS = ["upsert", "upsert", "upsert", "delete", "overwrite", "delete_partitions", "insert"]
 
 
 def commits_of(path: str) -> list[str]:
@@ -52,16 +53,34 @@ def written_between(state: State, begin: str | None, end: str) -> list[Row]:
     return sorted(row for row, time in state.values() if (begin is None or time > begin) and time <= end)
 
 
-def random_history(path: str, seed: int, steps: int, **properties: Any) -> list[tuple[str, str, State]]:
-    """Some commits of all kinds: the requested time of each, the time that ranges know it by, and the rows then."""
+def random_history(
+    path: str,
+    seed: int,
+    steps: int,
+    *,
+    kinds: Sequence[str] = KINDS,
+    between: Callable[[HoodieLocalWriteClient, random.Random], object] = lambda client, chance: None,
+    **properties: Any,
+) -> list[tuple[str, str, State]]:
+    """Some commits of all kinds: the requested time of each, the time that ranges know it by, and the rows then.
+
+    Args:
+        path: The table.
+        seed: Of chance.
+        steps: The number of commits.
+        kinds: The kinds of commits.
+        between: Called before each commit, for services that change no rows.
+        properties: Of the writer.
+    """
     chance = random.Random(seed)
     state: State = {}
     history: list[tuple[str, str, State]] = []
     with local_client(path, {**NO_SERVICES, **properties}) as client:
         for step in range(1, steps + 1):
+            between(client, chance)
             keys = chance.sample([f"k{number}" for number in range(12)], 4)
             incoming = [(key, chance.choice(REGIONS), step) for key in keys]
-            kind = chance.choice(["upsert", "upsert", "upsert", "delete", "overwrite", "delete_partitions", "insert"])
+            kind = chance.choice(kinds)
             if kind == "delete" and state:
                 gone = chance.sample(sorted(state), min(3, len(state)))
                 result = client.delete([HoodieKey(*key) for key in gone])
