@@ -28,6 +28,7 @@
     ├── HoodieCommitException                      an instant that cannot be completed
     │   └── HoodieWriteConflictException           ... because another writer was first
     │       └── HoodieEarlyConflictDetectionException  ... shown by a marker, before a file was written
+    ├── HoodieCompactionException                  a compaction that cannot be planned or carried out
     ├── HoodieRollbackException                    a rollback that cannot be done
     ├── HoodieSavepointException                   a savepoint that cannot be made
     ├── HoodieRestoreException                     a restore that cannot be done
@@ -46,6 +47,7 @@ __all__ = [
     "HoodieClusteringUpdateException",
     "HoodieCommitCallbackException",
     "HoodieCommitException",
+    "HoodieCompactionException",
     "HoodieConfigException",
     "HoodieCorruptedDataException",
     "HoodieDeleteException",
@@ -211,6 +213,10 @@ class HoodieEarlyConflictDetectionException(HoodieWriteConflictException):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, is_retry_safe=True)
+
+
+class HoodieCompactionException(HoodieException):
+    """A compaction cannot be planned, or a planned one cannot be carried out."""
 
 
 class HoodieRollbackException(HoodieException):

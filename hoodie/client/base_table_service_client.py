@@ -13,11 +13,13 @@ from typing import ClassVar, Self
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.client.call_arguments import check_text, check_time
+from hoodie.client.compaction_service import CompactionService
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.shown_client import client_html
 from hoodie.client.table_services import TableServices
+from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import display_value
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
@@ -40,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class BaseHoodieTableServiceClient:
-    """Cleans, archives, rolls back, savepoints and restores one table; a context manager.
+    """Cleans, archives, compacts, rolls back, savepoints and restores one table; a context manager.
 
     Leaving the ``with`` block by an error rolls back the instants that this client started and did not complete. The
     end of the block closes the client: every call on a closed client raises `HoodieException`. Its properties stay
@@ -93,7 +95,10 @@ class BaseHoodieTableServiceClient:
         self._heartbeats = HoodieHeartbeatClient(config.write)
         self._rollbacks = RollbackService(config, self._transactions, self._metrics)
         self._savepoints = SavepointService(config, self._metrics, self._transactions, self._rollbacks)
-        self._services = TableServices(context, config, self._metrics, self._transactions, self._rollbacks)
+        compactions = CompactionService(
+            context, config, self._metrics, self._transactions, self._rollbacks, self._heartbeats, self._index
+        )
+        self._services = TableServices(context, config, self._metrics, self._transactions, self._rollbacks, compactions)
 
     def __repr__(self) -> str:
         path = display_value("hoodie.base.path", self._config.base_path)
@@ -237,6 +242,66 @@ class BaseHoodieTableServiceClient:
             count = self._services.archive()
             call.summary = f"archive: {count} instants archived"
         return count
+
+    def schedule_compaction(self) -> str | None:
+        """Plan a compaction of a merge-on-read table, without carrying it out.
+
+        ``hoodie.compaction.strategy`` chooses the file groups. From the plan on, writers append to what the compaction
+        is going to make. Carry it out soon with `compact`, here or in another process.
+
+        Returns:
+            The compaction's instant time. None if there is nothing to compact; or, in a table of version 6, while a
+            write is pending: a warning names it then.
+
+        Raises:
+            HoodieCompactionException: Others wrote to the table each time that it was planned.
+            HoodieConfigException: The strategy is not known, or lacks a property.
+            HoodieCommitException: A restore is pending.
+            HoodieIOException: Storage failed; call again.
+        """
+        with self._call("schedule_compaction") as call, self._alone():
+            instant_time = self._services.schedule_compaction()
+            call.summary = "nothing to compact" if instant_time is None else f"compaction {instant_time} planned"
+        return instant_time
+
+    def compact(self, instant_time: str | None = None) -> HoodieWriteResult | None:
+        """Make base files of the log files of a merge-on-read table.
+
+        Rows keep their commit time and sequence number, and queries give the same rows before and after. A compaction
+        that failed, also one of Hudi's, is run again under its instant.
+
+        Args:
+            instant_time: A compaction that was scheduled. None carries out all pending ones, and if none is pending,
+                plans one and carries it out.
+
+        Returns:
+            What the compaction wrote, the newest one of several. None if there is nothing to compact, or the compaction
+            is completed already.
+
+        Raises:
+            HoodieConfigException: The instant time is not text.
+            HoodieCompactionException: There is no such compaction, or a process that is alive is carrying it out.
+            HoodieWriteConflictException: Another writer, which ignored the plan, changed what was merged; call again.
+            HoodieCommitException: A restore is pending, or the compaction is being rolled back.
+            HoodieIOException: Storage failed; call again.
+        """
+        if instant_time is not None:
+            check_time(instant_time)
+        with self._call("compact") as call, self._alone():
+            result = self._services.compact(instant_time)
+            call.summary = "nothing to compact" if result is None else result.summary
+            if result is not None and self._publisher.is_on:
+                name = load_table(self._config).table_config.table_name
+                self._publisher.note_commit(name, Action.COMPACTION, result.commit_metadata)
+        return result
+
+    def compact_by_default(self) -> None:
+        """Carry out compactions that are due after each commit, unless an option says how they are carried out.
+
+        `write_table` and `hoodie.spark.write` call this; otherwise a client follows ``hoodie.compact.inline``.
+        """
+        self._check_open("compact_by_default")
+        self._services.compacts_by_default = True
 
     # --- rolling back -------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from hoodie.client.write_input import MadeOfTable, Where, WriteInput
 from hoodie.client.write_operations import (
     EXECUTORS,
     action_of,
+    check_operation,
     make_result,
     refuse_errors,
     replaces_all,
@@ -123,7 +124,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """Start an instant: roll back what failed writers left, then take a time that no instant of the table has.
 
         Args:
-            operation: What will be written. It decides the instant's action; None starts a ``commit``.
+            operation: What will be written. It decides the instant's action; None starts a ``commit``, or a
+                ``deltacommit`` of a merge-on-read table.
 
         Returns:
             The instant time, to be passed to `upsert` and the other write methods, and to `commit`.
@@ -155,9 +157,10 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """Start an instant at a given time, or at a time that no instant has."""
         with self._call("start_commit"):
             self._measure(None)
-            action = action_of(operation)
+            check_operation(operation)
             with self._metrics.step("start commit"), self._transactions.alone():
                 snapshot = self._prepare_table(operation)
+                action = action_of(operation, snapshot.table_config.table_type)
                 with self._metrics.step("create the instant"), self._transactions.giving_a_time(snapshot):
                     instant_time = self._create_instant(snapshot, action, given_time)
                 self._transactions.keep(instant_time)
@@ -459,8 +462,10 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         try:
             with self._metrics.step("load the table"):
                 snapshot = load_table(self._config)
+                self._services.table_type = snapshot.table_config.table_type
                 reads_table = isinstance(records, MadeOfTable)
-                self._committer.begin_write(snapshot, instant_time, EXECUTORS[operation].action, reads_table)
+                action = action_of(operation, snapshot.table_config.table_type)
+                self._committer.begin_write(snapshot, instant_time, action, reads_table)
                 table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
                 if not started_here:
                     # A client with another index may have started the instant, or others may have committed since.
@@ -558,9 +563,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def _commit(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> bool:
         with self._metrics.step("commit"):
             try:
-                is_committed = self._committer.complete(
-                    instant_time, EXECUTORS[result.operation].action, result, extra_metadata
-                )
+                is_committed = self._committer.complete(instant_time, result, extra_metadata)
             except HoodieWriteConflictException as error:
                 if self._config.write.has_several_writers and not self._config.write.auto_commit:
                     # The instant can never be completed, so its files are of no use.

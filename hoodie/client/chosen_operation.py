@@ -136,6 +136,7 @@ def run_operation(client: BaseHoodieWriteClient, name: str, data: Any, config: H
     Raises:
         HoodieException: Any error of the operation.
     """
+    client.compact_by_default()
     if name == "delete_partition":
         patterns = config.write.partitions_to_delete
         return client.delete_partitions(MatchingPartitions(patterns) if patterns else PartitionsOfRows(data))

@@ -15,6 +15,7 @@ from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
 from hoodie.client.streaming_checkpoint import refuse_repeated_batch
+from hoodie.client.write_operations import action_of
 from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -38,14 +39,15 @@ from hoodie.exception import (
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.metrics.metrics import HoodieMetrics
-from hoodie.storage.storage_path import join
-from hoodie.table.action.completion import complete_after_others, complete_instant
+from hoodie.table.action.attempted_files import reconcile_with_markers
+from hoodie.table.action.completion import complete_after_others, complete_instant, complete_later
 from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, WriteStart
 from hoodie.transaction.conflict_resolver import ConflictResolver
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
+from hoodie.transaction.planned_beside import compactions_beside, compactions_without
 from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
@@ -121,14 +123,11 @@ class Committer:
         self._heartbeats.stop(instant_time)
         self._resolver.forget()
 
-    def complete(
-        self, instant_time: str, action: Action, result: HoodieWriteResult, extra_metadata: Mapping[str, str]
-    ) -> bool:
+    def complete(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> bool:
         """Complete a write, step by step.
 
         Args:
             instant_time: The instant.
-            action: Its action.
             result: What was written.
             extra_metadata: Extra metadata of the commit, in addition to that of the result.
 
@@ -142,12 +141,13 @@ class Committer:
             HoodieValidationException: A validator rejects the commit.
         """
         snapshot = load_table(self._config)
+        action = action_of(result.operation, snapshot.table_config.table_type)
         if not result.commit_metadata.schema:
             self._withdraw_delete(snapshot, instant_time, action)
             return False
         self._check_inflight(snapshot, instant_time, action)
         with self._metrics.step("reconcile with markers") as step:
-            step.count(files=self._reconcile_with_markers(snapshot, instant_time, result))
+            step.count(files=reconcile_with_markers(snapshot, instant_time, result.statuses))
         if not (result.statuses or result.partition_to_replace_file_ids or self._config.write.allow_empty_commit):
             self._rollbacks.rollback(snapshot, instant_time)
             self.forget(instant_time)
@@ -179,6 +179,7 @@ class Committer:
         result.commit_state.completion_time = completed.completion_time
         if not was_held:
             self._look_again(snapshot, completed, operation, metadata, result.commit_state)
+        self._look_for_compactions(snapshot, completed, metadata, result.commit_state, was_held)
         self._heartbeats.stop(instant_time)
         logger.info("committed %s %s to %s: %r", result.operation.value, instant_time, snapshot.base_path, result)
         others: list[str] = []
@@ -288,6 +289,7 @@ class Committer:
                     )
                 try:
                     self._resolver.check(now, operation, metadata, self._start_of(instant_time), is_completed=True)
+                    self._check_log_places(now.active_timeline, instant_time, metadata)
                 except HoodieWriteConflictException as conflict:
                     self._rollbacks.take_back(now, completed)
                     state.is_committed = False
@@ -320,6 +322,54 @@ class Committer:
         if built_on == {instant_time} and not snapshot.archived_timeline.completed_writes().contains(instant_time):
             state.completion_time = complete_after_others(snapshot, completed).completion_time
 
+    def _look_for_compactions(
+        self,
+        snapshot: TableSnapshot,
+        completed: HoodieInstant,
+        metadata: HoodieCommitMetadata,
+        state: CommitState,
+        was_held: bool,
+    ) -> None:
+        """Take a later completion time if a compaction was planned after the first one was chosen.
+
+        It was chosen before the completed file was there. A compaction that was planned in between rewrites the slices
+        of that time without the log files of this write: with a later time they belong to the slices that it makes.
+
+        Raises:
+            HoodieWriteConflictException: There is such a compaction, or there may be one as the lock was lost, and
+                storage failed.
+        """
+        completed = attrs.evolve(completed, completion_time=state.completion_time)
+        if completed.completion_time is None or not any(stat.is_log_file for stat in metadata.write_stats):
+            return
+        met: list[str] = []
+        try:
+            met = compactions_without(snapshot.refreshed().active_timeline, completed, metadata)
+            if not met:
+                return
+            what = f"completing {completed.requested_time} later"
+            with self._metrics.step(what), self._transactions.transaction(snapshot, what):
+                snapshot = snapshot.refreshed()
+                if completed in snapshot.active_timeline:
+                    state.completion_time = complete_later(snapshot, completed).completion_time
+        except HoodieException as error:
+            if was_held and not met:
+                logger.warning("after instant %s was completed: %s", completed.requested_time, error)
+                return
+            raise HoodieWriteConflictException(
+                f"{completed.requested_time} of {snapshot.base_path} was completed at {completed.completion_time}, and "
+                f"whether a compaction was planned without it ({', '.join(met) or 'not found out'}) or a later "
+                f"completion time could not be settled ({error}): its rows may be lost with the slices that the "
+                "compaction replaces. Compare them, and upsert them again",
+                instant_time=completed.requested_time,
+                other_instants=met,
+            ) from error
+        logger.warning(
+            "%s of %s counts as completed at %s: compaction %s was planned without its log files before others could "
+            "see that it was completed at %s", completed, snapshot.base_path, state.completion_time, ", ".join(met),
+            completed.completion_time,
+        )  # fmt: skip
+
     def _update_index(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> None:
         """Update the index with what was written, because the instant may be completed at any moment from now on."""
         with self._metrics.step("update index") as step:
@@ -345,6 +395,7 @@ class Committer:
             self._check_layout(snapshot, instant_time)
         else:
             self._check_nobody_committed(timeline, instant_time)
+        self._check_log_places(timeline, instant_time, metadata)
         refuse_repeated_batch(snapshot, metadata.extra_metadata, instant_time)
         refuse_pending_restore(snapshot, "nothing is committed until it is finished")
         undone = being_rolled_back(timeline)
@@ -364,6 +415,21 @@ class Committer:
                 is_retry_safe=True,
             )
         return snapshot
+
+    def _check_log_places(
+        self, timeline: HoodieActiveTimeline, instant_time: str, metadata: HoodieCommitMetadata
+    ) -> None:
+        """Refuse log files whose slice a compaction takes away that was planned since the write began."""
+        met = compactions_beside(timeline, instant_time, metadata, self._written_to.get(instant_time))
+        if met:
+            raise HoodieWriteConflictException(
+                f"compaction {', '.join(met)} of {self._config.base_path} was planned, or given up, while "
+                f"{instant_time} was being written, so its log files would not be read; nothing of {instant_time} was "
+                "committed. Write again: that is safe",
+                instant_time=instant_time,
+                other_instants=met,
+                is_retry_safe=True,
+            )
 
     def _check_layout(self, snapshot: TableSnapshot, instant_time: str) -> None:
         """Refuse to commit if another writer, with a contradicting index, has committed meanwhile."""
@@ -445,44 +511,18 @@ class Committer:
             )
 
     def _writes_of_others(self, timeline: HoodieActiveTimeline, instant_time: str) -> list[str]:
-        """Instants that are completed and newer than this one, or completed or rolled back since its write began."""
+        """Instants that are completed and newer than this one, or completed or rolled back since its write began.
+
+        Compactions that were pending then do not count.
+        """
         others = set(timeline.completed_writes().after(instant_time).times)
         known = self._written_to.get(instant_time)
         if known is not None:
             others |= timeline.completed_writes().times - known.completed - {instant_time}
+            # Its log files are not in the slices that these compactions rewrite.
+            others -= known.compactions
             others.update(timeline.undone_since(known.completed, held={*timeline.savepoint_times, instant_time}))
         return in_order(others)
-
-    def _reconcile_with_markers(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> int:
-        """Delete the files of losing task attempts; check that every file of the result has a marker.
-
-        Returns:
-            The number of deleted files.
-        """
-        markers = WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time)
-        # Task attempts that the engine gave up may still run: they delete files that they announce after this.
-        markers.close()
-        announced = {(marker.partition_path, marker.file_name): marker for marker in markers.list_markers()}
-        written = {
-            (status.partition_path, str(status.stat.path).rsplit("/", 1)[-1]): status for status in result.statuses
-        }
-        unannounced = written.keys() - announced.keys()
-        if unannounced:
-            raise HoodieCommitException(
-                f"{len(unannounced)} files of instant {instant_time} have no marker, such as {sorted(unannounced)[0]}: "
-                "the instant was rolled back, or its marker folder was removed; write again on a new instant"
-            )
-        deleted = 0
-        for key in sorted(announced.keys() - written.keys()):
-            partition_path, file_name = key
-            # The file is deleted before its marker, so that a rollback in between still finds it. A task that is still
-            # writing this file finds at its end that the instant takes no more files, and deletes it.
-            path = join(snapshot.base_path, partition_path, file_name)
-            if snapshot.storage.delete_file(path):
-                deleted += 1
-                logger.info("deleted %s, which a losing task attempt left", path)
-            markers.delete(partition_path, file_name, announced[key].io_type)
-        return deleted
 
     def _with_same_properties(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Load the table's properties again; refuse if version or layout changed during the write."""

@@ -130,7 +130,7 @@ class MetricsPublisher(ProgressListener):
 
         Args:
             table_name: The table's name, the prefix of the metrics where the configuration has none.
-            action: ``commit`` or ``replacecommit``.
+            action: ``commit``, ``deltacommit`` or ``replacecommit``; ``compaction`` of one that was asked for.
             metadata: What the commit stored.
         """
         self._prefix = self._prefix or table_name.replace(".", "_")

@@ -16,6 +16,7 @@ from hoodie.common.config.property import to_property_value
 from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import normalise_schema, spelled_otherwise
 from hoodie.common.model.field_path import name_in_any_case
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -125,6 +126,7 @@ def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTa
         table_name=name_of_table(config),
         record_key_fields=table.record_key_fields or (),
         partition_fields=table.partition_fields or (),
+        table_type=table.table_type or HoodieTableType.COPY_ON_WRITE,
         ordering_fields=table.ordering_fields or (),
         key_generator=table.key_generator_class,
         hive_style_partitioning=bool(table.hive_style_partitioning),

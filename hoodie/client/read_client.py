@@ -307,9 +307,9 @@ class HoodieReadClient:
             and ``_hoodie_partition_path`` (string), the records' columns, then, null for a key that is not stored:
 
             ===================================  ========  ========================================================
-            ``__hoodie_current_instant_time``    string    the instant of the base file that holds the key
+            ``__hoodie_current_instant_time``    string    the instant of the file slice that holds the key
             ``__hoodie_current_file_id``         string    its file group
-            ``__hoodie_current_row_position``    int64     its row in that file, from 0
+            ``__hoodie_current_row_position``    int64     its row in that file, from 0; null if it has log files
             ===================================  ========  ========================================================
 
         Raises:

@@ -67,10 +67,13 @@ def _keys(key_generator: KeyGenerator, row: pa.RecordBatch) -> tuple[str | None,
 
 
 def _first_row(table: HoodieTable, schema: pa.Schema) -> pa.RecordBatch | None:
-    """Any stored row; None when there is none."""
+    """Any row of a base file; None when there is none."""
     for partition_path in _partitions_newest_first(table):
         for file_slice in table.view.latest_file_slices(partition_path):
-            reader = HoodieFileGroupReader(table.snapshot.storage, file_slice, schema)
+            if file_slice.base_file is None:
+                continue
+            # A row that log files change tells the form of its key as well.
+            reader = HoodieFileGroupReader(table.snapshot.storage, attrs.evolve(file_slice, log_files=()), schema)
             for batch in reader.iter_batches(batch_rows=1):
                 return batch
     return None

@@ -1,4 +1,4 @@
-"""Cleaning and archiving, and when they run.
+"""Cleaning, archiving and compacting, and when they run.
 
 Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient, org.apache.hudi.async.AsyncCleanerService.
 """
@@ -13,7 +13,10 @@ from functools import partial
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.client.compaction_service import CompactionService, TakenCompactionException
 from hoodie.client.open_table import load_table
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
@@ -30,6 +33,7 @@ from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
+_INLINE_KEY = "hoodie.compact.inline"
 _NO_SERVICES = "nothing is cleaned or archived until it is finished"
 
 
@@ -46,6 +50,11 @@ class TableServices:
         metrics: Times the steps of services that run in the caller's thread.
         transactions: The table's lock; with several writers, plans are made while it is held.
         rollbacks: Rolls back failed writes before a clean, if that is the policy.
+        compactions: Schedules compactions and carries them out.
+
+    Attributes:
+        table_type: The table's type, once a write has loaded it.
+        compacts_by_default: Whether compactions that are due run after commits where no option says how they do.
     """
 
     _context: HoodieEngineContext
@@ -53,6 +62,9 @@ class TableServices:
     _metrics: HoodieMetrics
     _transactions: TransactionManager
     _rollbacks: RollbackService
+    _compactions: CompactionService
+    table_type: HoodieTableType | None = attrs.field(init=False, default=None)
+    compacts_by_default: bool = attrs.field(init=False, default=False)
     _empty_plan: EmptyPlan | None = attrs.field(init=False, default=None)
     _thread: threading.Thread | None = attrs.field(init=False, default=None)
     _failures: list[str] = attrs.field(init=False, factory=list)
@@ -167,10 +179,76 @@ class TableServices:
             step.count(records=count)
         return count
 
+    # --- compacting ---------------------------------------------------------------------------------------------
+
+    def schedule_compaction(self) -> str | None:
+        """Plan a compaction, however few commits came after the last one.
+
+        Returns:
+            Its instant time; None if there is nothing to compact.
+
+        Raises:
+            HoodieException: See `ScheduleCompactionActionExecutor`.
+        """
+        self.wait()
+        return self._compactions.schedule(is_forced=True)
+
+    def compact(self, instant_time: str | None) -> HoodieWriteResult | None:
+        """Carry out a pending compaction; for None all of them, or a new one where none is pending.
+
+        Returns:
+            What the newest one wrote; None if there was nothing to do.
+
+        Raises:
+            HoodieException: See `RunCompactionActionExecutor`.
+        """
+        self.wait()
+        if instant_time is not None:
+            return self._compactions.run(instant_time)
+        pending = self._compactions.pending()
+        done = [self._compactions.run(pending_time) for pending_time in pending]
+        if not pending:
+            planned = self._compactions.schedule(is_forced=True)
+            if planned is not None:
+                done.append(self._compactions.run(planned, is_left_behind=False))
+        return next((result for result in reversed(done) if result is not None), None)
+
+    def _compact_if_due(self) -> None:
+        """Carry out pending compactions, then plan one if it is due, and carry it out."""
+        self._run_pending_compactions()
+        planned = self._compactions.schedule(is_forced=False)
+        if planned is not None:
+            self._compactions.run(planned, is_left_behind=False)
+
+    def _schedule_if_due(self) -> None:
+        if not self._compactions.pending():
+            self._compactions.schedule(is_forced=False)
+
+    def _run_pending_compactions(self) -> None:
+        for instant_time in self._compactions.pending():
+            try:
+                self._compactions.run(instant_time)
+            except TakenCompactionException as error:
+                logger.info("%s", error)
+
+    def _add_compaction(self, inline: list[Callable[[], object]], beside: list[Callable[[], object]]) -> None:
+        """Add what is done about compactions after a commit."""
+        compaction = self._config.compaction
+        if self.table_type is HoodieTableType.COPY_ON_WRITE:
+            return
+        is_told = _INLINE_KEY in self._config.properties or compaction.run_async or compaction.schedule_inline
+        if compaction.inline or (self.compacts_by_default and not is_told):
+            inline.append(self._compact_if_due)
+        elif compaction.run_async or compaction.schedule_inline:
+            # A plan is made while no write of this client is pending.
+            inline.append(self._schedule_if_due)
+            if compaction.run_async:
+                beside.append(self._run_pending_compactions)
+
     # --- after a commit -----------------------------------------------------------------------------------------
 
     def run_after_commit(self) -> list[str]:
-        """Run the automatic services, first clean, then archive; asynchronous ones run in a thread.
+        """Run the automatic services: clean, then archive, then compact; asynchronous ones run in a thread.
 
         Returns:
             Their errors, which were logged, including those of services in the thread after an earlier commit.
@@ -184,6 +262,7 @@ class TableServices:
             (beside if clean.run_async else inline).append(partial(self._clean, clean.max_commits))
         if self._config.archival.automatic:
             (beside if self._config.archival.run_async else inline).append(self._archive)
+        self._add_compaction(inline, beside)
         self._run(inline)
         # Errors of the thread below are reported with the next commit, however fast the thread is.
         failures, self._failures = self._failures, []

@@ -24,6 +24,7 @@ from hoodie.avro.schema_converters import (
     without_enums,
 )
 from hoodie.client.key_input import KeyInput, RecordKeysAlone, as_it_is
+from hoodie.client.widened_columns import refuse_widening_of_parquet_blocks
 from hoodie.common.data.exact_numbers import LOSSY_OPTION
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
@@ -44,7 +45,7 @@ from hoodie.common.model.record_columns import (
     TAGS,
     reserved_field,
 )
-from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
+from hoodie.common.model.write_operation_type import HoodieTableType, RecordOperation, WriteOperationType
 from hoodie.common.util.parquet_levels import check_levels
 from hoodie.config.payload_config import NewColumnPolicy
 from hoodie.config.write_options import InsertDupPolicy
@@ -59,6 +60,7 @@ from hoodie.exception import (
     SchemaCompatibilityException,
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.merging_reader import LogMerging
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.ordering_values import ordering_key
 from hoodie.query.planner import plan_of
@@ -270,7 +272,8 @@ class WriteInput:
             schemas.columns,
             None if has_keys else key_generator.bind(schemas.columns),
             () if lacks_ordering else merge_spec.ordering_fields,
-            requires_ordering=operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert,
+            requires_ordering=self._is_merge_on_read or self._combines_upsert(operation),
+            requires_positions=self._is_merge_on_read,
             fill_missing=self._config.write.nulls_missing_columns or not self._has_schema or bool(absent),
             merge_spec=merge_spec,
             is_tagged=is_tagged,
@@ -282,6 +285,17 @@ class WriteInput:
             max_key_bytes=self._config.write.record_key_max_bytes,
         )
         return self._prepared(data, preparer, schemas)
+
+    @property
+    def _is_merge_on_read(self) -> bool:
+        """Whether rows are merged when they are read: what cannot be merged must not be stored.
+
+        Readers disagree about null ordering values, or fail.
+        """
+        return self._snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ
+
+    def _combines_upsert(self, operation: WriteOperationType) -> bool:
+        return operation is WriteOperationType.UPSERT and self._config.write.combine_before_upsert
 
     def _rounded_columns(self, schemas: WriteSchemas) -> frozenset[str]:
         """Columns whose integers are rounded as ``hoodie.write.schema.widen.lossy`` allows; logs a warning for each."""
@@ -400,7 +414,7 @@ class WriteInput:
         if snapshot.load_avro_schema() is None:
             return self._context.generate([], as_it_is, names)
         plan = plan_of(snapshot, TableQuery.of(filters=where.filters))
-        keys_where = _KeysWhere(snapshot.storage, plan.schema, plan.row_filter)
+        keys_where = _KeysWhere(snapshot.storage, plan.schema, plan.row_filter, plan.log_merging)
         return self._context.generate(plan.slices, keys_where, names)
 
     def table_schemas(self) -> WriteSchemas:
@@ -434,6 +448,7 @@ class WriteInput:
             key_fields={*config.record_key_fields, *(name.partition(":")[0] for name in config.partition_fields)},
             widens_lossy=self._config.write.schema_widen_lossy,
         )
+        refuse_widening_of_parquet_blocks(snapshot, merged.changes)
         columns = merged.columns
         if table_schema is not None and absent:
             checked = {field.name: field for field in columns}
@@ -498,11 +513,12 @@ class _KeysWhere:
     storage: HoodieStorage
     schema: pa.Schema
     row_filter: RowFilter | None
+    log_merging: LogMerging | None
 
     def __call__(self, task: TaskIdentity, planned: PlannedSlice) -> Iterator[pa.RecordBatch]:
         reader = HoodieFileGroupReader(
             self.storage, planned.file_slice, self.schema, columns=[RECORD_KEY_META, PARTITION_PATH_META],
-            row_filter=self.row_filter, row_groups=planned.row_groups, rows=planned.rows,
+            row_filter=self.row_filter, row_groups=planned.row_groups, rows=planned.rows, log_merging=self.log_merging,
         )  # fmt: skip
         for batch in reader.scan():
             yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])

@@ -8,10 +8,10 @@ from typing import Any
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata
 from hoodie.client.write_result import SHOWN_ERRORS, HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
-from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.timeline.active_timeline import Content
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import Action, commit_action
 from hoodie.exception import (
     HoodieDeleteException,
     HoodieInsertException,
@@ -65,8 +65,8 @@ _ERRORS: dict[WriteOperationType, type[HoodieWriteException]] = {
 """The error of each operation; all others insert."""
 
 
-def action_of(operation: WriteOperationType | str | None) -> Action:
-    """The action of an operation's instant; ``commit`` for None.
+def check_operation(operation: WriteOperationType | str | None) -> None:
+    """Refuse what is no operation.
 
     Raises:
         HoodieNotSupportedException: There is no such operation.
@@ -75,7 +75,18 @@ def action_of(operation: WriteOperationType | str | None) -> Action:
         raise HoodieNotSupportedException(
             f"operation {operation} is not supported: {', '.join(sorted(o.value for o in EXECUTORS))} are"
         )
-    return Action.COMMIT if operation is None else EXECUTORS[WriteOperationType(str(operation).upper())].action
+
+
+def action_of(operation: WriteOperationType | str | None, table_type: HoodieTableType) -> Action:
+    """The action of an operation's instant.
+
+    Args:
+        operation: One that `check_operation` accepts; None for one that adds or changes rows.
+        table_type: The type of the table.
+    """
+    if operation is None:
+        return commit_action(table_type)
+    return EXECUTORS[WriteOperationType(str(operation).upper())].action_on(table_type)
 
 
 def requested_content(action: Action) -> Content:
@@ -110,7 +121,7 @@ def make_result(
         "extra_metadata": extra_metadata,
         "operation_type": metadata.operation,
     }
-    if EXECUTORS[metadata.operation].action is Action.REPLACE_COMMIT:
+    if EXECUTORS[metadata.operation].replaces:
         replaced = {path: tuple(ids) for path, ids in sorted(metadata.partition_to_replace_file_ids.items())}
         commit_metadata: HoodieCommitMetadata = HoodieReplaceCommitMetadata(
             **fields, partition_to_replace_file_ids=replaced

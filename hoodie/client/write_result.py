@@ -11,7 +11,7 @@ import attrs
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.model.write_stat import NULL_COMMIT
+from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
 from hoodie.common.model.write_status import RecordError, WithoutEffect, WriteStatus
 from hoodie.common.util.shown_table import MAX_ROWS, ShownTable, format_bytes, plural
 from hoodie.metrics.metrics import StepDuration
@@ -210,7 +210,7 @@ class HoodieWriteResult:
                 (
                     status.partition_path,
                     status.file_id,
-                    "new" if status.stat.prev_commit == NULL_COMMIT else "rewritten",
+                    _kind(status.stat),
                     status.stat.num_inserts,
                     status.stat.num_update_writes,
                     status.stat.num_deletes,
@@ -241,3 +241,10 @@ class HoodieWriteResult:
             (self.written_bytes, plural(self.written_bytes, "byte")),
         ]
         return figures + [text for count, text in others if count]
+
+
+def _kind(stat: HoodieWriteStat) -> str:
+    """What became of a file group."""
+    if stat.is_log_file:
+        return "appended"
+    return "new" if stat.prev_commit == NULL_COMMIT else "rewritten"

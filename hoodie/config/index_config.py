@@ -137,6 +137,12 @@ class HoodieIndexConfig(PropertyGroup):
     )
     """What HoodieDatabaseIndex does with a record whose key is in another partition: with true the record moves to its
     new partition, with false it is updated where it is."""
+    in_memory_insert_into_logs: bool = property_field(
+        "hoodie.index.inmemory.insert.into.logs", boolean(), False, is_ours=True
+    )
+    """With INMEMORY and a merge-on-read table: put new records into log files of file groups that are small, instead of
+    rewriting a base file. hoodie finds their keys with any index that it takes for such a table. Hudi's indexes SIMPLE
+    and BLOOM do not look into log files: a writer that uses them stores these keys a second time."""
     bucket_engine: BucketEngine = property_field(
         "hoodie.index.bucket.engine", choice(BucketEngine), BucketEngine.SIMPLE
     )

@@ -23,7 +23,9 @@ from hoodie.common.config.property import (
     to_property_value,
 )
 from hoodie.config.hudi_keys import load_hudi_keys
+from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+from hoodie.merge.merge_properties import MERGER_KEYS
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +128,8 @@ class HoodieReadConfig(PropertyGroup):
     def from_options(cls, options: Mapping[str, Any] | None) -> Self:
         """Parse options, with names in any case as Spark hands them over.
 
-        Names of Hudi that change no row of a query (tuning, other features) are accepted.
+        Names of Hudi that change no row of a query (tuning, other features) are accepted. How log files are merged is
+        for `HoodieLogMergeConfig`, and the user's record merger for the caller.
 
         Args:
             options: Hudi's names to values.
@@ -138,6 +141,7 @@ class HoodieReadConfig(PropertyGroup):
         check_properties(options, "options")
         own = {key.lower(): key for key in all_keys([cls])}
         known = {key.lower() for key in load_hudi_keys()}
+        of_logs = {key.lower() for key in (*all_keys([HoodieLogMergeConfig]), *MERGER_KEYS)}
         given: dict[str, str] = {}
         problems: list[str] = []
         ignored = []
@@ -146,6 +150,8 @@ class HoodieReadConfig(PropertyGroup):
             near = difflib.get_close_matches(name, own, n=1)
             if name in own:
                 given[own[name]] = to_property_value(value)
+            elif name in of_logs:
+                continue
             elif name in known or (isinstance(key, str) and not near and not name.startswith("hoodie.")):
                 ignored.append(str(key))
             else:

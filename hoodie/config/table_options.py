@@ -94,7 +94,7 @@ class HoodieTableOptions(PropertyGroup):
     """Name of the table's database."""
     table_type: HoodieTableType | None = property_field(
         "hoodie.datasource.write.table.type",
-        choice([HoodieTableType.COPY_ON_WRITE], unsupported={"MERGE_ON_READ": ""}),
+        choice(HoodieTableType),
         None,
         alternatives=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
     )

@@ -34,6 +34,7 @@ from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nea
 from hoodie.config.ignored_options import find_ignored_option, find_replacing_option
 from hoodie.config.index_config import HoodieIndexConfig
 from hoodie.config.lock_config import HoodieLockConfig
+from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.config.metrics_config import HoodieMetricsConfig
 from hoodie.config.payload_config import HoodiePayloadConfig
 from hoodie.config.pre_commit_validator_config import HoodiePreCommitValidatorConfig
@@ -102,6 +103,7 @@ class HoodieWriteConfig:
         retry: How often failed calls of an object store are repeated.
         clean: Which file versions are kept, and when the others are deleted.
         archival: How long the active timeline is, and how its archive is kept.
+        log_merge: How log files are merged when they are read.
         lock: The lock that keeps several writers apart.
         callback: The callback after each commit.
         validator: The checks that a commit must pass before it is completed.
@@ -126,6 +128,7 @@ class HoodieWriteConfig:
     retry: StorageRetryConfig = attrs.field(factory=StorageRetryConfig)
     clean: HoodieCleanConfig = attrs.field(factory=HoodieCleanConfig)
     archival: HoodieArchivalConfig = attrs.field(factory=HoodieArchivalConfig)
+    log_merge: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
     lock: HoodieLockConfig = attrs.field(factory=HoodieLockConfig)
     callback: HoodieWriteCommitCallbackConfig = attrs.field(factory=HoodieWriteCommitCallbackConfig)
     validator: HoodiePreCommitValidatorConfig = attrs.field(factory=HoodiePreCommitValidatorConfig)

@@ -173,7 +173,8 @@ def _missing_logs(
         if parsed is None or stat.path is None or stat.partition_path not in partitions or group in replaced:
             continue
         base = versions.get(group)
-        is_newest = base is None or is_before(base, instant.requested_time)
+        # In layout 2 it is on top of a base file that was begun before it was completed.
+        is_newest = base is None or is_before(base, instant.newest_time)
         if is_newest and logs is not None and join(base_path, stat.path) not in logs:
             yield _NamedFile(stat.path, stat.partition_path, name, instant.requested_time, instant)
 

@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.common.util.class_loading import create_object
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.index import HoodieIndex
+from hoodie.io.merging_reader import LogMerging
 from hoodie.io.write_context import WriteContext
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.merge.merge_spec import MergeSpec
@@ -106,8 +107,14 @@ class HoodieTable:
             merge_spec=self.merge_spec,
             placement=self.index.record_placement(self.record_key_fields),
             written_keys=self.index.written_keys,
+            log_merging=self._log_merging(schema),
             storage_options=self.snapshot.storage_options,
         )
+
+    def _log_merging(self, schema: pa.Schema) -> LogMerging | None:
+        if self.snapshot.table_config.table_type is not HoodieTableType.MERGE_ON_READ or not len(schema):
+            return None
+        return LogMerging.of_table(self.snapshot, schema, self.config.log_merge, merger=self.merge_spec.merger)
 
     @property
     def record_key_fields(self) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from hoodie.avro.timeline_metadata import HoodieRollbackPlan
+from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -15,9 +17,12 @@ from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimelin
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_after
 from hoodie.exception import HoodieCommitException, HoodieException
+from hoodie.storage.storage_path import file_name
 
 FileGroups = set[tuple[str, str]]
 """Of (partition path, file id)."""
+LOG_FILES = "log files"
+"""Instead of an instant: the version of a file group has no base file."""
 
 
 def pending_rollback_plan(timeline: HoodieActiveTimeline, rollback: HoodieInstant) -> HoodieRollbackPlan | None:
@@ -81,7 +86,10 @@ def refuse_pending_restore(
 
 
 def files_at(snapshot: TableSnapshot, instant_time: str) -> dict[str, tuple[str, ...]]:
-    """Partition path to the names of the base files that readers of an instant read, sorted.
+    """Partition path to the names of the files that readers of an instant read.
+
+    Of each file slice, in the order of their base files, first the base file, then the log files, the newest first. In
+    version 6 these are all log files of the slice: only their blocks tell what is newer than the instant.
 
     Args:
         snapshot: The table, its timeline freshly loaded.
@@ -90,20 +98,29 @@ def files_at(snapshot: TableSnapshot, instant_time: str) -> dict[str, tuple[str,
     view = snapshot.view()
     partitions = view.list_partitions()
     view.load_partitions(partitions)
-    found = {
-        path: tuple(
-            sorted(base_file.file_name for base_file in view.latest_base_files_before_or_on(path, instant_time))
-        )
-        for path in partitions
-    }
+    found = {}
+    for path in partitions:
+        slices = [names_of(part) for part in view.latest_file_slices_before_or_on(path, instant_time)]
+        found[path] = tuple(name for names in sorted(slices) for name in names)
     return {path: names for path, names in found.items() if names}
+
+
+def names_of(file_slice: FileSlice) -> list[str]:
+    """The names of the files of a slice: the base file, then the log files, the newest first.
+
+    Args:
+        file_slice: The slice; its log files are in order.
+    """
+    base = [] if file_slice.base_file is None else [file_slice.base_file.file_name]
+    return base + [log_file.file_name for log_file in reversed(file_slice.log_files)]
 
 
 def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
     """File groups whose version of an instant was cleaned, as ``<partition path>/<file id>``.
 
     Every later version of a file group names the version before it, and every replace commit names the groups that it
-    replaced. Versions that are named so must be there, if they are of the instant or older.
+    replaced. Versions that are named so must be there, if they are of the instant or older. A version is a base file
+    with the log files on top of it, which are cleaned together, or log files alone. Of the latter, commits tell less.
 
     Args:
         snapshot: The table, its timeline freshly loaded.
@@ -112,12 +129,26 @@ def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
     versions: dict[str, dict[str, set[str]]] = {}
     wanted: dict[str, dict[str, str | None]] = defaultdict(dict)
     created: FileGroups = set()
+    untold: FileGroups = set()
+    in_logs: FileGroups = set()
+    # Log files of version 6 name the slice of such a compaction, which has no base file yet.
+    pending = snapshot.active_timeline.visible_instants.pending_compactions
     for metadata in _writes_after(snapshot, instant_time):
         for stat in metadata.write_stats:
-            if stat.prev_commit in (NULL_COMMIT, ""):
-                created.add((stat.partition_path, stat.file_id))
-            elif not is_after(stat.prev_commit, instant_time):
+            group = (stat.partition_path, stat.file_id)
+            is_log = stat.path is not None and parse_log_file_name(file_name(stat.path)) is not None
+            if stat.prev_commit in (NULL_COMMIT, "") and metadata.compacted:
+                wanted[stat.partition_path].setdefault(stat.file_id, None)
+                untold.add(group)
+            elif stat.prev_commit in (NULL_COMMIT, ""):
+                created.add(group)
+            elif stat.prev_commit not in pending and not is_after(stat.prev_commit, instant_time):
                 wanted[stat.partition_path].setdefault(stat.file_id, stat.prev_commit)
+                if metadata.compacted or (is_log and not stat.base_file):
+                    in_logs.add(group)
+            elif is_log:
+                # Versions 8 and 9: a log file names its own commit.
+                untold.add(group)
         for partition_path, file_id in metadata.replaced_file_groups:
             wanted[partition_path].setdefault(file_id, None)
     unchanged = {
@@ -135,10 +166,14 @@ def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
             version = given or last.get((partition_path, file_id))
             if version is None:
                 # Nothing tells when it was last written: any version of the instant or older counts as the last one.
-                is_there = (partition_path, file_id) in created
+                is_there = (partition_path, file_id) in created | untold
                 is_there = is_there or not all(is_after(time, instant_time) for time in there)
+            elif version == LOG_FILES:
+                is_there = _has_log_files(snapshot, partition_path, file_id, instant_time)
             else:
                 is_there = version in there
+                if not is_there and (partition_path, file_id) in in_logs:
+                    is_there = _has_log_files(snapshot, partition_path, file_id, instant_time)
             if not is_there:
                 missing.append(f"{partition_path}/{file_id}".lstrip("/"))
     return missing
@@ -155,16 +190,22 @@ def last_versions(snapshot: TableSnapshot, groups: FileGroups, instant_time: str
         instant_time: Later instants do not count.
 
     Returns:
-        File group to instant time; without groups that no instant names, active or archived.
+        File group to the instant of its base file, or `LOG_FILES` if it has log files only; without groups that no
+        instant names, active or archived.
     """
     found: dict[Any, str] = {}
+    logged: FileGroups = set()
     if not groups:
         return found
 
     def note(time: str, metadata: HoodieCommitMetadata) -> None:
         for stat in metadata.write_stats:
             group = (stat.partition_path, str(stat.file_id))
-            if group in groups:
+            if group not in groups:
+                continue
+            if stat.path and parse_log_file_name(file_name(stat.path)) is not None:
+                logged.add(group)
+            else:
                 found.setdefault(group, time)
 
     active = snapshot.active_timeline
@@ -185,7 +226,16 @@ def last_versions(snapshot: TableSnapshot, groups: FileGroups, instant_time: str
             break
         timeline, instant = older[time]
         note(time, timeline.read_commit_metadata(instant))
-    return found
+    return dict.fromkeys(logged, LOG_FILES) | found
+
+
+def _has_log_files(snapshot: TableSnapshot, partition_path: str, file_id: str, instant_time: str) -> bool:
+    """Whether a file group has log files whose names hold an instant or an older one."""
+    for status in snapshot.table_metadata.list_files(partition_path):
+        name = parse_log_file_name(status.name)
+        if name is not None and name.file_id == file_id and not is_after(name.instant_time, instant_time):
+            return True
+    return False
 
 
 def _writes_after(snapshot: TableSnapshot, instant_time: str) -> Iterator[HoodieCommitMetadata]:

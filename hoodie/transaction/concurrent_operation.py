@@ -27,6 +27,7 @@ class ConcurrentOperation:
         instant: The instant.
         operation_type: What it does.
         file_groups: Partition paths and file ids.
+        appended: Those of them to which it wrote log files alone.
 
     Hudi: org.apache.hudi.client.transaction.ConcurrentOperation.
     """
@@ -34,6 +35,7 @@ class ConcurrentOperation:
     instant: HoodieInstant
     operation_type: WriteOperationType
     file_groups: frozenset[FileGroupKey]
+    appended: frozenset[FileGroupKey] = frozenset()
 
     @classmethod
     def of_commit(cls, instant: HoodieInstant, metadata: HoodieCommitMetadata) -> ConcurrentOperation:
@@ -43,13 +45,14 @@ class ConcurrentOperation:
             instant: The instant.
             metadata: Its commit metadata; for an inflight instant, its workload profile.
         """
-        groups = {
-            (path, str(stat.file_id))
-            for path, stats in metadata.partition_to_write_stats.items()
-            for stat in stats
-            if stat.file_id
-        }
-        return cls(instant, metadata.operation_type, frozenset(groups.union(metadata.replaced_file_groups)))
+        appended: set[FileGroupKey] = set()
+        rewritten: set[FileGroupKey] = set(metadata.replaced_file_groups)
+        for path, stats in metadata.partition_to_write_stats.items():
+            for stat in stats:
+                if stat.file_id:
+                    (appended if stat.is_log_file else rewritten).add((path, str(stat.file_id)))
+        appended -= rewritten
+        return cls(instant, metadata.operation_type, frozenset(appended | rewritten), frozenset(appended))
 
     @classmethod
     def load(cls, timeline: HoodieActiveTimeline, instant: HoodieInstant) -> ConcurrentOperation:
@@ -82,6 +85,7 @@ class WriteStart:
     Attributes:
         completed: Times of the completed instants that made or replaced files.
         pending: Times of the pending ones.
+        compactions: Those among them that are compactions, whose slices the write knows.
         avro_schema: The table's schema as Avro JSON; None for an empty table, or if it is not needed.
         reads_table: Whether what is written is computed from the table's rows.
     """
@@ -90,9 +94,11 @@ class WriteStart:
     pending: frozenset[str]
     avro_schema: str | None = attrs.field(default=None, repr=False)
     reads_table: bool = False
+    compactions: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, timeline: HoodieTimeline, avro_schema: str | None = None, reads_table: bool = False) -> WriteStart:
         """The writes of a timeline as it was loaded."""
         pending = timeline.commits_timeline().filter_pending().times
-        return cls(timeline.completed_writes().times, pending, avro_schema, reads_table)
+        compactions = timeline.filter_actions(Action.COMPACTION).filter_pending().times
+        return cls(timeline.completed_writes().times, pending, avro_schema, reads_table, compactions)

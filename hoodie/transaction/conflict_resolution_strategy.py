@@ -85,7 +85,11 @@ class SimpleConcurrentFileWritesConflictResolutionStrategy(ConflictResolutionStr
         if is_compaction and is_before(other.instant.requested_time, this.instant.requested_time):
             # The compaction takes only older log files, so it keeps the changes of this write.
             return frozenset()
-        return self._intersection(this, other)
+        met = self._intersection(this, other)
+        if is_compaction and other.instant.completion_time is not None:
+            # In layout 2, log files that are completed after it was requested belong to its slices.
+            return met - this.appended
+        return met
 
     def _intersection(self, this: ConcurrentOperation, other: ConcurrentOperation) -> frozenset[FileGroupKey]:
         return this.file_groups & other.file_groups

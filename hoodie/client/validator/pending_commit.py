@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import attrs
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
@@ -12,9 +13,10 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.query.arrow_reader import scan
 from hoodie.query.planner import plan_of_slices
-from hoodie.query.read_plan import all_columns
+from hoodie.query.read_plan import ReadPlan, all_columns
 from hoodie.query.table_query import Filters, TableQuery
 from hoodie.storage.storage_path import join
 
@@ -121,18 +123,21 @@ class PendingCommit:
             if is_after:
                 for file_id in self.result.partition_to_replace_file_ids.get(partition, ()):
                     slices.pop(HoodieFileGroupId(partition, file_id), None)
-                slices |= self._written(partition)
+                self._add_written(partition, slices)
             found += slices.values()
         return found
 
-    def _written(self, partition: str) -> dict[HoodieFileGroupId, FileSlice]:
-        written = {}
+    def _add_written(self, partition: str, slices: dict[HoodieFileGroupId, FileSlice]) -> None:
+        """Put the files of this commit into the slices of a partition."""
         for stat in self.metadata.partition_to_write_stats.get(partition, ()):
-            if stat.path is not None:
-                path = join(self.base_path, stat.path)
-                group = HoodieFileGroupId(partition, stat.file_id)
-                written[group] = FileSlice.of_base_file(partition, path, stat.file_size_bytes)
-        return written
+            if stat.path is None:
+                continue
+            path = join(self.base_path, stat.path)
+            group = HoodieFileGroupId(partition, stat.file_id)
+            if stat.is_log_file:
+                slices[group] = slices[group].with_log_file(path, stat.file_size_bytes)
+            else:
+                slices[group] = FileSlice.of_base_file(partition, path, stat.file_size_bytes)
 
     @property
     def _view(self) -> HoodieTableFileSystemView:
@@ -143,8 +148,20 @@ class PendingCommit:
     def _scan(
         self, columns: str | Sequence[str] | None, filters: Filters, only_touched: bool, is_after: bool
     ) -> pa.RecordBatchReader:
+        return scan(self._plan(TableQuery.of(columns=columns, filters=filters), only_touched, is_after))
+
+    def _plan(self, query: TableQuery, only_touched: bool, is_after: bool, *, reads_footers: bool = True) -> ReadPlan:
         def slices_of(prune: Callable[[Sequence[str]], list[str]]) -> list[FileSlice]:
             return self._slices(prune(self._partitions(only_touched)), is_after)
 
-        query = TableQuery.of(columns=columns, filters=filters)
-        return scan(plan_of_slices(self._snapshot, query, all_columns(self._user_schema(is_after)), slices_of))
+        instants = self._snapshot.active_timeline.visible_instants
+        if is_after:
+            instants = attrs.evolve(instants, completed=instants.completed | {self.instant_time})
+        return plan_of_slices(
+            self._snapshot,
+            query,
+            all_columns(self._user_schema(is_after)),
+            slices_of,
+            LogBlockFilter.of(instants),
+            reads_footers=reads_footers,
+        )

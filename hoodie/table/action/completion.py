@@ -79,11 +79,8 @@ def complete_after_others(snapshot: TableSnapshot, completed: HoodieInstant) -> 
     ends = newest(instant.completion_time for instant in timeline.completed_writes())
     if completed not in timeline or ends is None or not is_after(ends, completed.completion_time or ""):
         return completed
-    given_out = newest([*(instant.newest_time for instant in timeline), timeline.newest_archived_time()])
-    later = attrs.evolve(completed, completion_time=next_instant_time(timeline.clock(), given_out, timeline.timezone))
     try:
-        if not timeline.storage.create_if_absent(timeline.path_of(later), timeline.read_details(completed)):
-            return completed
+        later = complete_later(snapshot, completed)
     except HoodieIOException as error:
         logger.warning(
             "%s of %s was completed at %s, and others could see it only after a commit that was completed at %s: an "
@@ -91,6 +88,33 @@ def complete_after_others(snapshot: TableSnapshot, completed: HoodieInstant) -> 
             completed, snapshot.base_path, completed.completion_time, ends, error,
         )  # fmt: skip
         return completed
+    logger.warning(
+        "%s of %s counts as completed at %s, after what others completed meanwhile; incremental queries that read it "
+        "at %s already read it again", completed, snapshot.base_path, later.completion_time, completed.completion_time,
+    )  # fmt: skip
+    return later
+
+
+def complete_later(snapshot: TableSnapshot, completed: HoodieInstant) -> HoodieInstant:
+    """Make another completed file of a commit, with a completion time that is later than all, and delete the first.
+
+    Of two files, the later time counts. Call this under the lock.
+
+    Args:
+        snapshot: The table, just loaded.
+        completed: The commit, in timeline layout 2.
+
+    Returns:
+        The commit with its new completion time.
+
+    Raises:
+        HoodieIOException: Storage failed; the commit has its first completion time.
+    """
+    timeline = snapshot.active_timeline
+    given_out = newest([*(instant.newest_time for instant in timeline), timeline.newest_archived_time()])
+    later = attrs.evolve(completed, completion_time=next_instant_time(timeline.clock(), given_out, timeline.timezone))
+    # No other process takes that time under the lock.
+    timeline.storage.create_if_absent(timeline.path_of(later), timeline.read_details(completed))
     try:
         timeline.storage.delete_file(timeline.path_of(completed))
     except HoodieIOException as error:
@@ -98,8 +122,4 @@ def complete_after_others(snapshot: TableSnapshot, completed: HoodieInstant) -> 
             "%s of %s has two completed files; the later one counts: %s", completed, snapshot.base_path, error
         )
     time.sleep(timeline.clock_skew_ms / 1000)
-    logger.warning(
-        "%s of %s counts as completed at %s, after what others completed meanwhile; incremental queries that read it "
-        "at %s already read it again", completed, snapshot.base_path, later.completion_time, completed.completion_time,
-    )  # fmt: skip
     return later

@@ -1,0 +1,260 @@
+"""Schedule compactions and carry them out.
+
+Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient (scheduleCompaction, compact, inlineCompaction).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import attrs
+
+from hoodie.client.open_table import load_table
+from hoodie.client.write_result import CommitState, HoodieWriteResult
+from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
+from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import FailedWritesPolicy
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.exception import HoodieCompactionException
+from hoodie.index.index import HoodieIndex
+from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.storage_clock import is_older
+from hoodie.table.action.compact.run_compaction_action_executor import Compacted, RunCompactionActionExecutor
+from hoodie.table.action.compact.schedule_compaction_action_executor import (
+    OutdatedCompactionPlanException,
+    ScheduleCompactionActionExecutor,
+)
+from hoodie.table.action.rollback.rollback_service import RollbackService
+from hoodie.table.action.table_action import announce, carry_out, has_no_plan
+from hoodie.table.table import HoodieTable
+from hoodie.table.table_state import refuse_pending_restore
+from hoodie.transaction.begun_instants import is_begun_here
+from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient, is_heartbeat_expired
+from hoodie.transaction.transaction_manager import TransactionManager
+
+logger = logging.getLogger(__name__)
+
+_PLANS = 3
+"""How often a compaction is planned again where others wrote meanwhile."""
+
+
+class TakenCompactionException(HoodieCompactionException):
+    """Another process, which is alive, is carrying the compaction out."""
+
+
+@attrs.define(eq=False, repr=False, slots=False)
+class CompactionService:
+    """The compactions of one client.
+
+    One process at a time carries a compaction out: the one that has its heartbeat. A process that finds an attempt of a
+    dead one rolls it back, which leaves the plan, and begins anew under the same instant.
+
+    Args:
+        context: The engine.
+        config: The writer's configuration.
+        metrics: Times the steps.
+        transactions: The table's lock; plans are made, and compactions completed, while it is held.
+        rollbacks: Rolls back failed attempts.
+        heartbeats: Signs of life of the compactions that this client carries out.
+        index: Is told of the new base files.
+    """
+
+    _context: HoodieEngineContext
+    _config: HoodieWriteConfig
+    _metrics: HoodieMetrics
+    _transactions: TransactionManager
+    _rollbacks: RollbackService
+    _heartbeats: HoodieHeartbeatClient
+    _index: HoodieIndex
+
+    # --- scheduling -----------------------------------------------------------------------------------------------
+
+    def schedule(self, is_forced: bool) -> str | None:
+        """Plan a compaction.
+
+        Args:
+            is_forced: Whether it is planned although it is not due.
+
+        Returns:
+            Its instant time; None if nothing was planned.
+
+        Raises:
+            HoodieException: See `ScheduleCompactionActionExecutor`.
+        """
+        snapshot = self._prepare_table()
+        if snapshot is None:
+            return None
+        with self._metrics.step("plan the compaction") as step:
+            is_lazy = self._config.write.failed_writes is FailedWritesPolicy.LAZY
+            if is_lazy and not snapshot.active_timeline.layout.has_completion_times:
+                # While a write is pending nothing is planned.
+                self._rollbacks.rollback_expired_writes(snapshot)
+            for attempt in range(1, _PLANS + 1):
+                with self._transactions.transaction(snapshot, "planning of a compaction") as transaction:
+                    executor = ScheduleCompactionActionExecutor(self._config, snapshot.refreshed(), is_forced)
+                    try:
+                        announced = announce(executor, transaction.check_held)
+                    except OutdatedCompactionPlanException as error:
+                        if attempt == _PLANS:
+                            raise
+                        logger.info("%s", error)
+                        continue
+                step.count(files=0 if announced is None else len(announced.plan.operations))
+                return None if announced is None else announced.instant_time
+        raise AssertionError("unreachable")
+
+    def pending(self) -> list[str]:
+        """The instant times of pending compactions, the oldest first; plans whose process died are removed."""
+        snapshot = self._prepare_table()
+        if snapshot is None:
+            return []
+        found = []
+        for instant in snapshot.active_timeline.filter_actions(Action.COMPACTION).filter_pending():
+            if instant.is_requested and has_no_plan(snapshot, instant):
+                # Hudi makes a file before it fills it.
+                with self._transactions.transaction(snapshot, "removal of an empty plan"):
+                    snapshot.active_timeline.withdraw_requested(instant.requested_time, Action.COMPACTION)
+                continue
+            found.append(instant.requested_time)
+        return found
+
+    # --- carrying out ---------------------------------------------------------------------------------------------
+
+    def run(self, instant_time: str, is_left_behind: bool = True) -> HoodieWriteResult | None:
+        """Carry out a pending compaction.
+
+        Args:
+            instant_time: Its instant.
+            is_left_behind: Whether another call planned it; then the plan is checked first.
+
+        Returns:
+            What it wrote; None if it is completed already.
+
+        Raises:
+            TakenCompactionException: Another process is carrying it out.
+            HoodieException: See `RunCompactionActionExecutor`.
+        """
+        snapshot = self._prepare_table()
+        if snapshot is None:
+            raise HoodieCompactionException(f"{self._config.base_path} is a copy-on-write table, without compactions")
+        with self._metrics.step("compact", instant_time) as step:
+            if not self._take(snapshot, instant_time):
+                return None
+            try:
+                table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
+                alive: Callable[[], None] = partial(self._heartbeats.check_alive, instant_time, snapshot.base_path)
+                executor = RunCompactionActionExecutor(table, self._transactions, alive)
+                done = carry_out(executor, instant_time, is_left_behind=is_left_behind)
+            except Exception as error:
+                self._give_up(instant_time, error)
+                raise
+            except BaseException:
+                # It was interrupted. The heartbeat, which ends, tells the next attempt that this one is dead.
+                self._heartbeats.abandon(instant_time)
+                raise
+            finally:
+                self._heartbeats.stop(instant_time)
+                self._transactions.drop(instant_time)
+            if done is not None:
+                step.count(records=done.metadata.total_records_written, files=len(done.statuses))
+        return None if done is None else self._result_of(done)
+
+    def _result_of(self, done: Compacted) -> HoodieWriteResult:
+        return HoodieWriteResult(
+            instant_time=done.instant.requested_time,
+            operation=WriteOperationType.COMPACT,
+            statuses=done.statuses,
+            commit_metadata=done.metadata,
+            steps=self._metrics.steps,
+            commit_state=CommitState(is_committed=True, completion_time=done.instant.completion_time),
+        )
+
+    def _take(self, snapshot: TableSnapshot, instant_time: str) -> bool:
+        """Take a compaction over: roll back what a dead process left of it, and start its heartbeat.
+
+        Returns:
+            False if it is completed.
+        """
+        with self._transactions.transaction(snapshot, f"beginning of compaction {instant_time}"):
+            snapshot = snapshot.refreshed()
+            found = snapshot.active_timeline.find(instant_time, Action.COMPACTION)
+            if found is None:
+                raise HoodieCompactionException(
+                    f"there is no compaction {instant_time} in the active timeline of {snapshot.base_path}: it was "
+                    "never scheduled, or was withdrawn, or is archived"
+                )
+            if found.is_completed:
+                logger.info("compaction %s of %s is completed already", instant_time, snapshot.base_path)
+                return False
+            self._refuse_if_alive(snapshot, found)
+            if found.state is State.INFLIGHT:
+                logger.warning(
+                    "rolling back an attempt of compaction %s of %s: its process failed", instant_time,
+                    snapshot.base_path,
+                )  # fmt: skip
+                self._rollbacks.rollback(snapshot, instant_time)
+            snapshot.storage.delete_file(snapshot.heartbeat_path(instant_time))
+            if not self._heartbeats.start(snapshot, instant_time):
+                raise self._taken(snapshot, instant_time, "another process was faster")
+            self._transactions.announce(instant_time)
+        return True
+
+    def _refuse_if_alive(self, snapshot: TableSnapshot, instant: HoodieInstant) -> None:
+        """Refuse a compaction whose process is alive; a lock that keeps processes apart shows that none of ours is."""
+        time, path = instant.requested_time, snapshot.heartbeat_path(instant.requested_time)
+        if snapshot.storage.exists(path):
+            is_ours = is_begun_here(snapshot.base_path, time)
+            may_be_alive = is_ours or not self._transactions.keeps_processes_apart
+            if may_be_alive and not is_heartbeat_expired(snapshot, time, self._config.write):
+                raise self._taken(snapshot, time, f"its heartbeat {path} is fresh")
+        elif instant.state is State.INFLIGHT:
+            # Hudi's compactions have no heartbeat.
+            newest = self._newest_file(snapshot, instant)
+            if newest is not None:
+                raise self._taken(snapshot, time, f"it has no heartbeat, as with Hudi, and {newest} is new")
+
+    def _newest_file(self, snapshot: TableSnapshot, instant: HoodieInstant) -> str | None:
+        """The path of a file that an attempt without a heartbeat made a short time ago; None if there is none."""
+        storage, tolerance = snapshot.storage, self._config.write.heartbeat_tolerance_ms
+        begun = storage.file_status(snapshot.active_timeline.path_of(instant))
+        markers = storage.list_files(WriteMarkers(storage, snapshot.meta_path, instant.requested_time).folder)
+        files = [status for status in (begun, *markers) if status is not None]
+        return next((status.path for status in files if not is_older(storage, status, tolerance)), None)
+
+    def _taken(self, snapshot: TableSnapshot, instant_time: str, reason: str) -> TakenCompactionException:
+        return TakenCompactionException(
+            f"compaction {instant_time} of {snapshot.base_path} is being carried out: {reason}. Let that process "
+            f"finish; if it is dead, call again in {self._config.write.heartbeat_tolerance_ms / 1000:.0f} s, or roll "
+            f"its attempt back with rollback({instant_time!r}), which keeps the plan"
+        )
+
+    def _give_up(self, instant_time: str, error: Exception) -> None:
+        """Roll back a failed attempt; the plan stays, and a later call runs it again."""
+        self._index.rollback_commit(instant_time)
+        if self._heartbeats.is_expired(instant_time):
+            # Another process may be carrying it out by now.
+            return
+        try:
+            snapshot = load_table(self._config)
+            found = snapshot.active_timeline.find(instant_time, Action.COMPACTION)
+            if found is not None and found.state is State.INFLIGHT:
+                self._rollbacks.rollback(snapshot, instant_time)
+        except Exception as second:
+            # The heartbeat tells the next attempt that this one was of hoodie, and is dead.
+            self._heartbeats.abandon(instant_time)
+            text = f"the attempt of compaction {instant_time} could not be rolled back ({second}): the next one does so"
+            logger.warning("%s", text)
+            error.add_note(text)
+
+    def _prepare_table(self) -> TableSnapshot | None:
+        """Load and check the table, and switch off its metadata table; None for a copy-on-write table."""
+        snapshot = load_table(self._config)
+        if snapshot.table_config.table_type is not HoodieTableType.MERGE_ON_READ:
+            return None
+        refuse_pending_restore(snapshot, "nothing is compacted until it is finished")
+        return self._rollbacks.without_metadata_table(snapshot)

@@ -1,0 +1,112 @@
+"""Compactions that were planned while log files were written to the slices that they rewrite.
+
+In timeline layout 1 the name of a log file says which slice it belongs to. A compaction that was planned without it
+makes a new slice, and its rows would be lost with the old one.
+
+In layout 2 the time of the completion decides. It is chosen before the completed file is there, so a compaction may be
+planned in between, without log files that belong to the slice that it rewrites.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from hoodie.avro.service_metadata import HoodieCompactionPlan
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.file_slice import HoodieFileGroupId
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.compaction_plans import pending_compactions
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import in_order, is_after, newest
+from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
+from hoodie.transaction.concurrent_operation import WriteStart
+
+
+def compactions_beside(
+    timeline: HoodieActiveTimeline, instant_time: str, metadata: HoodieCommitMetadata, start: WriteStart | None
+) -> list[str]:
+    """The instants of compactions that take the slices of a write's log files away, oldest first.
+
+    Args:
+        timeline: The current timeline.
+        instant_time: The write that is about to be completed.
+        metadata: What it wrote.
+        start: The state of the table when the write began; None if it is not known.
+
+    Raises:
+        HoodieCorruptedDataException: A plan or commit is damaged.
+        HoodieIOException: Storage failed.
+    """
+    slices = {
+        HoodieFileGroupId(stat.partition_path, stat.file_id): stat.prev_commit
+        for stat in metadata.write_stats
+        if stat.is_log_file
+    }
+    if timeline.layout.has_completion_times or not slices:
+        return []
+    pending = pending_compactions(timeline)
+    met: set[str] = set()
+    for group, slice_time in slices.items():
+        planned = newest(pending.get(group, ()))
+        if planned is not None and planned != slice_time:
+            met.add(planned)
+        elif slice_time != instant_time and not timeline.visible_instants.has_visible_log_files(slice_time):
+            # A planned compaction was given up, and its slice is none any more.
+            met.add(slice_time)
+    if start is not None:
+        later = timeline.completed_writes().times - start.completed - start.pending - {instant_time}
+        for instant in timeline.completed_writes():
+            if instant.requested_time not in later:
+                continue
+            other = timeline.read_commit_metadata(instant)
+            groups = {HoodieFileGroupId(stat.partition_path, stat.file_id) for stat in other.write_stats}
+            if other.operation_type is WriteOperationType.COMPACT and not groups.isdisjoint(slices):
+                met.add(instant.requested_time)
+    return in_order(met)
+
+
+def compactions_without(
+    timeline: HoodieActiveTimeline, completed: HoodieInstant, metadata: HoodieCommitMetadata
+) -> list[str]:
+    """Timeline layout 2: compactions of the slices of a write's log files whose plans lack them, oldest first.
+
+    Args:
+        timeline: The current timeline.
+        completed: The write, with its completion time.
+        metadata: What it wrote.
+
+    Raises:
+        HoodieCorruptedDataException: A plan is damaged.
+    """
+    logs: dict[HoodieFileGroupId, set[str]] = defaultdict(set)
+    for stat in metadata.write_stats:
+        if stat.is_log_file:
+            logs[HoodieFileGroupId(stat.partition_path, stat.file_id)].add(str(stat.path).rsplit("/", 1)[-1])
+    if not logs or completed.completion_time is None:
+        return []
+    # The completed commits of a merge-on-read table are its compactions.
+    return [
+        instant.requested_time
+        for instant in timeline.filter_actions(Action.COMPACTION, Action.COMMIT)
+        if is_after(instant.requested_time, completed.completion_time)
+        and _lacks(timeline, instant.requested_time, logs)
+    ]
+
+
+def _lacks(timeline: HoodieActiveTimeline, compaction: str, logs: Mapping[HoodieFileGroupId, set[str]]) -> bool:
+    """Whether a compaction rewrites slices of log files without these."""
+    requested = HoodieInstant(compaction, Action.COMPACTION, State.REQUESTED)
+    try:
+        plan = timeline.read_as(requested, HoodieCompactionPlan)
+    except HoodieIOException as error:
+        if isinstance(error, HoodieCorruptedDataException):
+            raise
+        # It was archived, or withdrawn; what it took is not known any more.
+        return True
+    for operation in plan.operations:
+        names = {path.rsplit("/", 1)[-1] for path in operation.delta_file_paths}
+        if not logs.get(HoodieFileGroupId(operation.partition_path, operation.file_id), set()) <= names:
+            return True
+    return False
