@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from hoodie import HoodieLocalWriteClient
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_definition
 from tests.support.hookable_storage import Faults, FaultyStorage, use_for_local_files
 from tests.support.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
@@ -31,12 +32,16 @@ settings.load_profile("hoodie")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The version of the tables that tests make without naming one."""
+    types, default = list(HoodieTableType), HoodieTableType.COPY_ON_WRITE
+    parser.addoption("--table-type", choices=types, default=default, help="of the tables that tests make by init_table")
     parser.addoption("--table-version", type=int, choices=VERSIONS, default=9, help="of the tables that tests make")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Fixtures of a whole run make tables of that version too."""
     table_definition.DEFAULT_TABLE_VERSION = config.getoption("--table-version")
+    if config.getoption("--table-type") == HoodieTableType.MERGE_ON_READ:
+        HoodieTableMetaClient.init_table.__kwdefaults__["table_type"] = HoodieTableType.MERGE_ON_READ
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -27,9 +27,12 @@ def client(spark: SparkSession, base_path: str, **queries: str) -> SparkRDDWrite
     return SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(base_path, properties))
 
 
-def test_queries_decide_whether_a_commit_counts(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", pytest.param("MERGE_ON_READ", marks=pytest.mark.slow)])
+def test_queries_decide_whether_a_commit_counts(spark: SparkSession, tmp_path: Path, table_type: str) -> None:
     path = str(tmp_path / "trips")
-    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id"], partition_fields=["region"])
+    HoodieTableMetaClient.init_table(
+        path, table_name="t", record_key_fields=["id"], partition_fields=["region"], table_type=table_type
+    )
     first = spark.createDataFrame([("a", "x", 1), ("b", "y", 1)], "id string, region string, fare int")
     second = spark.createDataFrame([("a", "x", 7)], "id string, region string, fare int")
     seen = []

@@ -31,8 +31,8 @@ import pytest
 
 from hoodie.common.table import table_metadata
 from hoodie.common.table.timeline import active_timeline, archived_timeline
+from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
 from hoodie.engine import local_engine_context
-from hoodie.io import merge_handle
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.transaction import heartbeat_client
@@ -539,6 +539,10 @@ _INSTEAD: list[tuple[Any, str, Any]] = [
     (random, "random", _Random()),
     (uuid, "uuid", _Uuid()),
 ]
+_IN_ONE_THREAD: list[tuple[Any, str, Any]] = [
+    (BoundedInMemoryExecutor, "BoundedInMemoryExecutor", _InlineExecutor),
+    (table_metadata.map_concurrently, "map_concurrently", map),
+]
 
 
 @contextmanager
@@ -550,12 +554,14 @@ def virtual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
                 for real, attribute, double in _INSTEAD:
                     if module.__dict__.get(attribute) is real:
                         patch.setattr(module, attribute, double)
+                for real, attribute, double in _IN_ONE_THREAD:
+                    if name != real.__module__ and module.__dict__.get(attribute) is real:
+                        patch.setattr(module, attribute, double)
         patch.setattr(heartbeat_client, "_Heartbeat", _heartbeat)
         patch.setattr(active_timeline, "datetime", _Datetime)
         patch.setattr(in_process_lock_provider, "_condition", _Condition())
         patch.setattr(in_process_lock_provider, "_owners", {})
         patch.setattr(archived_timeline, "_read_block", _read_block)
-        patch.setattr(merge_handle, "BoundedInMemoryExecutor", _InlineExecutor)
         patch.setattr(table_metadata, "map_concurrently", map)
         patch.setattr(local_engine_context, "_ATTEMPTS", _Attempts())
         patch.setattr(os, "fsync", lambda descriptor: None)

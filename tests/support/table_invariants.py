@@ -9,9 +9,10 @@ from typing import Any
 
 import hoodie
 from hoodie import HoodieTableMetaClient
-from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.table.repair import find_orphan_files
 from tests.support.model import TableModel
 
 __all__ = ["check_table"]
@@ -57,13 +58,15 @@ def check_table(
 
 def _check_files(table: HoodieTableMetaClient, was_cleaned: bool) -> None:
     base_path = Path(table.base_path)
-    files = (path.relative_to(base_path) for path in base_path.rglob("*.parquet"))
-    on_storage = {str(path) for path in files if path.parts[0] != ".hoodie"}
+    found = (path.relative_to(base_path) for path in base_path.rglob("*"))
+    on_storage = {str(path) for path in found if path.parts[0] != ".hoodie" and is_data_file_name(path.name)}
     committed: set[str] = set()
+    ends: dict[str, str] = {}
     replaced: set[str] = set()
     for instant in table.active_timeline.commits_timeline().filter_completed_instants():
         metadata = table.active_timeline.read_commit_metadata(instant)
         committed |= {str(stat.path) for stat in metadata.write_stats}
+        ends |= {str(stat.path): instant.newest_time for stat in metadata.write_stats}
         if isinstance(metadata, HoodieReplaceCommitMetadata):
             replaced |= {file_id for ids in metadata.partition_to_replace_file_ids.values() for file_id in ids}
     archived = {instant.requested_time for instant in table.archived_timeline.filter_completed_instants()}
@@ -75,15 +78,25 @@ def _check_files(table: HoodieTableMetaClient, was_cleaned: bool) -> None:
     unexplained = {
         path
         for path in on_storage - committed - announced
-        if (name := names[path]) is None or name.instant_time not in archived
+        if (name := names[path]) is not None and name.instant_time not in archived
     }
+    if any(name is None for name in names.values()):
+        # In version 6 rollbacks leave log files, and explain them.
+        orphans = {file.path for file in find_orphan_files(table.base_path).files}
+        unexplained |= {path for path in on_storage - committed - announced if names[path] is None} & orphans
     assert not unexplained, f"files that no instant explains: {sorted(unexplained)}"
     missing = committed - on_storage
     if was_cleaned:
         newest: dict[str, str] = {}
         for path in committed:
             name = parse_base_file_name(Path(path).name)
-            assert name is not None
-            newest[name.file_id] = max(newest.get(name.file_id, ""), f"{name.instant_time}|{path}")
-        missing &= {entry.split("|", 1)[1] for file_id, entry in newest.items() if file_id not in replaced}
+            if name is not None:
+                newest[name.file_id] = max(newest.get(name.file_id, ""), f"{name.instant_time}|{path}")
+        # Log files are cleaned once a later compaction has made a base file.
+        needed = {entry.split("|", 1)[1] for file_id, entry in newest.items() if file_id not in replaced}
+        for path, end in ends.items():
+            log = parse_log_file_name(Path(path).name)
+            if log is not None and log.file_id not in replaced and newest.get(log.file_id, "") < end:
+                needed.add(path)
+        missing &= needed
     assert not missing, f"files of completed instants that are gone: {sorted(missing)}"

@@ -148,6 +148,21 @@ def archiving(folder: Path) -> Iterator[Names]:
 
 
 @situation
+def compacting(folder: Path) -> Iterator[Names]:
+    HoodieTableMetaClient.init_table(
+        str(folder / "t"), table_name="t", record_key_fields=["id"], ordering_fields=["ts"],
+        table_type="MERGE_ON_READ",
+    )  # fmt: skip
+    config = HoodieWriteConfig.from_properties(folder / "t")
+    with HoodieLocalWriteClient(config) as client:
+        for ts in (1, 2):
+            client.upsert(pa.table({"id": ["a"], "ts": [ts]}))
+    yield {"base_path": str(folder / "t"), "properties": {}}
+    assert now()["result"].instant_time == now()["instant_time"]
+    assert [status.stat.num_writes for status in now()["result"]] == [1]
+
+
+@situation
 def undoing(folder: Path) -> Iterator[Names]:
     table = Table(folder)
     older = table.commits[0]

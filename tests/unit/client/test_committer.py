@@ -99,7 +99,7 @@ class Writer:
             WriteOperationType.UPSERT,
         )
         self.result = HoodieWriteResult(instant_time, WriteOperationType.UPSERT, statuses, metadata)
-        return self.committer.complete(instant_time, Action.COMMIT, self.result, {"who": "ann"})
+        return self.committer.complete(instant_time, self.result, {"who": "ann"})
 
     def state(self, instant_time: str) -> str | None:
         return {time: state for time, _, state in instants(self.base_path)}.get(instant_time)

@@ -232,7 +232,8 @@ def check_files(base_path: Path) -> None:
     explained = set()
     for time in completed_commits(base_path):
         explained |= {str(stat.path) for stat in read_commit(base_path, time).write_stats}
-    assert {str(file.relative_to(base_path)) for file in base_path.rglob("*.parquet")} == explained
+    files = [file for pattern in ("*.parquet", ".*.log.*") for file in base_path.rglob(pattern)]
+    assert {str(file.relative_to(base_path)) for file in files if ".hoodie" not in file.parts} == explained
 
 
 def shape_of(base_path: Path) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
-from hoodie.client.committer import Committer
+from hoodie.client import committer
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException
 from hoodie.io.create_handle import HoodieCreateHandle
@@ -111,14 +111,15 @@ def test_an_attempt_that_announces_its_file_while_the_driver_completes_deletes_b
     handle = late_handle(contexts[0])
     handle.open()
     # The driver has listed the markers without this one: as if it was made a moment later.
-    reconcile = Committer._reconcile_with_markers
+    reconcile = committer.reconcile_with_markers
 
-    def too_early(self: Committer, *arguments: Any) -> None:
+    def too_early(*arguments: Any) -> int:
         handle._markers().delete("", handle.file_name, handle.io_type)
-        reconcile(self, *arguments)
+        deleted = reconcile(*arguments)
         handle._markers().create("", handle.file_name, handle.io_type)
+        return deleted
 
-    monkeypatch.setattr(Committer, "_reconcile_with_markers", too_early)
+    monkeypatch.setattr(committer, "reconcile_with_markers", too_early)
     client.commit(instant_time, result)
     handle._markers().create("", handle.file_name, handle.io_type)
     with pytest.raises(HoodieCommitException, match="came too late"):

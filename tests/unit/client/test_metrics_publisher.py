@@ -68,6 +68,22 @@ def client(base_path: str, reporter: str | None, **options: Any) -> HoodieLocalW
     return local_client(base_path, {"hoodie.metrics.on": True, **properties})
 
 
+def test_a_compaction_that_is_asked_for_has_figures_of_its_own(tmp_path: Path) -> None:
+    base_path = str(tmp_path / "mor")
+    HoodieTableMetaClient.init_table(base_path, table_name="m", record_key_fields=["id"], table_type="MERGE_ON_READ")
+    path = tmp_path / "metrics.jsonl"
+    with client(base_path, "json_lines", json_path=str(path)) as writer:
+        writer.upsert(ROWS)
+        writer.upsert(pa.table({"id": ["a"], "ts": [2]}))
+        writer.compact()
+        writer.compact()
+    *_, third, last = (json.loads(line)["metrics"] for line in path.read_text().splitlines())
+    assert third["m.compaction.totalRecordsWritten"] == 2
+    assert third["m.compaction.totalUpdateRecordsWritten"] == 1
+    assert third["m.step.compact.duration"] > 0
+    assert not [name for name in last if name.startswith("m.compaction.total")]
+
+
 def test_json_lines_have_the_names_of_hudi(base_path: str, tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     with client(base_path, "json_lines", json_path=str(path)) as writer:

@@ -35,7 +35,7 @@ from hoodie.exception import (
 )
 from hoodie.io.parquet.footer_tail import missing_base_file
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
-from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
+from hoodie.table.action.rollback.instant_files import InstantFiles
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
 from hoodie.transaction.lock.lock_provider import LockConfiguration
@@ -878,14 +878,14 @@ def test_a_write_that_goes_on_while_its_markers_are_looked_for_is_not_taken_for_
     os.rename(markers, elsewhere)
     with pytest.raises(HoodieRollbackException, match="files have no markers"):
         client(path).clean()
-    listed = RollbackActionExecutor._listed_files_of
+    listed = InstantFiles.listed
 
-    def later(self: RollbackActionExecutor, wanted: str) -> Any:
+    def later(self: InstantFiles, announced: Any = ()) -> Any:
         if not os.path.exists(markers):
             os.rename(elsewhere, markers)
-        return listed(self, wanted)
+        return listed(self, announced)
 
-    monkeypatch.setattr(RollbackActionExecutor, "_listed_files_of", later)
+    monkeypatch.setattr(InstantFiles, "listed", later)
     client(path).clean()
     check_table(path, model(("a", "x", 1), ("b", "y", 1)))
     with pytest.raises(HoodieCommitException, match="rolled back"):
@@ -986,7 +986,7 @@ def test_what_is_built_on_a_commit_that_is_being_rolled_back_is_not_committed(
         started = late.start_commit()
         result = late.upsert(rows(("a", "x", 3)), started)
         with pytest.raises(HoodieWriteConflictException, match="builds on, is being rolled back") as lost:
-            late._committer.complete(started, Action.COMMIT, result, {})
+            late._committer.complete(started, result, {})
         assert lost.value.is_retry_safe
 
     with losing_the_lock(monkeypatch, path, build_on_it, end=".rollback.inflight"):
@@ -1006,7 +1006,7 @@ def test_who_was_written_when_a_restore_began_does_not_commit_before_its_end(
 
     def commit(_: str) -> None:
         with pytest.raises(HoodieCommitException, match=r"restore .* is pending"):
-            late._committer.complete(started, Action.COMMIT, result, {})
+            late._committer.complete(started, result, {})
 
     with losing_the_lock(monkeypatch, path, commit, end=".restore.inflight"):
         client(path).restore_to_instant(first)

@@ -108,4 +108,4 @@ def test_names_of_one_thing_must_agree_among_themselves() -> None:
     with pytest.raises(HoodieConfigException, match="mean the same property"):
         config({"hoodie.table.name": "a", "hoodie.datasource.write.table.name": "b"})
     with pytest.raises(HoodieConfigException, match="hoodie does not support it yet"):
-        config({"hoodie.datasource.write.table.type": "MERGE_ON_READ"})
+        config({"hoodie.logfile.data.block.format": "hfile"})

@@ -11,6 +11,7 @@ import pytest
 from hoodie.common.config.storage_config import ParquetCompression
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.config.index_config import IndexType
+from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, MarkerType, WriteConcurrencyMode
 from hoodie.exception import HoodieConfigException
@@ -509,3 +510,14 @@ def test_options_that_contradict_each_other_are_refused_with_the_way_out(
 )
 def test_options_that_agree_are_accepted(properties: dict[str, object]) -> None:
     assert HoodieWriteConfig.from_properties("/t", properties).properties == properties
+
+
+def test_options_of_merging_log_files_are_read_from_queries_and_from_writers() -> None:
+    options = {"Hoodie.Memory.Merge.Max.Size": "10", "hoodie.merge.use.record.positions": False, "path": "x"}
+    expected = HoodieLogMergeConfig(merge_max_size=10, use_record_positions=False)
+    assert HoodieLogMergeConfig.from_options(options) == expected
+    assert HoodieLogMergeConfig.from_options(None) == HoodieLogMergeConfig()
+    config = HoodieWriteConfig.from_properties("/t", {key.lower(): value for key, value in options.items()})
+    assert config.log_merge == expected
+    with pytest.raises(HoodieConfigException, match=r"max\.size = 'x': must be .*; hoodie\.merge\.use.* must be"):
+        HoodieLogMergeConfig.from_options(dict.fromkeys(options, "x"))

@@ -34,9 +34,12 @@ def as_rows(table: pa.Table) -> Rows:
 
 
 @pytest.fixture
-def base_path(tmp_path: Path) -> str:
+def base_path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     path = str(tmp_path / "trips")
-    HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields=["id"], partition_fields=["region"])
+    HoodieTableMetaClient.init_table(
+        path, table_name="t", record_key_fields=["id"], partition_fields=["region"],
+        table_type=getattr(request, "param", "COPY_ON_WRITE"),
+    )  # fmt: skip
     return path
 
 
@@ -69,7 +72,9 @@ def files_of(base_path: str) -> set[Path]:
     return {path for path in Path(base_path).rglob("*.parquet") if ".hoodie" not in path.parts}
 
 
-def test_a_validator_sees_the_table_without_and_with_each_kind_of_write(base_path: str) -> None:
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
+@pytest.mark.parametrize("base_path", ["COPY_ON_WRITE", "MERGE_ON_READ"], indirect=True)
+def test_a_validator_sees_the_table_without_and_with_each_kind_of_write(base_path: str, table_version: int) -> None:
     seen = Seen()
     with client(base_path, seen) as writer:
         for write in (

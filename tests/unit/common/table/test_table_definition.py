@@ -219,7 +219,6 @@ def test_all_problems_are_named_at_once() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"table_type": "MERGE_ON_READ"}, "MERGE_ON_READ is not supported yet"),
         ({"table_version": 7}, "table_version 7 is not supported: use 6"),
         ({"key_generator": "GLOBAL_DELETE"}, "GLOBAL_DELETE is not supported"),
         ({"properties": {PAYLOAD: "HoodieAvroPayload"}}, "HoodieAvroPayload is not supported"),

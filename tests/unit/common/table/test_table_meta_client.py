@@ -167,8 +167,6 @@ def test_what_a_failed_try_left_behind_is_no_hindrance(tmp_path: Path) -> None:
 def test_nothing_is_created_when_an_argument_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(HoodieConfigException, match=r"table_type.*record_key_fields"):
         init(tmp_path / "t", table_type="x", record_key_fields=[])
-    with pytest.raises(HoodieNotSupportedException, match="MERGE_ON_READ"):
-        init(tmp_path / "t", table_type="MERGE_ON_READ")
     with pytest.raises(HoodieNotSupportedException, match="table_version 7"):
         init(tmp_path / "t", table_version=7)
     with pytest.raises(HoodieNotSupportedException, match=r"hoodie\.table\.cdc\.enabled"):

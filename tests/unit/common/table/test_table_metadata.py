@@ -117,7 +117,7 @@ def test_versions_are_those_of_base_files(metadata: FileSystemBackedTableMetadat
     assert metadata.list_versions("missing") == {}
 
 
-def test_stored_base_files_are_found_in_folders_that_are_no_partitions(
+def test_stored_files_are_found_in_folders_that_are_no_partitions(
     metadata: FileSystemBackedTableMetadata, tmp_path: Path
 ) -> None:
     for folder in ("", "no/partition", ".hoodie/metadata"):
@@ -125,11 +125,11 @@ def test_stored_base_files_are_found_in_folders_that_are_no_partitions(
         (tmp_path / folder / BASE).write_bytes(b"1")
         (tmp_path / folder / LOG).write_bytes(b"1")
     (make_partition(metadata, "asia") / BASE).write_bytes(b"1")
-    found = metadata.list_stored_base_files()
+    found = metadata.list_stored_files()
     assert {path: [file.name for file in files] for path, files in found.items()} == {
-        "": [BASE],
+        "": [LOG, BASE],
         "asia": [BASE],
-        "no/partition": [BASE],
+        "no/partition": [LOG, BASE],
     }
 
 
