@@ -46,11 +46,11 @@ def floor_upsert(path: str, incoming: pa.Table, target: str) -> None:
     floor_write(pa.concat_tables([kept, incoming]), target)
 
 
-def make_table(base_path: str) -> str:
+def make_table(base_path: str, table_type: str = "COPY_ON_WRITE") -> str:
     """An empty Hudi table of trips."""
     HoodieTableMetaClient.init_table(
         fresh(base_path), table_name="trips", record_key_fields=["uuid"], partition_fields=["partitionpath"],
-        ordering_fields=["ts"],
+        ordering_fields=["ts"], table_type=table_type,
     )  # fmt: skip
     return base_path
 
