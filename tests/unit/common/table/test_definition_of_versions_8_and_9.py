@@ -323,7 +323,6 @@ def test_modes_that_contradict_the_payload_class_are_refused() -> None:
         ({f"{PROPERTY}something.else": "x"}, f"{PROPERTY}something.else"),
         ({f"{PROPERTY}payload.delete.field": "op"}, f"{PROPERTY}payload.delete.field"),
         ({"hoodie.table.precombine.field": "other"}, ORDERING),
-        ({"hoodie.table.type": "MERGE_ON_READ"}, "hoodie.table.type"),
         ({"hoodie.table.version": "10"}, "hoodie.table.version"),
         ({"hoodie.table.version": "8", PARTIAL: "IGNORE_DEFAULTS"}, PARTIAL),
         ({"hoodie.some.future.feature": "on"}, "hoodie.some.future.feature"),

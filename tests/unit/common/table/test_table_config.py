@@ -6,6 +6,7 @@ import multiprocessing.synchronize
 import pickle
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -381,7 +382,6 @@ def test_a_minimal_table_is_read_and_written() -> None:
         ("hoodie.table.version", "5", False),
         ("hoodie.table.version", "", False),
         ("hoodie.timeline.layout.version", "2", False),
-        ("hoodie.table.type", "MERGE_ON_READ", True),
         ("hoodie.table.base.file.format", "ORC", False),
         ("hoodie.table.base.file.format", "HFILE", False),
         ("hoodie.table.multiple.base.file.formats.enable", "true", False),
@@ -465,18 +465,23 @@ def test_a_merge_mode_must_say_what_the_payload_class_says() -> None:
     assert "hoodie.record.merge.mode=COMMIT_TIME_ORDERING" in refused(other.check_writable)
 
 
-def test_real_copy_on_write_tables_of_version_6_are_writable(shared_tables: Path) -> None:
-    writable: list[str] = []
+def test_real_tables_are_writable_but_no_metadata_table(shared_tables: Path) -> None:
+    writable: Counter[tuple[int, HoodieTableType]] = Counter()
     for file in sorted(shared_tables.rglob(".hoodie/hoodie.properties")):
         base_path = str(file.parent.parent)
         config = HoodieTableConfig.load(LocalStorage(base_path), base_path)
-        if config.table_version == 6 and config.table_type is HoodieTableType.COPY_ON_WRITE:
+        if base_path.endswith("/.hoodie/metadata"):
+            assert refused(config.check_writable)
+        else:
             config.check_readable()
             config.check_writable()
-            writable.append(config.table_name)
-        else:
-            assert refused(config.check_writable)
-    assert len(writable) == 6
+            writable[(config.table_version, config.table_type)] += 1
+    assert writable == {
+        (6, HoodieTableType.COPY_ON_WRITE): 6,
+        (6, HoodieTableType.MERGE_ON_READ): 14,
+        (8, HoodieTableType.MERGE_ON_READ): 2,
+        (9, HoodieTableType.MERGE_ON_READ): 1,
+    }
 
 
 def test_the_metadata_table_is_switched_off_as_hudi_does(storage: LocalStorage, main_file: Path) -> None:
