@@ -22,9 +22,19 @@ _POSITION_RULES = {
     StoredRule.BINLOG: field_merge.binlog_wins,
     StoredRule.LOG_SEQUENCE: field_merge.log_sequence_wins,
 }
-
-
 _TIES_LOSE = (StoredRule.LARGER_OR_EQUAL, StoredRule.BINLOG)
+
+
+def deletes_are_rows(spec: MergeSpec) -> bool:
+    """Whether rows that ask for a delete are appended as rows, because readers could not decide whether they win.
+
+    A record of a delete block has an ordering value only, and wins with that of the stored row. Readers, those of Hudi
+    too, find the mark in a row.
+
+    Args:
+        spec: The rules of the write.
+    """
+    return spec.merger is not None or spec.rules.stored_rule in (*_TIES_LOSE, *_POSITION_RULES)
 
 
 def _compared_columns(spec: MergeSpec, schema: pa.Schema) -> set[str]:
@@ -65,8 +75,8 @@ def refuse_changes_that_lose(spec: MergeSpec, schema: pa.Schema) -> None:
     lacking = [name for name in columns if name in spec.absent_columns]
     if lacking:
         raise MissingSchemaFieldException(
-            f"the input is a partial update without the column '{lacking[0]}', by which {spec.rules.short_name} decides "
-            "between rows of a key: with the stored value in it the stored row would win, and a merge-on-read table "
+            f"the input is a partial update without the column '{lacking[0]}', by which {spec.rules.short_name} "
+            "decides between rows of a key: with the stored value in it the stored row would win, and a merge-on-read table "
             f"has no other way to store the change; nothing was written. Add '{lacking[0]}', with values larger than "
             "those that are stored"
         )

@@ -26,7 +26,7 @@ from hoodie.io.append_handle import HoodieAppendHandle, LogPlace
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_handle import last_of_each_key
 from hoodie.io.write_handle import RowCounter
-from hoodie.merge.appended_rows import keys_without_order, needs_stored_values
+from hoodie.merge.appended_rows import deletes_are_rows, keys_without_order, needs_stored_values
 from hoodie.table.action.commit.bucket_info import BucketInfo
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler, not_there
 
@@ -58,12 +58,15 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         given = pc.count_distinct(incoming[ROW_NUMBER]).as_py() if ROW_NUMBER in incoming.column_names else None
         incoming = last_of_each_key(incoming)
         combined = 0 if given is None else given - incoming.num_rows
-        is_upsert = pc.equal(incoming[OPERATION], int(RecordOperation.UPSERT))
-        upserts = self._completed(file_slice, incoming.filter(is_upsert))
-        refusal = self._refuse_without_order(upserts)
+        operations = [RecordOperation.UPSERT]
+        if deletes_are_rows(self.context.merge_spec):
+            operations.append(RecordOperation.DELETE_FLAGGED)
+        is_row = pc.is_in(incoming[OPERATION], value_set=pa.array(operations, pa.int8()))
+        rows = self._completed(file_slice, incoming.filter(is_row))
+        refusal = self._refuse_without_order(rows)
         if refusal is not None:
             return [refusal]
-        statuses = self._append(task, place, upserts, incoming.filter(pc.invert(is_upsert)))
+        statuses = self._append(task, place, rows, incoming.filter(pc.invert(is_row)))
         first = statuses[0]
         statuses[0] = attrs.evolve(first, without_effect=first.without_effect + WithoutEffect(combined=combined))
         return [*statuses]

@@ -285,8 +285,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         )
         if not self._must_know_keys:
             raise HoodieKeyException(
-                f"{problem}; and it lacks the column '{', '.join(sorted(lacking))}', which orders records: readers of a "
-                "merge-on-read table do not agree about records without it; nothing was written. Add that column, or "
+                f"{problem}; and it lacks the column '{', '.join(sorted(lacking))}', which orders records: readers of "
+                "a merge-on-read table do not agree about records without it; nothing was written. Add that column, or "
                 "leave these keys out"
             )
         raise HoodieKeyException(
