@@ -76,9 +76,9 @@ def refuse_changes_that_lose(spec: MergeSpec, schema: pa.Schema) -> None:
     if lacking:
         raise MissingSchemaFieldException(
             f"the input is a partial update without the column '{lacking[0]}', by which {spec.rules.short_name} "
-            "decides between rows of a key: with the stored value in it the stored row would win, and a merge-on-read table "
-            f"has no other way to store the change; nothing was written. Add '{lacking[0]}', with values larger than "
-            "those that are stored"
+            "decides between rows of a key: with the stored value in it the stored row would win, and a merge-on-read "
+            f"table has no other way to store the change; nothing was written. Add '{lacking[0]}', with values larger "
+            "than those that are stored"
         )
 
 
