@@ -155,7 +155,8 @@ class HoodieAppendHandle(HoodieWriteHandle):
 
         Args:
             rows: User columns of the write's schema (any order), the reserved record key and, where keys were looked
-                up, the current file id: a row without one is new. No rows that ask for a delete.
+                up, the current file id: a row without one is new. Rows that ask for a delete only where readers have to
+                see their columns (`hoodie.merge.appended_rows.deletes_are_rows`).
 
         Returns:
             The rows for the next file; usually none.
@@ -214,9 +215,13 @@ class HoodieAppendHandle(HoodieWriteHandle):
                 storage.logfile_data_block_max_size,
             )
         )
+        self._rows += good.num_rows
+        if OPERATION in good.schema.names:
+            count = good.num_rows
+            good = good.filter(pc.equal(good.column(OPERATION), int(RecordOperation.UPSERT)))
+            self._deletes += count - good.num_rows
         is_tagged = CURRENT_FILE_ID in good.schema.names
         new = good.column(CURRENT_FILE_ID).null_count if is_tagged else good.num_rows
-        self._rows += good.num_rows
         self._inserts += new
         self._updates += good.num_rows - new
 

@@ -26,7 +26,7 @@ from hoodie.io.append_handle import HoodieAppendHandle, LogPlace
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_handle import last_of_each_key
 from hoodie.io.write_handle import RowCounter
-from hoodie.merge.appended_rows import needs_stored_values
+from hoodie.merge.appended_rows import deletes_are_rows, keys_without_order, needs_stored_values
 from hoodie.table.action.commit.bucket_info import BucketInfo
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler, not_there
 
@@ -58,18 +58,21 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         given = pc.count_distinct(incoming[ROW_NUMBER]).as_py() if ROW_NUMBER in incoming.column_names else None
         incoming = last_of_each_key(incoming)
         combined = 0 if given is None else given - incoming.num_rows
-        statuses = self._append(task, place, file_slice, incoming)
+        operations = [RecordOperation.UPSERT]
+        if deletes_are_rows(self.context.merge_spec):
+            operations.append(RecordOperation.DELETE_FLAGGED)
+        is_row = pc.is_in(incoming[OPERATION], value_set=pa.array(operations, pa.int8()))
+        rows = self._completed(file_slice, incoming.filter(is_row))
+        refusal = self._refuse_without_order(rows)
+        if refusal is not None:
+            return [refusal]
+        statuses = self._append(task, place, rows, incoming.filter(pc.invert(is_row)))
         first = statuses[0]
         statuses[0] = attrs.evolve(first, without_effect=first.without_effect + WithoutEffect(combined=combined))
         return [*statuses]
 
-    def _append(
-        self, task: TaskIdentity, place: LogPlace, file_slice: FileSlice, incoming: pa.Table
-    ) -> list[WriteStatus]:
+    def _append(self, task: TaskIdentity, place: LogPlace, left: pa.Table, deletes: pa.Table) -> list[WriteStatus]:
         """Write log files: one, or more if it gets full. The deletes are in the last one."""
-        is_upsert = pc.equal(incoming[OPERATION], int(RecordOperation.UPSERT))
-        left = self._completed(file_slice, incoming.filter(is_upsert))
-        deletes = incoming.filter(pc.invert(is_upsert))
         counter = RowCounter()
         statuses: list[WriteStatus] = []
         while left.num_rows or deletes.num_rows:
@@ -112,6 +115,21 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         )
         found = [batch.filter(pc.is_in(batch.column(0), value_set=keys)) for batch in reader.iter_batches()]
         return pa.Table.from_batches(found, pa.schema([schema.field(name) for name in names]))
+
+    def _refuse_without_order(self, upserts: pa.Table) -> TaskFailure | None:
+        """A refusal of rows of a partial update that lack the ordering field, and whose stored rows have none."""
+        spec = self.context.merge_spec
+        keys = keys_without_order(spec, upserts, upserts[RECORD_KEY])
+        if not len(keys):
+            return None
+        fields = ", ".join(dict.fromkeys([*spec.ordering_fields, *filter(None, [spec.rules.sequence_column])]))
+        return TaskFailure(
+            "HoodieUpsertException",
+            f"{len(keys)} records of this partial update have no stored value of '{fields}', such as that of key "
+            f"'{keys[0].as_py()}': they are new, or have a null there. Readers of a merge-on-read table could not "
+            f"merge them. Add '{fields}' to the input",
+            len(keys),
+        )
 
     def _refuse_places(self, file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
         """A refusal of rows that carry their location, or got it from a user's index, and are not there."""
