@@ -370,7 +370,12 @@ def test_a_fold_of_all_entries_leaves_what_one_pair_after_the_other_leaves(
         ordering=[None if entry.kind in "DF" else entry.ordering for entry in entries],
         deletes=[n for n, entry in enumerate(entries) if entry.kind != "u"],
         known=[
-            {"_hoodie_commit_time", "id", "ts", *(name for name, is_known in zip("ab", entry.knows) if is_known)}
+            {
+                "_hoodie_commit_time",
+                "id",
+                "ts",
+                *(name for name, is_known in zip("ab", entry.knows, strict=True) if is_known),
+            }
             for entry in entries
         ]
         if has_parts
@@ -391,9 +396,9 @@ def test_a_fold_of_all_entries_leaves_what_one_pair_after_the_other_leaves(
     assert expected.known is not None
     assert left.known[rows].tolist() == expected.known[rows].tolist()
     for found, wanted, known in zip(
-        left.rows.take(places).to_pylist(), expected.rows.take(places).to_pylist(), left.known[rows]
+        left.rows.take(places).to_pylist(), expected.rows.take(places).to_pylist(), left.known[rows], strict=True
     ):
-        names = [name for name, is_known in zip(COLUMNS.names, known) if is_known]
+        names = [name for name, is_known in zip(COLUMNS.names, known, strict=True) if is_known]
         assert [found[name] for name in names] == [wanted[name] for name in names]
 
 
