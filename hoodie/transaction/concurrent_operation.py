@@ -28,6 +28,7 @@ class ConcurrentOperation:
         operation_type: What it does.
         file_groups: Partition paths and file ids.
         appended: Those of them to which it wrote log files alone.
+        created: Those of them that it began with a base file. Nobody else can name one before the commit is seen.
 
     Hudi: org.apache.hudi.client.transaction.ConcurrentOperation.
     """
@@ -36,6 +37,7 @@ class ConcurrentOperation:
     operation_type: WriteOperationType
     file_groups: frozenset[FileGroupKey]
     appended: frozenset[FileGroupKey] = frozenset()
+    created: frozenset[FileGroupKey] = frozenset()
 
     @classmethod
     def of_commit(cls, instant: HoodieInstant, metadata: HoodieCommitMetadata) -> ConcurrentOperation:
@@ -52,7 +54,8 @@ class ConcurrentOperation:
                 if stat.file_id:
                     (appended if stat.is_log_file else rewritten).add((path, str(stat.file_id)))
         appended -= rewritten
-        return cls(instant, metadata.operation_type, frozenset(appended | rewritten), frozenset(appended))
+        groups = frozenset(appended | rewritten)
+        return cls(instant, metadata.operation_type, groups, frozenset(appended), created_file_groups(metadata))
 
     @classmethod
     def load(cls, timeline: HoodieActiveTimeline, instant: HoodieInstant) -> ConcurrentOperation:
@@ -76,6 +79,15 @@ class ConcurrentOperation:
         if instant.state is State.REQUESTED:
             return cls(instant, WriteOperationType.UNKNOWN, frozenset())
         return cls.of_commit(instant, timeline.read_commit_metadata(instant))
+
+
+def created_file_groups(metadata: HoodieCommitMetadata) -> frozenset[FileGroupKey]:
+    """The file groups whose first file is a base file of a commit."""
+    return frozenset(
+        (stat.partition_path, str(stat.file_id))
+        for stat in metadata.write_stats
+        if stat.file_id and not stat.is_log_file and stat.is_first_of_group
+    )
 
 
 @attrs.frozen
