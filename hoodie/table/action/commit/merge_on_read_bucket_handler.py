@@ -56,7 +56,8 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         if refusal is not None:
             return [refusal]
         given = pc.count_distinct(incoming[ROW_NUMBER]).as_py() if ROW_NUMBER in incoming.column_names else None
-        incoming = last_of_each_key(incoming)
+        tagged, incoming = incoming, last_of_each_key(incoming)
+        positions_of = self._positions_of(place, file_slice, tagged, incoming)
         combined = 0 if given is None else given - incoming.num_rows
         operations = [RecordOperation.UPSERT]
         if deletes_are_rows(self.context.merge_spec):
@@ -66,17 +67,19 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         refusal = self._refuse_without_order(rows)
         if refusal is not None:
             return [refusal]
-        statuses = self._append(task, place, rows, incoming.filter(pc.invert(is_row)))
+        statuses = self._append(task, place, rows, incoming.filter(pc.invert(is_row)), positions_of)
         first = statuses[0]
         statuses[0] = attrs.evolve(first, without_effect=first.without_effect + WithoutEffect(combined=combined))
         return [*statuses]
 
-    def _append(self, task: TaskIdentity, place: LogPlace, left: pa.Table, deletes: pa.Table) -> list[WriteStatus]:
+    def _append(
+        self, task: TaskIdentity, place: LogPlace, left: pa.Table, deletes: pa.Table, positions_of: str | None = None
+    ) -> list[WriteStatus]:
         """Write log files: one, or more if it gets full. The deletes are in the last one."""
         counter = RowCounter()
         statuses: list[WriteStatus] = []
         while left.num_rows or deletes.num_rows:
-            with HoodieAppendHandle(self.context, place, task, counter) as handle:
+            with HoodieAppendHandle(self.context, place, task, counter, positions_of) as handle:
                 left = handle.write(left)
                 if not left.num_rows and deletes.num_rows:
                     handle.delete(deletes)
@@ -84,6 +87,34 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
                 statuses.append(handle.close())
             place = handle.next_place
         return statuses
+
+    def _positions_of(
+        self, place: LogPlace, file_slice: FileSlice, tagged: pa.Table, incoming: pa.Table
+    ) -> str | None:
+        """The instant of the base file whose row positions go into the log file; None if none do.
+
+        The index has looked into this base file, even while a compaction of the slice is pending. A base file may hold
+        a key at several positions. By their keys readers change all of these rows, by a position one of them: then no
+        positions are stored. Those that a caller gives with the rows are not checked, so they are not stored either.
+        Hudi 0.15 fails on headers of positions, so version 6 has none.
+
+        Args:
+            place: Where the rows go.
+            file_slice: The slice.
+            tagged: All rows: one for each position of a key.
+            incoming: The rows that are appended.
+        """
+        if not self.context.config.write.record_positions or not place.is_of_commit or file_slice.base_file is None:
+            return None
+        if CURRENT_ROW_POSITION not in tagged.column_names:
+            return None
+        if self.context.operation is WriteOperationType.UPSERT_PREPPED:
+            return None
+        if tagged.num_rows > incoming.num_rows:
+            of_keys = pc.count_distinct(tagged[CURRENT_ROW_POSITION]).as_py()
+            if of_keys > pc.count_distinct(incoming[CURRENT_ROW_POSITION]).as_py():
+                return None
+        return file_slice.base_file.instant_time
 
     def _completed(self, file_slice: FileSlice, upserts: pa.Table) -> pa.Table:
         """Rows with the stored values of columns that the input lacks; of new keys these stay null."""
