@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import count
 
 import attrs
 import numpy as np
@@ -196,6 +197,20 @@ def new_bucket_file_ids(buckets: np.ndarray, seed: str, partition_path: str) -> 
     digest = hashlib.md5(f"{seed}{partition_path}".encode(), usedforsecurity=False).digest()
     tail = str(uuid.UUID(bytes=digest, version=4))[DIGITS:]
     return [f"{bucket:0{DIGITS}d}{tail}-0" for bucket in buckets]
+
+
+def shared_bucket_file_id(bucket: int, replaced: Collection[str] = ()) -> str:
+    """The file id that all writers give the first file group of a bucket, if they write it without blocking each other.
+
+    Args:
+        bucket: The number of the bucket.
+        replaced: Ids of file groups that were replaced: what is written to these is never read. Then the next number
+            follows: ``00000007-0000-0000-0000-000000000001-0``.
+
+    Source: BucketIdentifier.newBucketFileIdForNBCC. Differs: Hudi writes to the file group that was replaced.
+    """
+    ids = (f"{bucket:0{DIGITS}d}-0000-0000-0000-{number:012d}-0" for number in count())
+    return next(file_id for file_id in ids if file_id not in replaced)
 
 
 def values_of_hudi_0(record_key: str, hash_fields: Sequence[str]) -> list[str | None]:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
     CURRENT_ROW_POSITION,
     OPERATION,
     RECORD_KEY,
@@ -22,6 +23,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import TaskFailure, WithoutEffect, WriteStatus
 from hoodie.engine.task_identity import TaskIdentity
+from hoodie.execution.insert_handler import upserts_only
 from hoodie.io.append_handle import HoodieAppendHandle, LogPlace
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_handle import last_of_each_key
@@ -55,18 +57,45 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         refusal = self._refuse_rival(bucket, incoming.num_rows) or self._refuse_places(file_slice, incoming)
         if refusal is not None:
             return [refusal]
+        return [*self._append(task, place, file_slice, incoming)]
+
+    def _handle_insert(
+        self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]
+    ) -> list[WriteStatus | TaskFailure]:
+        """Write new file groups: base files, or one that begins with a log file."""
+        if bucket.log_place is None:
+            return super()._handle_insert(task, bucket, batches)
+        incoming = pa.Table.from_batches(upserts_only(batch) for batch in batches)
+        # Rows without a file group are counted as new ones.
+        located = [name for name in (CURRENT_FILE_ID,) if name in incoming.column_names]
+        return [*self._append(task, bucket.log_place, None, incoming.drop_columns(located))]
+
+    def _append(
+        self, task: TaskIdentity, place: LogPlace, file_slice: FileSlice | None, incoming: pa.Table
+    ) -> list[WriteStatus]:
+        """Write log files: one, or more if it gets full. The deletes are in the last one.
+
+        Of several rows of one key the last one is written.
+
+        Args:
+            task: The task.
+            place: Where the first log file goes.
+            file_slice: The latest slice; None for a new file group.
+            incoming: The rows.
+        """
         given = pc.count_distinct(incoming[ROW_NUMBER]).as_py() if ROW_NUMBER in incoming.column_names else None
         incoming = last_of_each_key(incoming)
         combined = 0 if given is None else given - incoming.num_rows
-        statuses = self._append(task, place, file_slice, incoming)
-        first = statuses[0]
-        statuses[0] = attrs.evolve(first, without_effect=first.without_effect + WithoutEffect(combined=combined))
-        return [*statuses]
+        statuses = self._write_log_files(task, place, file_slice, incoming)
+        if statuses:
+            first = statuses[0]
+            statuses[0] = attrs.evolve(first, without_effect=first.without_effect + WithoutEffect(combined=combined))
+        return statuses
 
-    def _append(
-        self, task: TaskIdentity, place: LogPlace, file_slice: FileSlice, incoming: pa.Table
+    def _write_log_files(
+        self, task: TaskIdentity, place: LogPlace, file_slice: FileSlice | None, incoming: pa.Table
     ) -> list[WriteStatus]:
-        """Write log files: one, or more if it gets full. The deletes are in the last one."""
+        """Write rows, one for each key; see `_append`."""
         is_upsert = pc.equal(incoming[OPERATION], int(RecordOperation.UPSERT))
         left = self._completed(file_slice, incoming.filter(is_upsert))
         deletes = incoming.filter(pc.invert(is_upsert))
@@ -82,10 +111,10 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
             place = handle.next_place
         return statuses
 
-    def _completed(self, file_slice: FileSlice, upserts: pa.Table) -> pa.Table:
+    def _completed(self, file_slice: FileSlice | None, upserts: pa.Table) -> pa.Table:
         """Rows with the stored values of columns that the input lacks; of new keys these stay null."""
         spec, schema = self.context.merge_spec, self.context.schema
-        if not upserts.num_rows or not needs_stored_values(spec, schema):
+        if file_slice is None or not upserts.num_rows or not needs_stored_values(spec, schema):
             return upserts
         absent = [name for name in schema.names if name in spec.absent_columns]
         keys = upserts[RECORD_KEY].combine_chunks()
