@@ -28,6 +28,8 @@ class ConcurrentOperation:
         operation_type: What it does.
         file_groups: Partition paths and file ids.
         appended: Those of them to which it wrote log files alone.
+        deleted: Those of them to which it wrote deletes.
+        reads_rows: Whether it was computed from stored rows.
 
     Hudi: org.apache.hudi.client.transaction.ConcurrentOperation.
     """
@@ -36,6 +38,8 @@ class ConcurrentOperation:
     operation_type: WriteOperationType
     file_groups: frozenset[FileGroupKey]
     appended: frozenset[FileGroupKey] = frozenset()
+    deleted: frozenset[FileGroupKey] = frozenset()
+    reads_rows: bool = False
 
     @classmethod
     def of_commit(cls, instant: HoodieInstant, metadata: HoodieCommitMetadata) -> ConcurrentOperation:
@@ -47,12 +51,22 @@ class ConcurrentOperation:
         """
         appended: set[FileGroupKey] = set()
         rewritten: set[FileGroupKey] = set(metadata.replaced_file_groups)
+        deleted: set[FileGroupKey] = set()
         for path, stats in metadata.partition_to_write_stats.items():
             for stat in stats:
                 if stat.file_id:
                     (appended if stat.is_log_file else rewritten).add((path, str(stat.file_id)))
+                    if stat.num_deletes:
+                        deleted.add((path, str(stat.file_id)))
         appended -= rewritten
-        return cls(instant, metadata.operation_type, frozenset(appended | rewritten), frozenset(appended))
+        return cls(
+            instant,
+            metadata.operation_type,
+            frozenset(appended | rewritten),
+            frozenset(appended),
+            frozenset(deleted),
+            metadata.reads_rows,
+        )
 
     @classmethod
     def load(cls, timeline: HoodieActiveTimeline, instant: HoodieInstant) -> ConcurrentOperation:
