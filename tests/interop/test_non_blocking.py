@@ -17,7 +17,7 @@ from tests.interop.test_delta_commits import NO_COMPACTION, made, read_merged
 from tests.interop.test_hand_over import SCHEMA
 from tests.support.table_builder import local_client
 
-pytestmark = [pytest.mark.interop, pytest.mark.table_versions([8, 9])]
+pytestmark = [pytest.mark.interop, pytest.mark.table_versions(8, 9)]
 
 BUCKETS = 2
 APPENDING = {

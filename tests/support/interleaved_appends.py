@@ -116,9 +116,7 @@ class AppendScenario(CompactionScenario):
             possible = {
                 write.rows[place]
                 for write in self.writes
-                if place in write.rows
-                and not write.is_void
-                and (newest is None or self._rank(write, place) >= newest)
+                if place in write.rows and not write.is_void and (newest is None or self._rank(write, place) >= newest)
             }
             if newest is None:
                 possible.add(NEVER)

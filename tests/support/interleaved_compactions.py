@@ -304,7 +304,11 @@ class CompactionScenario:
 
 
 def run_compaction_seed(
-    seed: int, template: Path, now_ms: float, folder: Path, scenario_class: type[CompactionScenario] = CompactionScenario
+    seed: int,
+    template: Path,
+    now_ms: float,
+    folder: Path,
+    scenario_class: type[CompactionScenario] = CompactionScenario,
 ) -> CompactionScenario:
     """Run the scenario of a seed in a new folder; an error says which seed, and prints the calls."""
     scenario = scenario_class(seed, template, now_ms, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hoodie.common.model.commit_metadata import READS_ROWS_KEY
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieConfigException, HoodieWriteConflictException
 from hoodie.index.bucket.bucket_identifier import shared_bucket_file_id
-from tests.support.hookable_storage import hooked
+from tests.support.hookable_storage import Faults, faults_of, hooked, run_with_faults
 from tests.support.merge_on_read_table import read_by_hudi_rs
 from tests.support.table_builder import (
     SMALL_FILTERS,
@@ -27,9 +28,8 @@ from tests.support.table_builder import (
     read_rows,
     read_trips,
     rows,
-    sorted_rows,
 )
-from tests.support.timeline_files import timeline_folder
+from tests.support.timeline_files import read_commit, timeline_folder
 
 pytestmark = pytest.mark.parametrize("table_version", [8, 9], indirect=True)
 
@@ -198,8 +198,7 @@ def test_readers_that_go_on_see_a_commit_that_came_late(path: Path) -> None:
     fast = upsert(path, ("b", "x", 2))
     assert fast.completion_time is not None
     slow.commit()
-    found = hoodie.read_table(str(path), query_type="incremental", begin=fast.completion_time, columns=["id", "region", "ts"])
-    assert sorted_rows(found) == [("a", "x", 1)]
+    assert read_rows(path, query_type="incremental", begin=fast.completion_time) == [("a", "x", 1)]
 
 
 # --- what a compaction took in ---------------------------------------------------------------------------------------
@@ -486,6 +485,47 @@ def test_the_plan_of_an_upsert_counts_a_file_group_that_begins_with_a_log_file_o
         assert (result.inserted_count, result.updated_count) == (1, 0)
         plan = client.explain_upsert(rows(("a", "x", 1)))
         assert (len(plan.new), len(plan.appended), len(plan.rewritten)) == (0, 1, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dies", [True, False], ids=["process_dies", "one_call_fails"])
+def test_a_write_that_fails_at_any_call_stands_whole_or_not_at_all_beside_another_one(
+    path: Path, tmp_path: Path, faulty_storage: None, dies: bool
+) -> None:
+    mode = {**APPENDING, "hoodie.write.lock.provider": "InProcessLockProvider"}
+    upsert(path, ("c", "y", 1), mode=mode)
+
+    def run(base_path: Path) -> HoodieWriteResult:
+        # A bucket with a file group, and one without.
+        return upsert(base_path, ("a", "x", 5), ("c", "y", 5), mode=mode)
+
+    first = tmp_path / "healthy"
+    shutil.copytree(path, first)
+    healthy = Faults()
+    assert run_with_faults(healthy, lambda: run(first)) is None
+    outcomes = set()
+    for number, how in faults_of(healthy.calls):
+        base_path = tmp_path / f"{number}_{how}"
+        shutil.copytree(path, base_path)
+        faults = Faults(number, how, dies)
+        error = run_with_faults(faults, lambda folder=base_path: run(folder))
+        what = f"call {number} of {len(healthy.calls)}, {how}: {faults.calls[number - 1][0]}"
+        assert faults.fired, what
+        # What is left is still pending, and stands in nobody's way.
+        upsert(base_path, ("a", "x", 2), ("b", "x", 2), ("c", "y", 2), mode=mode)
+        with client_of(base_path, mode, **{"hoodie.client.heartbeat.interval_in_ms": 1}) as client:
+            client.rollback_failed_writes()
+        ts = 5 if read_rows(base_path)[0] == ("a", "x", 5) else 2
+        assert ts == 5 or error is not None, what
+        outcomes.add((ts, error is None))
+        assert read(base_path) == [("a", "x", ts), ("b", "x", 2), ("c", "y", ts)], what
+        assert file_ids(base_path) == file_ids(base_path, "y") == [FIRST], what
+        assert not list(HoodieTableMetaClient.load(str(base_path)).active_timeline.filter_pending()), what
+        committed = {str(stat.path) for file in timeline_folder(base_path).glob("*_*.deltacommit")
+                     for stat in read_commit(base_path, file.name[:17]).write_stats}  # fmt: skip
+        assert files(base_path) == {name.rpartition("/")[2] for name in committed}, what
+        shutil.rmtree(base_path)
+    assert {(2, False), (5, True)} <= outcomes
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------
