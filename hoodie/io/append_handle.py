@@ -102,7 +102,7 @@ class LogPlaces:
         """
         partition_path, file_id = file_slice.partition_path, file_slice.file_id
         if self.has_completion_times:
-            return LogPlace(partition_path, file_id, self.instant_time, is_of_commit=True)
+            return self.first(partition_path, file_id)
         pending = newest(self.compactions.get(HoodieFileGroupId(partition_path, file_id), ()))
         slice_time = pending or file_slice.base_instant_time
         logs = [log_file for log_file in file_slice.log_files if log_file.instant_time == slice_time]
@@ -116,6 +116,15 @@ class LogPlaces:
             base_file=base_file.file_name if base_file is not None and pending is None else "",
             log_files=tuple(log_file.file_name for log_file in logs),
         )
+
+    def first(self, partition_path: str, file_id: str) -> LogPlace:
+        """The place of the delta commit's first log file of a file group, which need not exist; versions 8 and 9.
+
+        Args:
+            partition_path: The partition.
+            file_id: The file group.
+        """
+        return LogPlace(partition_path, file_id, self.instant_time, is_of_commit=True)
 
 
 class HoodieAppendHandle(HoodieWriteHandle):

@@ -108,6 +108,27 @@ class BucketIndexConcurrentFileWritesConflictResolutionStrategy(SimpleConcurrent
         )
 
 
+class NonBlockingConflictResolutionStrategy(BucketIndexConcurrentFileWritesConflictResolutionStrategy):
+    """Two writes that only append to a file group do not conflict over it, since readers merge their rows.
+
+    This is for a write whose rows do not depend on stored ones, with ``NON_BLOCKING_CONCURRENCY_CONTROL``. It conflicts
+    with a write that gave the same bucket another file group or a base file, or replaced it. It also conflicts with one
+    that has a later time and was computed from stored rows: readers would put the rows of that write above its own,
+    which that write did not see.
+
+    Source: HoodieWriteConfig.needResolveWriteConflict. Differs: Hudi compares such a write with nothing.
+    """
+
+    def conflicting(self, this: ConcurrentOperation, other: ConcurrentOperation) -> frozenset[FileGroupKey]:
+        """See `ConflictResolutionStrategy.conflicting`."""
+        met = super().conflicting(this, other)
+        if not met or (other.reads_rows and is_after(other.instant.requested_time, this.instant.requested_time)):
+            return met
+        alone = other.file_groups - (this.appended & other.appended)
+        rival = {(path, file_id[:_BUCKET_ID_LENGTH]) for path, file_id in alone}
+        return frozenset((path, file_id) for path, file_id in met if (path, file_id[:_BUCKET_ID_LENGTH]) in rival)
+
+
 class PreferWriterConflictResolutionStrategy(SimpleConcurrentFileWritesConflictResolutionStrategy):
     """A write does not lose against a pending compaction or clustering, which detects the conflict when it completes.
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
     CURRENT_ROW_POSITION,
     OPERATION,
     RECORD_KEY,
@@ -22,6 +23,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import TaskFailure, WithoutEffect, WriteStatus
 from hoodie.engine.task_identity import TaskIdentity
+from hoodie.execution.insert_handler import upserts_only
 from hoodie.io.append_handle import HoodieAppendHandle, LogPlace
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_handle import last_of_each_key
@@ -55,6 +57,32 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         refusal = self._refuse_rival(bucket, incoming.num_rows) or self._refuse_places(file_slice, incoming)
         if refusal is not None:
             return [refusal]
+        return self._append(task, place, file_slice, incoming)
+
+    def _handle_insert(
+        self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]
+    ) -> list[WriteStatus | TaskFailure]:
+        """Write new file groups: base files, or one that begins with a log file."""
+        if bucket.log_place is None:
+            return super()._handle_insert(task, bucket, batches)
+        incoming = pa.Table.from_batches(upserts_only(batch) for batch in batches)
+        # Rows without a file group are counted as new ones.
+        located = [name for name in (CURRENT_FILE_ID,) if name in incoming.column_names]
+        return self._append(task, bucket.log_place, None, incoming.drop_columns(located))
+
+    def _append(
+        self, task: TaskIdentity, place: LogPlace, file_slice: FileSlice | None, incoming: pa.Table
+    ) -> list[WriteStatus | TaskFailure]:
+        """Write log files: one, or more if it gets full. The deletes are in the last one.
+
+        Of several rows of one key the last one is written.
+
+        Args:
+            task: The task.
+            place: Where the first log file goes.
+            file_slice: The latest slice; None for a new file group.
+            incoming: The rows.
+        """
         given = pc.count_distinct(incoming[ROW_NUMBER]).as_py() if ROW_NUMBER in incoming.column_names else None
         tagged, incoming = incoming, last_of_each_key(incoming)
         positions_of = self._positions_of(place, file_slice, tagged, incoming)
@@ -67,15 +95,16 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         refusal = self._refuse_without_order(rows)
         if refusal is not None:
             return [refusal]
-        statuses = self._append(task, place, rows, incoming.filter(pc.invert(is_row)), positions_of)
-        first = statuses[0]
-        statuses[0] = attrs.evolve(first, without_effect=first.without_effect + WithoutEffect(combined=combined))
+        statuses = self._write_log_files(task, place, rows, incoming.filter(pc.invert(is_row)), positions_of)
+        if statuses:
+            first = statuses[0]
+            statuses[0] = attrs.evolve(first, without_effect=first.without_effect + WithoutEffect(combined=combined))
         return [*statuses]
 
-    def _append(
-        self, task: TaskIdentity, place: LogPlace, left: pa.Table, deletes: pa.Table, positions_of: str | None = None
+    def _write_log_files(
+        self, task: TaskIdentity, place: LogPlace, left: pa.Table, deletes: pa.Table, positions_of: str | None
     ) -> list[WriteStatus]:
-        """Write log files: one, or more if it gets full. The deletes are in the last one."""
+        """Write rows and deletes, one for each key; see `_append`."""
         counter = RowCounter()
         statuses: list[WriteStatus] = []
         while left.num_rows or deletes.num_rows:
@@ -89,7 +118,7 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         return statuses
 
     def _positions_of(
-        self, place: LogPlace, file_slice: FileSlice, tagged: pa.Table, incoming: pa.Table
+        self, place: LogPlace, file_slice: FileSlice | None, tagged: pa.Table, incoming: pa.Table
     ) -> str | None:
         """The instant of the base file whose row positions go into the log file; None if none do.
 
@@ -100,11 +129,13 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
 
         Args:
             place: Where the rows go.
-            file_slice: The slice.
+            file_slice: The slice; None for a new file group.
             tagged: All rows: one for each position of a key.
             incoming: The rows that are appended.
         """
-        if not self.context.config.write.record_positions or not place.is_of_commit or file_slice.base_file is None:
+        if not self.context.config.write.record_positions or not place.is_of_commit:
+            return None
+        if file_slice is None or file_slice.base_file is None:
             return None
         if CURRENT_ROW_POSITION not in tagged.column_names:
             return None
@@ -116,10 +147,10 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
                 return None
         return file_slice.base_file.instant_time
 
-    def _completed(self, file_slice: FileSlice, upserts: pa.Table) -> pa.Table:
+    def _completed(self, file_slice: FileSlice | None, upserts: pa.Table) -> pa.Table:
         """Rows with the stored values of columns that the input lacks; of new keys these stay null."""
         spec, schema = self.context.merge_spec, self.context.schema
-        if not upserts.num_rows or not needs_stored_values(spec, schema):
+        if file_slice is None or not upserts.num_rows or not needs_stored_values(spec, schema):
             return upserts
         absent = [name for name in schema.names if name in spec.absent_columns]
         keys = upserts[RECORD_KEY].combine_chunks()
