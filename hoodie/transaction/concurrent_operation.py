@@ -29,8 +29,8 @@ class ConcurrentOperation:
         operation_type: What it does.
         file_groups: Partition paths and file ids.
         appended: Those of them to which it wrote log files alone.
-        created: Those of them that it began with a base file, under an id that nobody else can name before the commit is
-            seen.
+        created: Those of them that it began with a base file, under an id that nobody else can name before the commit
+            is seen.
         deleted: Those of them to which it wrote deletes.
         reads_rows: Whether it was computed from stored rows.
 
