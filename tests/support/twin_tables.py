@@ -124,6 +124,7 @@ WEIGHTS = {
     "upsert": 12,
     "insert": 3,
     "bulk_insert": 1,
+    "insert_stored": 0,
     "delete": 3,
     "delete_where": 2,
     "delete_partitions": 1,
@@ -210,6 +211,9 @@ class TwinTables:
         if choice([True, False]):
             # Then all times and ranges can be read.
             self.weights["clean"] = self.weights["archive"] = 0
+        if not self.properties["hoodie.parquet.small.file.limit"] and self.index not in ("BUCKET", "INMEMORY logs"):
+            # Then both tables store a key that is there a second time, in a new file.
+            self.weights["insert_stored"] = choice([0, 2])
         arguments = {
             "table_version": version,
             "record_key_fields": keys,
@@ -405,6 +409,12 @@ class TwinTables:
                 else:
                     rows = self.table(self.fresh_rows(self.random.randint(1, 4)))
                 return lambda client: getattr(client, name)(rows)
+            case "insert_stored":
+                if not stored:
+                    return None
+                again = self.random.sample(stored, min(2, len(stored)))
+                rows = self.table([self.new_row(row["id"], row["region"]) for row in again])
+                return lambda client: client.insert(rows)
             case "delete":
                 rows = self.table(
                     [self.new_row(key) for key in self.random.sample(KEYS, 2)]

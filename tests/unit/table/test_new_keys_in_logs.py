@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hoodie import HoodieTableMetaClient
+from hoodie import HoodieKey, HoodieTableMetaClient
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.table.new_keys_in_logs import groups_with_new_keys
 from tests.support.table_builder import init_table, local_client, read_rows, rows
@@ -36,7 +36,6 @@ def test_what_was_rolled_back_holds_no_keys(base_path: Path) -> None:
         client.upsert(rows(("a", "x", 2)))
         client.rollback(client.upsert(rows(("b", "x", 2))).instant_time)
         assert found(base_path) == 0
-        # This index refuses file groups whose keys it does not know.
         client.upsert(rows(("a", "x", 3), ("c", "x", 3)))
     assert read_rows(base_path) == [("a", "x", 3), ("b", "x", 1), ("c", "x", 3)]
 
@@ -60,3 +59,31 @@ def test_archived_commits_tell_whether_their_log_files_have_new_keys(
     assert len(instants) < 6
     # The archive of version 6 does not say whether there was a base file.
     assert found(base_path) == (in_logs or table_version == 6)
+
+
+@every_version
+def test_a_database_of_keys_finds_what_a_pending_compaction_left_in_log_files(base_path: Path) -> None:
+    with local_client(base_path, {**DATABASE, "hoodie.compact.inline.max.delta.commits": "1"}) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "x", 1)))
+        client.delete([HoodieKey("b", "x")])
+        compaction = client.schedule_compaction()
+        # Its key is in the old base file alone, and not in the one that the compaction makes.
+        client.upsert(rows(("b", "x", 2)))
+        client.compact(compaction)
+        client.upsert(rows(("b", "x", 3), ("a", "x", 3)))
+        assert read_rows(base_path) == [("a", "x", 3), ("b", "x", 3)]
+        client.compact()
+        client.upsert(rows(("b", "x", 4)))
+    assert read_rows(base_path) == [("a", "x", 3), ("b", "x", 4)]
+
+
+@every_version
+def test_a_database_of_keys_learns_what_a_compaction_takes_from_log_files(base_path: Path) -> None:
+    with local_client(base_path, DATABASE) as client:
+        client.upsert(rows(("a", "x", 1)))
+    with local_client(base_path, IN_LOGS) as client:
+        client.upsert(rows(("n", "x", 1)))
+    with local_client(base_path, {**DATABASE, "hoodie.compact.inline.max.delta.commits": "1"}) as client:
+        client.compact()
+        client.upsert(rows(("n", "x", 2)))
+    assert read_rows(base_path) == [("a", "x", 1), ("n", "x", 2)]
