@@ -19,7 +19,7 @@ from hoodie.client.base_table_service_client import BaseHoodieTableServiceClient
 from hoodie.client.call_arguments import check_extra_metadata, check_named_classes, check_result, check_time
 from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
-from hoodie.client.open_table import load_table, upgrade_if_due
+from hoodie.client.open_table import load_table
 from hoodie.client.partitions_to_delete import Partitions, paths_to_delete
 from hoodie.client.rows_read import reading_mark
 from hoodie.client.validator.pending_commit import PendingCommit
@@ -212,7 +212,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 self._forget(instant_time)
                 self._index.rollback_commit(instant_time)
             self._forget_ended(snapshot.active_timeline)
-        return upgrade_if_due(self._config, snapshot)
+        return self._upgraded(snapshot)
 
     # --- writing ------------------------------------------------------------------------------------------------
 

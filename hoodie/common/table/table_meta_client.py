@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_VERSIONS = "hoodie.table.upgrade"
+_VERSIONS = "hoodie.client.table_version"
 """The package that changes versions. It takes locks, which are above this class, so it is imported when it is used."""
 
 

@@ -15,6 +15,7 @@ Hudi: org.apache.hudi.index.bucket.BucketIdentifier, and KeyGenUtils.extractReco
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections.abc import Collection, Sequence
 from itertools import count
@@ -36,6 +37,7 @@ DIGITS = 8
 FEW_BUCKETS = 10_000
 MANY_BUCKETS = 1_000_000
 SHOWN_KEY = 60
+_SHARED_ID = re.compile(rf"[0-9]{{{DIGITS}}}-0000-0000-0000-[0-9]{{12}}-0")
 
 
 @attrs.frozen
@@ -211,6 +213,11 @@ def shared_bucket_file_id(bucket: int, replaced: Collection[str] = ()) -> str:
     """
     ids = (f"{bucket:0{DIGITS}d}-0000-0000-0000-{number:012d}-0" for number in count())
     return next(file_id for file_id in ids if file_id not in replaced)
+
+
+def is_shared_bucket_file_id(file_id: str) -> bool:
+    """Whether a file id is one of `shared_bucket_file_id`, which any writer may give a file group."""
+    return _SHARED_ID.fullmatch(file_id) is not None
 
 
 def values_of_hudi_0(record_key: str, hash_fields: Sequence[str]) -> list[str | None]:

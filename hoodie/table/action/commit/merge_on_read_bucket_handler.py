@@ -28,7 +28,7 @@ from hoodie.io.append_handle import HoodieAppendHandle, LogPlace
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_handle import last_of_each_key
 from hoodie.io.write_handle import RowCounter
-from hoodie.merge.appended_rows import needs_stored_values
+from hoodie.merge.appended_rows import deletes_are_rows, keys_without_order, needs_stored_values
 from hoodie.table.action.commit.bucket_info import BucketInfo
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler, not_there
 
@@ -57,7 +57,7 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         refusal = self._refuse_rival(bucket, incoming.num_rows) or self._refuse_places(file_slice, incoming)
         if refusal is not None:
             return [refusal]
-        return [*self._append(task, place, file_slice, incoming)]
+        return self._append(task, place, file_slice, incoming)
 
     def _handle_insert(
         self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]
@@ -68,11 +68,11 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         incoming = pa.Table.from_batches(upserts_only(batch) for batch in batches)
         # Rows without a file group are counted as new ones.
         located = [name for name in (CURRENT_FILE_ID,) if name in incoming.column_names]
-        return [*self._append(task, bucket.log_place, None, incoming.drop_columns(located))]
+        return self._append(task, bucket.log_place, None, incoming.drop_columns(located))
 
     def _append(
         self, task: TaskIdentity, place: LogPlace, file_slice: FileSlice | None, incoming: pa.Table
-    ) -> list[WriteStatus]:
+    ) -> list[WriteStatus | TaskFailure]:
         """Write log files: one, or more if it gets full. The deletes are in the last one.
 
         Of several rows of one key the last one is written.
@@ -84,25 +84,31 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
             incoming: The rows.
         """
         given = pc.count_distinct(incoming[ROW_NUMBER]).as_py() if ROW_NUMBER in incoming.column_names else None
-        incoming = last_of_each_key(incoming)
+        tagged, incoming = incoming, last_of_each_key(incoming)
+        positions_of = self._positions_of(place, file_slice, tagged, incoming)
         combined = 0 if given is None else given - incoming.num_rows
-        statuses = self._write_log_files(task, place, file_slice, incoming)
+        operations = [RecordOperation.UPSERT]
+        if deletes_are_rows(self.context.merge_spec):
+            operations.append(RecordOperation.DELETE_FLAGGED)
+        is_row = pc.is_in(incoming[OPERATION], value_set=pa.array(operations, pa.int8()))
+        rows = self._completed(file_slice, incoming.filter(is_row))
+        refusal = self._refuse_without_order(rows)
+        if refusal is not None:
+            return [refusal]
+        statuses = self._write_log_files(task, place, rows, incoming.filter(pc.invert(is_row)), positions_of)
         if statuses:
             first = statuses[0]
             statuses[0] = attrs.evolve(first, without_effect=first.without_effect + WithoutEffect(combined=combined))
-        return statuses
+        return [*statuses]
 
     def _write_log_files(
-        self, task: TaskIdentity, place: LogPlace, file_slice: FileSlice | None, incoming: pa.Table
+        self, task: TaskIdentity, place: LogPlace, left: pa.Table, deletes: pa.Table, positions_of: str | None
     ) -> list[WriteStatus]:
-        """Write rows, one for each key; see `_append`."""
-        is_upsert = pc.equal(incoming[OPERATION], int(RecordOperation.UPSERT))
-        left = self._completed(file_slice, incoming.filter(is_upsert))
-        deletes = incoming.filter(pc.invert(is_upsert))
+        """Write rows and deletes, one for each key; see `_append`."""
         counter = RowCounter()
         statuses: list[WriteStatus] = []
         while left.num_rows or deletes.num_rows:
-            with HoodieAppendHandle(self.context, place, task, counter) as handle:
+            with HoodieAppendHandle(self.context, place, task, counter, positions_of) as handle:
                 left = handle.write(left)
                 if not left.num_rows and deletes.num_rows:
                     handle.delete(deletes)
@@ -110,6 +116,36 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
                 statuses.append(handle.close())
             place = handle.next_place
         return statuses
+
+    def _positions_of(
+        self, place: LogPlace, file_slice: FileSlice | None, tagged: pa.Table, incoming: pa.Table
+    ) -> str | None:
+        """The instant of the base file whose row positions go into the log file; None if none do.
+
+        The index has looked into this base file, even while a compaction of the slice is pending. A base file may hold
+        a key at several positions. By their keys readers change all of these rows, by a position one of them: then no
+        positions are stored. Those that a caller gives with the rows are not checked, so they are not stored either.
+        Hudi 0.15 fails on headers of positions, so version 6 has none.
+
+        Args:
+            place: Where the rows go.
+            file_slice: The slice; None for a new file group.
+            tagged: All rows: one for each position of a key.
+            incoming: The rows that are appended.
+        """
+        if not self.context.config.write.record_positions or not place.is_of_commit:
+            return None
+        if file_slice is None or file_slice.base_file is None:
+            return None
+        if CURRENT_ROW_POSITION not in tagged.column_names:
+            return None
+        if self.context.operation is WriteOperationType.UPSERT_PREPPED:
+            return None
+        if tagged.num_rows > incoming.num_rows:
+            of_keys = pc.count_distinct(tagged[CURRENT_ROW_POSITION]).as_py()
+            if of_keys > pc.count_distinct(incoming[CURRENT_ROW_POSITION]).as_py():
+                return None
+        return file_slice.base_file.instant_time
 
     def _completed(self, file_slice: FileSlice | None, upserts: pa.Table) -> pa.Table:
         """Rows with the stored values of columns that the input lacks; of new keys these stay null."""
@@ -141,6 +177,21 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         )
         found = [batch.filter(pc.is_in(batch.column(0), value_set=keys)) for batch in reader.iter_batches()]
         return pa.Table.from_batches(found, pa.schema([schema.field(name) for name in names]))
+
+    def _refuse_without_order(self, upserts: pa.Table) -> TaskFailure | None:
+        """A refusal of rows of a partial update that lack the ordering field, and whose stored rows have none."""
+        spec = self.context.merge_spec
+        keys = keys_without_order(spec, upserts, upserts[RECORD_KEY])
+        if not len(keys):
+            return None
+        fields = ", ".join(dict.fromkeys([*spec.ordering_fields, *filter(None, [spec.rules.sequence_column])]))
+        return TaskFailure(
+            "HoodieUpsertException",
+            f"{len(keys)} records of this partial update have no stored value of '{fields}', such as that of key "
+            f"'{keys[0].as_py()}': they are new, or have a null there. Readers of a merge-on-read table could not "
+            f"merge them. Add '{fields}' to the input",
+            len(keys),
+        )
 
     def _refuse_places(self, file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
         """A refusal of rows that carry their location, or got it from a user's index, and are not there."""
