@@ -136,11 +136,12 @@ READS = {"extra_metadata": {READS_ROWS_KEY: "true"}}
         (operation(21, replaced=[OTHER]), True),
         (operation(21, log_stat("00000002-0000-0000-0000-000000000000-0"), **READS), False),
         (operation(21, base_stat(GROUP), operation_type=WriteOperationType.COMPACT), False),
+        (operation(21, log_stat(GROUP), operation_type=WriteOperationType.LOG_COMPACT), True),
     ],
     ids=[
         "appended_later", "appended_earlier", "read_later", "read_earlier", "base_file", "base_and_log",
         "log_of_another", "base_of_another", "log_of_both", "replaced", "replaced_another", "another_bucket",
-        "compacted",
+        "compacted", "logs_compacted",
     ],
 )  # fmt: skip
 def test_log_files_stand_beside_log_files_of_the_same_file_group_alone(
