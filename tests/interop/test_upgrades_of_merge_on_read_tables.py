@@ -80,7 +80,11 @@ def test_a_table_that_hoodie_upgraded_is_read_appended_to_and_compacted_by_1_2(
     table.check(hudi)
     after = past_of(table.base_path, hudi)
     assert {time: rows[0] for time, rows in before.items()}.items() <= {t: rows[0] for t, rows in after.items()}.items()
-    print("HUDI", [after[time][1] == rows[0] for time, rows in before.items()], [rows[1] == rows[0] for rows in before.values()])
+    print(
+        "HUDI",
+        [after[time][1] == rows[0] for time, rows in before.items()],
+        [rows[1] == rows[0] for rows in before.values()],
+    )
     goes_on(table, hudi)
 
 
@@ -96,5 +100,9 @@ def test_a_table_that_hoodie_downgraded_is_read_appended_to_and_compacted_by_0_1
     table.check(hudi_0_15)
     after = past_of(table.base_path, hudi_0_15)
     assert {time: rows[0] for time, rows in before.items()}.items() <= {t: rows[0] for t, rows in after.items()}.items()
-    print("HUDI", [after[time][1] == rows[0] for time, rows in before.items()], [rows[1] == rows[0] for rows in before.values()])
+    print(
+        "HUDI",
+        [after[time][1] == rows[0] for time, rows in before.items()],
+        [rows[1] == rows[0] for rows in before.values()],
+    )
     goes_on(table, hudi_0_15)
