@@ -1,5 +1,5 @@
 """Merge-on-read tables with log files that hoodie or real Hudi upgrades and downgrades: the other reads, appends to and
-compacts them. The clusters of tests show what real Hudi reads of the time before.
+compacts them.
 """
 
 from __future__ import annotations

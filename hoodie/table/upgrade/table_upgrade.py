@@ -244,8 +244,8 @@ class _VersionChange:
         alive = [
             status.name
             for status in self._storage.list_directory(folder)
-            # Who carries these out asks whether somebody else does.
-            if status.name not in compactions
+            # Who carries compactions out asks whether somebody else does; and what is completed has no writer any more.
+            if status.name not in compactions | self._snapshot.active_timeline.completed_writes().times
             and not status.is_directory
             and not is_heartbeat_expired(self._snapshot, status.name, self._config.write)
         ]
