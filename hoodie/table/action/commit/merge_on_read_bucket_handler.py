@@ -88,9 +88,7 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
             place = handle.next_place
         return statuses
 
-    def _positions_of(
-        self, place: LogPlace, file_slice: FileSlice, tagged: pa.Table, incoming: pa.Table
-    ) -> str | None:
+    def _positions_of(self, place: LogPlace, file_slice: FileSlice, tagged: pa.Table, incoming: pa.Table) -> str | None:
         """The instant of the base file whose row positions go into the log file; None if none do.
 
         The index has looked into this base file, even while a compaction of the slice is pending. A base file may hold
