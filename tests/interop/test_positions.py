@@ -55,7 +55,7 @@ def test_blocks_have_the_positions_that_hudi_writes(tmp_path: Path, hudi_1_2: Hu
     """Few positions (arrays), many (bitmaps), and neighbours (runs)."""
     source = random.Random(7)
     base_path = Path(init_table(tmp_path / "base", table_type="MERGE_ON_READ"))
-    with local_client(base_path, POSITIONS) as client:
+    with local_client(base_path, POSITIONS, parallelism=1) as client:
         client.bulk_insert(made(range(BASE_ROWS), 1))
     kinds = {
         "few": source.sample(range(BASE_ROWS), 20),

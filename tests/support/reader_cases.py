@@ -33,8 +33,8 @@ from tests.support.log_slices import Step, steps
 from tests.support.table_builder import local_client
 
 __all__ = [
-    "FAILS", "GOLDEN", "HOODIE", "HUDI_RS", "PAGE", "READERS", "TABLES", "CaseTable", "Found", "by_hoodie", "by_hudi_rs",
-    "compact", "disagreements", "golden", "left_of", "make_table", "page_rows", "properties_of",
+    "FAILS", "GOLDEN", "HOODIE", "HUDI_RS", "PAGE", "READERS", "TABLES", "CaseTable", "Found", "by_hoodie",
+    "by_hudi_rs", "compact", "disagreements", "golden", "left_of", "make_table", "page_rows", "properties_of",
 ]  # fmt: skip
 
 GOLDEN = Path(__file__).parents[1] / "data" / "reader_agreement.json"
@@ -46,7 +46,7 @@ FAILS = "fails"
 """What a reader finds that cannot read a table."""
 
 Found = dict[str, str]
-"""Case -> the row that is left, or ``-``; several where a reader shows several. A table that cannot be read: `FAILS`."""
+"""Case -> the row that is left, or ``-``; several where a reader shows several. `FAILS` for all if it cannot read."""
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("val", pa.string()), ("_hoodie_is_deleted", pa.bool_())])
 MAIN = (
@@ -258,7 +258,7 @@ def _rows(pairs: Sequence[tuple[str, Step]], absent: str | None = None) -> pa.Ta
 
 @contextmanager
 def _flags_in_rows() -> Iterator[None]:
-    """Rows with ``_hoodie_is_deleted`` go into data blocks, as some writers store them; hoodie makes deletes of them."""
+    """Rows with ``_hoodie_is_deleted`` go into data blocks, as some writers store them; hoodie deletes by them."""
     append = MergeOnReadBucketHandler._append
 
     def append_rows(
