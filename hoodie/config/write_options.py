@@ -306,9 +306,9 @@ class HoodieWriteOptions(PropertyGroup):
     table that holds more, such as indexes. True is the same as not given."""
 
     record_positions: bool = property_field("hoodie.write.record.positions", boolean(), False)
-    """In tables of versions 8 and 9, store in each block of a log file at which rows of the base file its records
-    stand. Readers then find these rows without their keys. A block gets positions only if the index knew the position of each
-    of its records: a bucket index never does. Hudi's own default is true."""
+    """Tables of versions 8 and 9: store in each block of a log file at which rows of the base file its records stand.
+    Readers then find these rows without their keys. A block gets positions only if the index knew the position of each
+    of its records; a bucket index never does. Hudi's own default is true."""
     progress_enable: ProgressMode = property_field(
         "hoodie.write.progress.enable", choice(ProgressMode), ProgressMode.AUTO, is_ours=True
     )

@@ -1,4 +1,4 @@
-"""``hoodie.write.record.positions``: blocks of log files name rows of the base file, and every reader finds the same."""
+"""``hoodie.write.record.positions``: blocks of log files name rows of the base file; every reader finds the same."""
 
 from __future__ import annotations
 
