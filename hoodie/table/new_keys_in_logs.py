@@ -19,7 +19,7 @@ from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
-from hoodie.common.table.timeline.instant_time import is_before, oldest
+from hoodie.common.table.timeline.instant_time import in_order, is_before, oldest
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
 from hoodie.io.log.log_file_reader import open_log_file
 from hoodie.storage.storage_path import join
@@ -91,7 +91,7 @@ class _Stats:
             log_file: A log file of a latest slice.
         """
         if log_file.path not in self._stats:
-            for time in sorted(self._record_instants(log_file)):
+            for time in in_order(self._record_instants(log_file)):
                 self._read_archived(time)
         return self._stats.get(log_file.path)
 
