@@ -1,4 +1,4 @@
-"""hudi-rs reads every kind of table that hoodie makes, with and without log files; the expected rows are the tests' own.
+"""hudi-rs reads every kind of table that hoodie makes, with log files and without; the rows are the tests' own.
 
 What hudi-rs 0.5.0 cannot read is tested at the end, by name.
 """
