@@ -21,6 +21,7 @@ from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
 from hoodie.client.open_table import load_table
 from hoodie.client.partitions_to_delete import Partitions, paths_to_delete
+from hoodie.client.rows_read import reading_mark
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, PreCommitValidators, Validator
 from hoodie.client.write_input import MadeOfTable, Where, WriteInput
@@ -492,8 +493,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             if conflict is not None:
                 raise conflict from error
             raise
-        index_metadata = self._index.commit_metadata(table.record_key_fields)
-        stored = {"schema": schemas.avro, **index_metadata, **self._config.extra_metadata}
+        layout = self._index.commit_metadata(table.record_key_fields)
+        mark = reading_mark(operation, records, write_context)
+        stored = {"schema": schemas.avro, **layout, **mark, **self._config.extra_metadata}
         result = make_result(instant_time, metadata, stored, self._metrics.steps)
         if not self._config.write.auto_commit:
             # Another client may have started the instant.
