@@ -80,11 +80,7 @@ def test_a_table_that_hoodie_upgraded_is_read_appended_to_and_compacted_by_1_2(
     table.check(hudi)
     after = past_of(table.base_path, hudi)
     assert {time: rows[0] for time, rows in before.items()}.items() <= {t: rows[0] for t, rows in after.items()}.items()
-    print(
-        "HUDI",
-        [after[time][1] == rows[0] for time, rows in before.items()],
-        [rows[1] == rows[0] for rows in before.values()],
-    )
+    assert {time: after[time][1] for time in before} == {time: rows[0] for time, rows in before.items()}
     goes_on(table, hudi)
 
 
@@ -100,9 +96,33 @@ def test_a_table_that_hoodie_downgraded_is_read_appended_to_and_compacted_by_0_1
     table.check(hudi_0_15)
     after = past_of(table.base_path, hudi_0_15)
     assert {time: rows[0] for time, rows in before.items()}.items() <= {t: rows[0] for t, rows in after.items()}.items()
-    print(
-        "HUDI",
-        [after[time][1] == rows[0] for time, rows in before.items()],
-        [rows[1] == rows[0] for rows in before.values()],
-    )
+    # docs/upgrading.md: 0.15.0 takes each log file for a slice of its own.
+    assert any(after[time][1] != rows[0] for time, rows in before.items())
     goes_on(table, hudi_0_15)
+
+
+def test_a_table_that_1_2_upgraded_and_downgraded_is_read_and_appended_to_by_hoodie(
+    tmp_path: Path, hudi_1_2: HudiProcess
+) -> None:
+    table = Table(tmp_path / "t", {}, "avro")
+    table.by_hoodie("upsert", made(range(12), 100))
+    table.by_hoodie("upsert", made(range(6), 200, 1))
+    hudi = hudi_1_2.for_tables_of(9)
+    table.options["hoodie.write.auto.upgrade"] = "true"
+    table.by(hudi, "upsert", made(range(3, 8), 300, 2))
+    del table.options["hoodie.write.auto.upgrade"]
+    assert HoodieTableMetaClient.load(str(table.base_path)).table_config.table_version == 9
+    table.check(hudi)
+    table.by_hoodie("upsert", made(range(5, 14), 400, 3))
+    table.check(hudi)
+    hudi.sql(f"CREATE TABLE to_go_down_mor USING hudi LOCATION '{table.base_path}'")
+    try:
+        hudi.sql("CALL downgrade_table(table => 'to_go_down_mor', to_version => 'SIX')")
+    finally:
+        hudi.sql("DROP TABLE to_go_down_mor")
+    assert HoodieTableMetaClient.load(str(table.base_path)).table_config.table_version == 6
+    table.check()
+    table.by_hoodie("upsert", made(range(7, 16), 500, 4))
+    table.check(hudi.for_tables_of(6))
+    assert HoodieTableMetaClient.upgrade(str(table.base_path)).compacted_file_groups
+    table.check(hudi.for_tables_of(9))

@@ -79,6 +79,10 @@ _INCREMENTAL_READERS = (
     "incremental readers that begin at the requested time of the last commit that they have seen get that commit "
     "again: begin at its time of completion, which history() tells"
 )
+_OLD_LOG_FILES = (
+    "time travel of Hudi 0.15 to a moment before this finds only rows of the last log file of a file group, where log "
+    "files of that time are left: use hoodie for it, or clean them away"
+)
 _BY_HUDI = "let Hudi finish it, or roll it back"
 
 
@@ -341,7 +345,8 @@ class _VersionChange:
         if timeline.layout.has_completion_times:
             times |= {one.instant.key: one.changed_at for one in archived if one.changed_at}
             times |= {i.key: i.completion_time for i in active if i.completion_time is not None}
-            result = attrs.evolve(result, notes=(*result.notes, *self._order_notes(times)))
+            old = [_OLD_LOG_FILES] if self._is_merge_on_read else []
+            result = attrs.evolve(result, notes=(*result.notes, *self._order_notes(times), *old))
         else:
             result = attrs.evolve(result, notes=(*result.notes, _INCREMENTAL_READERS))
         if self._is_merge_on_read and not result.compacted_file_groups and not result.compactions:

@@ -132,6 +132,7 @@ def test_log_files_are_compacted_before_the_layout_changes(
         assert f"{done.compacted_file_groups} file groups would be compacted first" in str(planned)
         assert planned.compactions == () and len(done.compactions) == 1 and done.compactions[0] in str(done)
         assert done.instants == planned.instants + 1
+        assert any("time travel of Hudi 0.15" in note for note in done.notes) == (to_version == 6)
         view = table.load().view()
         assert all(part.is_base_file_alone for path in view.list_partitions() for part in view.latest_file_slices(path))
     else:
