@@ -102,7 +102,7 @@ class LogPlaces:
         """
         partition_path, file_id = file_slice.partition_path, file_slice.file_id
         if self.has_completion_times:
-            return LogPlace(partition_path, file_id, self.instant_time, is_of_commit=True)
+            return self.first(partition_path, file_id)
         pending = newest(self.compactions.get(HoodieFileGroupId(partition_path, file_id), ()))
         slice_time = pending or file_slice.base_instant_time
         logs = [log_file for log_file in file_slice.log_files if log_file.instant_time == slice_time]
@@ -116,6 +116,15 @@ class LogPlaces:
             base_file=base_file.file_name if base_file is not None and pending is None else "",
             log_files=tuple(log_file.file_name for log_file in logs),
         )
+
+    def first(self, partition_path: str, file_id: str) -> LogPlace:
+        """The place of the delta commit's first log file of a file group, which need not exist; versions 8 and 9.
+
+        Args:
+            partition_path: The partition.
+            file_id: The file group.
+        """
+        return LogPlace(partition_path, file_id, self.instant_time, is_of_commit=True)
 
 
 class HoodieAppendHandle(HoodieWriteHandle):
@@ -171,7 +180,8 @@ class HoodieAppendHandle(HoodieWriteHandle):
 
         Args:
             rows: User columns of the write's schema (any order), the reserved record key and, where keys were looked
-                up, the current file id and row position: a row without a file id is new. No rows that ask for a delete.
+                up, the current file id and row position: a row without a file id is new. Rows that ask for a delete
+                only where readers have to see their columns (`hoodie.merge.appended_rows.deletes_are_rows`).
 
         Returns:
             The rows for the next file; usually none.
@@ -234,9 +244,13 @@ class HoodieAppendHandle(HoodieWriteHandle):
                 positions_of=self._positions_of,
             )
         )
+        self._rows += good.num_rows
+        if OPERATION in good.schema.names:
+            count = good.num_rows
+            good = good.filter(pc.equal(good.column(OPERATION), int(RecordOperation.UPSERT)))
+            self._deletes += count - good.num_rows
         is_tagged = CURRENT_FILE_ID in good.schema.names
         new = good.column(CURRENT_FILE_ID).null_count if is_tagged else good.num_rows
-        self._rows += good.num_rows
         self._inserts += new
         self._updates += good.num_rows - new
 

@@ -49,6 +49,32 @@ def test_tasks_append_to_log_files(
     assert not list(base_path.rglob("*.marker.*"))
 
 
+@pytest.mark.parametrize("table_version", [9], indirect=True)
+def test_two_clients_that_do_not_block_each_other_append_to_one_file_group(
+    spark: SparkSession, tmp_path: Path, table_version: int
+) -> None:
+    base_path = Path(init_table(tmp_path / "t", table_type="MERGE_ON_READ"))
+    appending = {
+        **SMALL_FILTERS, **BUCKET,
+        "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "InProcessLockProvider",
+    }  # fmt: skip
+    slow_config = write_config(base_path, **appending, **{"hoodie.auto.commit": "false"})
+    with (
+        SparkRDDWriteClient(spark, slow_config) as slow,
+        SparkRDDWriteClient(spark, write_config(base_path, **appending)) as fast,
+    ):
+        result = slow.upsert(spark_rows(spark, ("a", "x", 20, 2.0), ("b", "x", 20, 2.0), ("c", "y", 20, 2.0)))
+        fast.upsert(spark_rows(spark, ("a", "x", 30, 3.0), ("b", "x", 10, 1.0), ("d", "x", 10, 1.0)))
+        assert slow.commit(result.instant_time, result)
+    assert not list(base_path.rglob("*.parquet"))
+    expected = [("a", "x", 30, 3.0), ("b", "x", 20, 2.0), ("c", "y", 20, 2.0), ("d", "x", 10, 1.0)]
+    assert read_by_hudi_rs(base_path) == expected
+    with SparkRDDWriteClient(spark, write_config(base_path, **appending)) as client:
+        assert client.compact() is not None
+    assert read_by_hudi_rs(base_path) == expected
+
+
 def test_tasks_store_positions(spark: SparkSession, tmp_path: Path) -> None:
     base_path = Path(init_table(tmp_path / "t", table_type="MERGE_ON_READ", table_version=9))
     config = write_config(base_path, **SMALL_FILTERS, **POSITIONS)
