@@ -88,8 +88,7 @@ _CUSTOM = "with merge mode CUSTOM hudi-rs does not read the table, and Hudi 1.0 
 _OF_PAYLOAD = {
     "EventTimeAvroPayload": "a row marked as deleted that is older than the stored row deletes it in Hudi 0.15 and "
     "hoodie, and not in Hudi 1.x and hudi-rs",
-    "FirstValueAvroPayload": "hudi-rs and Hudi 1.x fail to read the table, and a row marked as deleted that is older "
-    "than the stored row deletes it in Hudi 0.15, and not in hoodie",
+    "FirstValueAvroPayload": "hudi-rs and Hudi 1.x fail to read the table",
     "PartialUpdateAvroPayload": "hudi-rs fails to read the table",
     "OverwriteNonDefaultsWithLatestAvroPayload": "hudi-rs fails to read the table, and of two rows of a key in log "
     "files Hudi 0.15 takes the one with the larger ordering value whole; Hudi 1.x and hoodie merge the later one",

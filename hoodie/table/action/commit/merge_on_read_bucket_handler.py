@@ -124,7 +124,7 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
 
         The index has looked into this base file, even while a compaction of the slice is pending. A base file may hold
         a key at several positions. By their keys readers change all of these rows, by a position one of them: then no
-        positions are stored. Those that a caller gives with the rows are not checked, so they are not stored either.
+        positions are stored. Rows that a caller has placed (`upsert_prepped_records`) come without positions.
         Hudi 0.15 fails on headers of positions, so version 6 has none.
 
         Args:
@@ -138,8 +138,6 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         if file_slice is None or file_slice.base_file is None:
             return None
         if CURRENT_ROW_POSITION not in tagged.column_names:
-            return None
-        if self.context.operation is WriteOperationType.UPSERT_PREPPED:
             return None
         if tagged.num_rows > incoming.num_rows:
             of_keys = pc.count_distinct(tagged[CURRENT_ROW_POSITION]).as_py()
