@@ -15,16 +15,20 @@ SPARK_TESTS := exec $(PY) -m pytest -q --durations=10 tests/integration -m
 OF_6 := tests/contract tests/unit/storage tests/unit/io tests/unit/common/table/timeline
 ALL_OF_6 := tests/unit/client tests/unit/common/table tests/unit/index tests/unit/merge tests/unit/query tests/unit/security \
 	tests/unit/spark tests/unit/table tests/unit/transaction
+# Tests of commits and of several writers, with merge-on-read tables: those whose rules both types of table share.
+ON_READ := $(addprefix tests/unit/client/test_,closed_clients.py committer.py concurrent_writers.py late_attempts.py left_locks.py \
+	several_writers.py uncombined_deletes.py)
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test test-slow test-version-6 check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
+.PHONY: help setup quickstart test test-slow test-version-6 test-merge-on-read check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
 	@echo "make test           set up, run the tests (Spark 4.3) without the slow ones"
 	@echo "make test-slow      the slow ones; continuous integration runs both"
 	@echo "make test-version-6 the tests that make tables, with tables of version 6 instead of 9"
+	@echo "make test-merge-on-read the tests of commits and of several writers, with merge-on-read tables"
 	@echo "make check          format, lint, types, layers, order of time, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: without the slow ones"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers"
@@ -63,6 +67,9 @@ test: .venv/.stamp
 
 test-version-6: .venv/.stamp
 	$(PY) -m pytest -q $(PARALLEL) --table-version 6 $(ALL_OF_6) -m "not soak and not slow"
+
+test-merge-on-read: .venv/.stamp
+	$(PY) -m pytest -q $(PARALLEL) --table-type MERGE_ON_READ $(ON_READ) -m "not soak and not slow"
 
 test-slow: .venv/.stamp
 	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak"' '$(UNIT_TESTS) "slow and not soak"'

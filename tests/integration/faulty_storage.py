@@ -62,6 +62,9 @@ class FaultyStorage(LocalStorage):
     def create_if_absent(self, path: str, data: bytes) -> bool:
         if ".marker." in path:
             self._strike(Moment.BEFORE_THE_MARKER, path)
+        elif ".log." in path:
+            self._strike(Moment.BEFORE_THE_FILE, path)
+            self._written[os.getpid()] = path
         return super().create_if_absent(path, data)
 
     def open_output_stream(self, path: str) -> pa.NativeFile:
@@ -76,13 +79,15 @@ class FaultyStorage(LocalStorage):
 
     def delete_file(self, path: str) -> bool:
         deleted = super().delete_file(path)
-        if deleted and path.endswith(".parquet"):
+        if deleted and "/.hoodie/" not in path:
             (Path(self.signals) / "deleted").write_text(path)
         return deleted
 
     def _is_written(self) -> bool:
         path = self._written.get(os.getpid())
-        return path is not None and Path(path).exists() and Path(path).read_bytes().endswith(b"PAR1")
+        if path is None or not Path(path).exists():
+            return False
+        return ".log." in path or Path(path).read_bytes().endswith(b"PAR1")
 
     def _strike(self, moment: Moment, path: str) -> None:
         if moment is not self.moment or not self._is_first(path):

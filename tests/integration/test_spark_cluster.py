@@ -21,12 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyspark
 import pytest
+from hudi import HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import hoodie
 from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
-from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieWriteException
@@ -57,14 +58,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 class Table:
     """A table, its model, and a client whose tasks have one fault."""
 
-    def __init__(self, cluster: StandaloneCluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, cluster: StandaloneCluster, folder: Path, monkeypatch: pytest.MonkeyPatch, **arguments: Any
+    ) -> None:
         self.cluster = cluster
         self.path = folder / "t"
         self.signals = folder / "signals"
         self.signals.mkdir()
         self.model: dict[str, tuple[str, str, int, float]] = {}
         self._monkeypatch = monkeypatch
-        init_table(self.path)
+        init_table(self.path, **arguments)
 
     def client(self, **properties: Any) -> SparkRDDWriteClient:
         given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
@@ -100,14 +103,15 @@ class Table:
 
     def files(self) -> list[str]:
         found = files_below(self.path)
-        return sorted(str(file.relative_to(self.path)) for file in found if file.suffix == ".parquet")
+        names = [str(file.relative_to(self.path)) for file in found if ".hoodie" not in file.parts]
+        return sorted(name for name in names if is_data_file_name(Path(name).name))
 
     def commits(self) -> dict[str, HoodieCommitMetadata]:
         timeline = HoodieTableMetaClient.load(str(self.path)).active_timeline
         return {
             instant.requested_time: timeline.read_commit_metadata(instant)
             for instant in timeline.filter_completed_instants()
-            if str(instant.action) == "commit"
+            if instant.action in (Action.COMMIT, Action.DELTA_COMMIT)
         }
 
     def check(self) -> None:
@@ -130,6 +134,16 @@ class Table:
 @pytest.fixture
 def table(cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Table]:
     table = Table(cluster, tmp_path, monkeypatch)
+    yield table
+    (table.signals / "release").touch()
+
+
+@pytest.fixture
+def logs(
+    cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_version: int
+) -> Iterator[Table]:
+    """A merge-on-read table."""
+    table = Table(cluster, tmp_path, monkeypatch, table_type="MERGE_ON_READ")
     yield table
     (table.signals / "release").touch()
 
@@ -302,7 +316,8 @@ def test_of_two_attempts_alive_one_counts_and_the_other_deletes_its_file(
 
 def token_of(name: str) -> tuple[str, ...]:
     """Partition, stage and attempt of the task that makes a data file or its marker."""
-    parsed = parse_base_file_name(name.partition(".marker")[0])
+    name = name.partition(".marker")[0]
+    parsed = parse_base_file_name(name) or parse_log_file_name(name)
     assert parsed is not None
     return tuple(parsed.write_token.split("-"))
 
@@ -312,6 +327,63 @@ def watch_markers(path: Path, seen: set[str], ended: threading.Event) -> None:
     while not ended.is_set():
         seen.update(file.name for file in files_below(path / ".hoodie" / ".temp") if ".marker." in file.name)
         time.sleep(0.02)
+
+
+# --- log files, and their compaction ----------------------------------------------------------------------------------
+
+BUCKETS = {"index_type": "BUCKET", "bucket_index_num_buckets": 1}
+"""Each task appends one log file for each partition, new rows included."""
+STRIKES = [
+    (Fault.TASK_DIES, Moment.FILE_WRITTEN),
+    (Fault.EXECUTOR_DIES, Moment.BEFORE_THE_FILE),
+    (Fault.TASK_WAITS, Moment.FILE_WRITTEN),
+]
+every_strike = pytest.mark.parametrize(("fault", "moment"), STRIKES, ids=[fault.value for fault, _ in STRIKES])
+
+
+def read_by_hudi_rs(table: Table) -> list[tuple[Any, ...]]:
+    rows = pa.Table.from_batches(HudiTableBuilder.from_base_uri(str(table.path)).build().read())
+    return sorted(tuple(row.values()) for row in rows.select(COLUMNS).to_pylist())
+
+
+def check_logs(table: Table) -> None:
+    """Every reader finds the rows, and no file of an attempt that lost."""
+    assert table.has_struck
+    table.check()
+    assert read_by_hudi_rs(table) == sorted(table.model.values())
+
+
+@every_strike
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
+def test_log_files_of_attempts_that_lost_are_never_read(
+    logs: Table, table_version: int, fault: Fault, moment: Moment
+) -> None:
+    write(logs.client(**BUCKETS), "upsert", logs.rows(0, ROWS, 1))
+    logs.go_wrong(fault, moment)
+    write(logs.client(**BUCKETS), "upsert", logs.rows(ROWS // 2, 2 * ROWS, 2))
+    check_logs(logs)
+    # Of two attempts alive the slow one goes on after the commit.
+    (logs.signals / "release").touch()
+    time.sleep(1 if fault is Fault.TASK_WAITS else 0)
+    check_logs(logs)
+
+
+@every_strike
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
+def test_a_compaction_outlives_what_is_killed_under_it(
+    logs: Table, table_version: int, fault: Fault, moment: Moment
+) -> None:
+    write(logs.client(parquet_small_file_limit=0), "insert", logs.rows(0, ROWS, 1))
+    write(logs.client(parquet_small_file_limit=0), "upsert", logs.rows(0, ROWS, 2))
+    logs.go_wrong(fault, moment)
+    with logs.client() as client:
+        assert client.compact() is not None
+        check_logs(logs)
+        (logs.signals / "release").touch()
+        time.sleep(1 if fault is Fault.TASK_WAITS else 0)
+        check_logs(logs)
+        assert client.compact() is None
+    assert len([file for file in logs.files() if file.endswith(".parquet")]) == 2 * PARTITIONS
 
 
 SERVICES = {

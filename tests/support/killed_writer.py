@@ -1,7 +1,8 @@
 """Processes that write until they are killed: forked from one that has everything imported, as ``WriterServer``.
 
-The server is this module, run as a program. It reads requests, one JSON object a line, and forks a writer for each; the
-writer tells of each write before and after it, and the server of the writer's end, on the same pipe.
+The server is this module, run as a program. It reads requests, one JSON object a line, and forks a process for each.
+A writer tells of each write before and after it, and the server of the process' end, on the same pipe. Other processes
+serve the table in the way that their name says (`SERVICES`), and tell nothing.
 """
 
 from __future__ import annotations
@@ -16,18 +17,43 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import attrs
+
 from hoodie import HoodieKey, HoodieLocalWriteClient
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieCompactionException,
+    HoodieException,
+    HoodieLockException,
+    HoodieMissingFileException,
+    HoodieWriteConflictException,
+)
 from tests.support.model import TableModel
 from tests.support.table_builder import init_table, local_client, rows
 
-__all__ = ["WriterServer", "apply", "carry_out", "new_client", "next_write"]
+__all__ = ["SERVICES", "Killed", "WriterServer", "apply", "carry_out", "new_client", "next_write"]
 
 REGIONS = ("x", "y")
 KEYS = 8
+KINDS = {
+    "COPY_ON_WRITE": ["upsert", "upsert", "upsert", "delete", "insert_overwrite"],
+    "MERGE_ON_READ": ["upsert", "upsert", "upsert", "insert", "delete", "delete", "insert_overwrite"],
+}
+SERVICES: dict[str, Callable[[HoodieLocalWriteClient], object]] = {
+    "planner": lambda client: client.schedule_compaction(),
+    "compactor": lambda client: client.compact(),
+    "cleaner": lambda client: (client.clean(), client.archive()),
+}
+"""What a process does again and again that is no writer, by its name."""
+LOSING = (HoodieWriteConflictException, HoodieCompactionException, HoodieCommitException, HoodieLockException,
+          HoodieMissingFileException)  # fmt: skip
+"""What a service beside others may be told; its next run goes on."""
 
 
 def new_client(base_path: str, properties: dict[str, Any]) -> HoodieLocalWriteClient:
@@ -35,12 +61,15 @@ def new_client(base_path: str, properties: dict[str, Any]) -> HoodieLocalWriteCl
     return local_client(base_path, properties, parallelism=2)
 
 
-def next_write(rng: random.Random, number: int) -> dict[str, Any]:
+def next_write(rng: random.Random, number: int, table_type: str = "COPY_ON_WRITE") -> dict[str, Any]:
     """What is written next."""
-    kind = rng.choice(["upsert", "upsert", "upsert", "delete", "insert_overwrite"])
+    kind = rng.choice(KINDS[table_type])
     keys = rng.sample([f"{region}{i}" for region in REGIONS for i in range(KEYS)], rng.choice([1, 2, 5]))
     if kind == "insert_overwrite":
         keys = [key for key in keys if key[0] == keys[0][0]]
+    if kind == "insert":
+        # They are new, whatever other processes wrote.
+        keys = [f"{key}-{rng.randrange(1 << 40)}" for key in keys]
     return {"kind": kind, "keys": sorted(keys), "value": number}
 
 
@@ -66,24 +95,43 @@ def carry_out(client: HoodieLocalWriteClient, write: dict[str, Any]) -> None:
         getattr(client, write["kind"])(rows(*rows_of(write)))
 
 
+@attrs.define
+class Killed:
+    """What a writer told until it was killed.
+
+    Attributes:
+        done: The writes that it was told to be committed, in order.
+        current: The write that it was at; None if it was at none.
+        lost: How many writes it was told to have lost against others.
+    """
+
+    done: list[dict[str, Any]] = attrs.field(factory=list)
+    current: dict[str, Any] | None = None
+    lost: int = 0
+
+
 class WriterServer:
     """The program, as a test sees it; a context manager.
 
+    One process of it is alive at a time.
+
     Args:
         table_version: Of the tables that its writers are going to write.
+        table_type: Likewise.
 
     Attributes:
         write_s: How long a write takes on this machine.
     """
 
-    def __init__(self, table_version: int) -> None:
-        self._table_version = table_version
+    def __init__(self, table_version: int, table_type: str = "COPY_ON_WRITE") -> None:
+        self._arguments = (str(table_version), table_type)
+        self._pid: int | None = None
 
     def __enter__(self) -> Self:
         folder = str(Path(__file__).parents[2])
         path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.killed_writer", str(self._table_version)],
+            [sys.executable, "-m", "tests.support.killed_writer", *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=folder,
@@ -101,39 +149,51 @@ class WriterServer:
         self._process.wait(60)
         self._process.stdout.close()
 
-    def write_and_kill(
-        self, base_path: str, properties: dict[str, Any], seed: str, delay_s: float
-    ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-        """Let a new process write, and kill it.
+    def begin(self, base_path: str, properties: dict[str, Any], seed: str, work: str = "writer") -> None:
+        """Start a new process, and wait for its first sign of life.
 
         Args:
             base_path: The table.
             properties: Of the client.
             seed: Decides what is written.
-            delay_s: How long the process lives after its first sign of life.
-
-        Returns:
-            The writes that it was told to be committed, and the one that it was at when it died.
+            work: ``writer``, or one of `SERVICES`.
         """
         assert self._process.stdin is not None
-        request = {"base_path": base_path, "properties": properties, "seed": seed}
+        request = {"base_path": base_path, "properties": properties, "seed": seed, "work": work}
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
-        pid = self._told()["begins"]
-        time.sleep(delay_s)
-        os.kill(pid, signal.SIGKILL)
-        done: list[dict[str, Any]] = []
-        current: dict[str, Any] | None = None
+        told = self._told()
+        assert "failed" not in told, told["failed"]
+        self._pid = told["begins"]
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a process was begun and not killed."""
+        return self._pid is not None
+
+    def kill(self) -> Killed:
+        """Kill the process, and read what it told."""
+        assert self._pid is not None
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        self._pid = None
+        found, failed = Killed(), None
         while "ended" not in (told := self._told()):
-            assert "failed" not in told, told["failed"]
+            if "failed" in told:
+                failed = told["failed"]
+                continue
+            if "doing" in told:
+                found.current = told["doing"]
+                continue
+            assert found.current is not None
             if "done" in told:
-                assert current is not None
-                done.append(current)
-                current = None
+                found.done.append(found.current)
             else:
-                current = told["doing"]
+                found.lost += 1
+            found.current = None
+        assert failed is None, failed
         assert told["ended"] == -signal.SIGKILL
-        return done, current
+        return found
 
     def _told(self) -> Any:
         assert self._process.stdout is not None
@@ -147,38 +207,60 @@ def _tell(**what: Any) -> None:
     os.write(1, json.dumps(what).encode() + b"\n")
 
 
-def _write_for_ever(request: dict[str, Any]) -> None:
+def _write_for_ever(request: dict[str, Any], table_type: str) -> None:
     rng = random.Random(request["seed"])
     client = new_client(request["base_path"], request["properties"])
     _tell(begins=os.getpid())
     for number in itertools.count(1):
-        write = next_write(rng, number)
+        write = next_write(rng, number, table_type)
         _tell(doing=write)
-        carry_out(client, write)
-        _tell(done=number)
+        try:
+            carry_out(client, write)
+        except HoodieWriteConflictException as error:
+            assert error.is_retry_safe, error
+            _tell(lost=number)
+        else:
+            _tell(done=number)
 
 
-def _warm_up(table_version: int) -> float:
+def _serve_for_ever(request: dict[str, Any]) -> None:
+    client, serve = new_client(request["base_path"], request["properties"]), SERVICES[request["work"]]
+    _tell(begins=os.getpid())
+    while True:
+        try:
+            serve(client)
+        except HoodieException as error:
+            if not isinstance(error, LOSING):
+                raise
+        time.sleep(0.02)
+
+
+def _warm_up(table_version: int, table_type: str) -> float:
     """Have imported, and made, what the first writes of a process wait for; how long a write takes then."""
     with tempfile.TemporaryDirectory() as folder:
-        init_table(folder, ordering_fields=[], table_version=table_version)
+        init_table(folder, ordering_fields=[], table_version=table_version, table_type=table_type)
         with new_client(folder, {}) as client:
             for number in range(3):
                 began = time.monotonic()
                 carry_out(client, {"kind": "upsert", "keys": ["x1", "y1"], "value": number})
                 taken = time.monotonic() - began
+            client.compact()
             carry_out(client, {"kind": "delete", "keys": ["x1"]})
             carry_out(client, {"kind": "insert_overwrite", "keys": ["x1"], "value": 1})
     return taken
 
 
-def _serve(table_version: int) -> None:
-    _tell(write_s=_warm_up(table_version))
+def _serve(table_version: int, table_type: str) -> None:
+    _tell(write_s=_warm_up(table_version, table_type))
     for line in sys.stdin:
         pid = os.fork()
         if not pid:
             try:
-                _write_for_ever(json.loads(line))
+                request = json.loads(line)
+                if request["work"] == "writer":
+                    _write_for_ever(request, table_type)
+                else:
+                    _serve_for_ever(request)
             except BaseException:
                 _tell(failed=traceback.format_exc())
             finally:
@@ -188,4 +270,4 @@ def _serve(table_version: int) -> None:
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]))
+    _serve(int(sys.argv[1]), sys.argv[2])

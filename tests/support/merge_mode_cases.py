@@ -145,7 +145,9 @@ def outcome(rows: pa.Table, commits: Sequence[str]) -> pa.Table:
 def commits_of(base_path: Path | str) -> list[str]:
     """The requested times of completed commits, in their order."""
     folder = Path(base_path) / ".hoodie/timeline"
-    return sorted(path.name.partition("_")[0] for path in folder.glob("*_*.commit"))
+    return sorted(
+        path.name.partition("_")[0] for path in folder.glob("*_*commit") if path.suffix in (".commit", ".deltacommit")
+    )
 
 
 def create(base_path: Path | str, table: ModeTable) -> HoodieTableMetaClient:

@@ -161,7 +161,8 @@ def outcome(rows: pa.Table, commits: Sequence[str]) -> pa.Table:
 
 def commits_of(base_path: Path | str) -> list[str]:
     """The times of completed commits, in their order."""
-    return sorted(path.name.removesuffix(".commit") for path in (Path(base_path) / ".hoodie").glob("*.commit"))
+    folder = Path(base_path) / ".hoodie"
+    return sorted(path.stem for path in folder.glob("*commit") if path.suffix in (".commit", ".deltacommit"))
 
 
 def hudi_options(table: PayloadTable) -> dict[str, str]:

@@ -1,4 +1,8 @@
-"""Processes that are killed while they write (kill -9), at random moments; another writer goes on on the same table."""
+"""Processes that are killed while they write (kill -9), at random moments; another writer goes on on the same table.
+
+Merge-on-read tables are compacted meanwhile: by the writer, in a thread of it, or by processes beside it that plan,
+compact and clean, and are killed too, while the test reads.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,19 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
 from hoodie import HoodieTableMetaClient
 from hoodie.common.table import table_definition
-from tests.support.killed_writer import WriterServer, apply, carry_out, new_client, next_write
+from hoodie.common.table.timeline.instant import Action
+from hoodie.exception import HoodieMissingFileException
+from tests.support.killed_writer import Killed, WriterServer, apply, carry_out, new_client, next_write
+from tests.support.merge_on_read_table import read_by_hudi_rs
 from tests.support.model import TableModel, read_model
 from tests.support.table_builder import init_table
 from tests.support.table_invariants import check_table
@@ -30,7 +40,31 @@ SEVERAL = {
     "hoodie.write.lock.filesystem.expire": 1,
 }
 MODES = {"one_writer": SERVICES, "several_writers": SEVERAL}
+SOON = {"hoodie.compact.inline.max.delta.commits": 2}
+"""After how many delta commits the writer compacts."""
+BESIDE = {
+    **SEVERAL,
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.time.generator.max_expected_clock_skew_ms": 1,
+}
+COMPACTING = {
+    "inline": {**SERVICES, **SOON, "hoodie.compact.inline": "true"},
+    "thread": {**SERVICES, **SOON, "hoodie.datasource.compaction.async.enable": "true"},
+    "beside": BESIDE,
+}
+"""Who compacts: the writer after a commit, a thread of it, or other processes."""
+PROCESSES_BESIDE = ("planner", "compactor", "cleaner")
+INDEXES = {"SIMPLE": {}, "BUCKET": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 2}}
+VERSIONS = (6, 8, 9)
+QUICK = ((6, "beside", "SIMPLE"), (8, "thread", "BUCKET"), (9, "inline", "SIMPLE"), (9, "beside", "BUCKET"))
+LOGS = [
+    pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow], id="-".join(map(str, case)))
+    for case in ((version, who, index) for version in VERSIONS for who in COMPACTING for index in INDEXES)
+]
 MAX_DELAY_S = 0.3
+WRITES = {"COPY_ON_WRITE": 4, "MERGE_ON_READ": 12}
+"""As long as so many writes take, processes live at most: some compact in between."""
 
 
 @pytest.fixture(scope="module")
@@ -39,60 +73,170 @@ def server() -> Iterator[WriterServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, WriterServer]]:
+    """For merge-on-read tables; one for each process that is alive at a time."""
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(WriterServer(table_definition.DEFAULT_TABLE_VERSION, "MERGE_ON_READ"))
+            for name in ("writer", *PROCESSES_BESIDE)
+        }
+
+
 @pytest.mark.parametrize(("mode", "loops"), [("one_writer", 8), ("several_writers", 7)])
 def test_a_killed_writer_leaves_what_it_was_told_to_be_committed(
     tmp_path: Path, server: WriterServer, mode: str, loops: int
 ) -> None:
-    kill_writers(tmp_path / "t", server, mode, loops)
+    kill_writers(init_table(tmp_path / "t", ordering_fields=[]), {"writer": server}, MODES[mode], loops)
+
+
+@pytest.mark.parametrize(("table_version", "who", "index"), LOGS, indirect=["table_version"])
+def test_processes_that_are_killed_while_they_write_and_compact_log_files(
+    tmp_path: Path, servers: dict[str, WriterServer], table_version: int, who: str, index: str
+) -> None:
+    kill_compactors(tmp_path / "t", servers, who, index, 6)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", MODES)
 def test_250_killed_writers(tmp_path: Path, server: WriterServer, mode: str) -> None:
-    kill_writers(tmp_path / "t", server, mode, 250)
+    kill_writers(init_table(tmp_path / "t", ordering_fields=[]), {"writer": server}, MODES[mode], 250)
 
 
-def kill_writers(base_path: Path, server: WriterServer, mode: str, loops: int) -> None:
-    """Kill one writer after the other, each on the table that the one before left and another one recovered."""
-    path, properties = str(base_path), MODES[mode]
-    init_table(path, ordering_fields=[])
+@pytest.mark.soak
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("who", COMPACTING)
+@pytest.mark.parametrize("table_version", VERSIONS, indirect=True)
+def test_100_kills_while_log_files_are_compacted(
+    tmp_path: Path, servers: dict[str, WriterServer], table_version: int, who: str, index: str
+) -> None:
+    kill_compactors(tmp_path / "t", servers, who, index, 100)
+
+
+def kill_compactors(base_path: Path, servers: dict[str, WriterServer], who: str, index: str, loops: int) -> None:
+    """`kill_writers` on a merge-on-read table; what is left must have been compacted at least once."""
+    path = init_table(base_path, ordering_fields=[], table_type="MERGE_ON_READ")
+    names = ("writer", *PROCESSES_BESIDE) if who == "beside" else ("writer",)
+    kill_writers(path, {name: servers[name] for name in names}, {**COMPACTING[who], **INDEXES[index]}, loops)
+
+
+@attrs.define
+class Counts:
+    """What became of the writes of killed processes."""
+
+    committed: int = 0
+    lost: int = 0
+    unfinished: int = 0
+    kept: int = 0
+    """Of the unfinished ones, those that are there."""
+    read: int = 0
+    """How often the table was read while processes were at work."""
+    missed: int = 0
+    """How often its files were cleaned away from under a reader."""
+
+
+def kill_writers(path: str, servers: dict[str, WriterServer], properties: dict[str, Any], loops: int) -> None:
+    """Kill processes again and again, each time on the table that those before left and another one recovered."""
+    table_type = str(HoodieTableMetaClient.load(path).table_config.table_type)
     first_seed = int(os.environ.get("HOODIE_SEED", time.time_ns() % 1_000_000))
     print(f"HOODIE_SEED={first_seed}")
     rows = TableModel()
-    committed = unfinished = kept = 0
+    counts = Counts()
     for number in range(loops):
         seed = f"{first_seed} {number}"
         rng = random.Random(seed)
         # A slow machine is given the time for some writes, too.
-        delay_s = rng.uniform(0, max(MAX_DELAY_S, 4 * server.write_s))
-        done, current = server.write_and_kill(path, properties, seed, delay_s)
-        for write in done:
-            rows = apply(rows, write)
-        possible = [rows] if current is None else [rows, apply(rows, current)]
+        longest_s = max(MAX_DELAY_S, WRITES[table_type] * servers["writer"].write_s)
+        delay_s = rng.uniform(0, longest_s)
+        killed = Killed()
         try:
+            killed, seen = work_and_kill(path, servers, properties, seed, delay_s, counts)
+            possible = [rows]
+            for write in [*killed.done, *([killed.current] if killed.current else [])]:
+                possible.append(apply(possible[-1], write))
+            check_order(seen, possible)
+            rows, possible = possible[len(killed.done)], possible[len(killed.done) :]
             found = read_model(path)
             assert found in possible, f"{found} is neither of {possible}"
-            committed += len(done)
-            unfinished += current is not None
-            kept += found == possible[-1] != rows
-            # Another writer finds out what is to be done about it, whatever the dead one held.
-            let_expire(base_path)
+            counts.committed += len(killed.done)
+            counts.lost += killed.lost
+            counts.unfinished += killed.current is not None
+            counts.kept += found == possible[-1] != rows
+            # Another writer finds out what is to be done about it, whatever the dead ones held.
+            let_expire(Path(path))
             after = {**next_write(rng, 0), "kind": "upsert"}
             with new_client(path, properties) as client:
                 client.rollback_failed_writes()
                 assert read_model(path) == found
+                if table_type == "MERGE_ON_READ" and rng.random() < 0.5:
+                    finish_compactions(client, found)
                 carry_out(client, after)
             rows = apply(found, after)
+            with new_client(path, properties) as client:
+                finish_compactions(client, rows)
+                client.clean()
             check_table(path, rows, was_cleaned=True)
-            check_nothing_is_left(base_path)
+            if table_type == "MERGE_ON_READ":
+                assert read_by_hudi_rs(Path(path)) == sorted(rows.values())
+            check_nothing_is_left(Path(path))
         except BaseException as error:
             error.add_note(
-                f"HOODIE_SEED={first_seed}, process {number}, killed after {delay_s * 1000:.0f} ms and {len(done)} "
-                f"commits, in {current}"
+                f"HOODIE_SEED={first_seed}, process {number}, killed after {delay_s * 1000:.0f} ms and "
+                f"{len(killed.done)} commits, in {killed.current}"
             )
             raise
-    print(f"{loops} writers killed: {committed} commits, {unfinished} amid a write, of which {kept} were committed")
-    assert committed + unfinished > 0
+    print(f"{loops} times {', '.join(servers)} killed: {attrs.asdict(counts)}")
+    assert counts.committed + counts.unfinished > 0
+    if table_type == "MERGE_ON_READ":
+        timeline = HoodieTableMetaClient.load(path)
+        instants = [*timeline.active_timeline, *timeline.archived_timeline]
+        assert [instant for instant in instants if instant.action is Action.COMMIT], "nothing was compacted"
+
+
+def work_and_kill(
+    path: str, servers: dict[str, WriterServer], properties: dict[str, Any], seed: str, delay_s: float, counts: Counts
+) -> tuple[Killed, list[TableModel]]:
+    """Let processes work for a while, and kill them, each at a moment of its own.
+
+    Returns:
+        What the writer told, and what was read meanwhile.
+    """
+    rng = random.Random(f"{seed} moments")
+    moments = {name: delay_s if name == "writer" else rng.uniform(0, delay_s) for name in servers}
+    killed, seen = Killed(), []
+    try:
+        for name, server in servers.items():
+            server.begin(path, properties, seed, name)
+        began = time.monotonic()
+        for name in sorted(servers, key=moments.__getitem__):
+            while len(servers) > 1 and time.monotonic() < began + moments[name]:
+                try:
+                    seen.append(read_model(path))
+                    counts.read += 1
+                except HoodieMissingFileException:
+                    counts.missed += 1
+            time.sleep(max(0, began + moments[name] - time.monotonic()))
+            found = servers[name].kill()
+            killed = found if name == "writer" else killed
+    finally:
+        for server in servers.values():
+            if server.is_at_work:
+                server.kill()
+    return killed, seen
+
+
+def check_order(seen: list[TableModel], possible: list[TableModel]) -> None:
+    """What a reader saw, one time after the other, are states of the table, in their order."""
+    number = 0
+    for found in seen:
+        assert found in possible[number:], f"{found} is none of {possible[number:]}"
+        number = possible.index(found, number)
+
+
+def finish_compactions(client: Any, rows: TableModel) -> None:
+    """Compact everything; nobody sees a difference."""
+    while client.compact() is not None:
+        assert read_model(client.config.base_path) == rows
 
 
 def let_expire(base_path: Path) -> None:
@@ -110,5 +254,6 @@ def check_nothing_is_left(base_path: Path) -> None:
     assert not pending, pending
     left = [path.name for name in (".temp", ".heartbeat") for path in folder.glob(f"{name}/*")]
     assert not left, left
-    assert not list(folder.glob("lock*"))
+    # Who died while it broke a lock left its claim on that one, until the next lock is broken.
+    assert not [path.name for path in folder.glob("lock*") if ".breaking-" not in path.name]
     assert not list(folder.rglob(".hoodie_tmp_*"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import duckdb
@@ -24,7 +25,7 @@ ONCE = {"hoodie.filesystem.operation.retry.enable": "false"}
 Model = dict[str, tuple[str, str, int, float]]
 
 
-def make(base_path: str, options: Any) -> None:
+def make(base_path: str, options: Any, **arguments: Any) -> None:
     HoodieTableMetaClient.init_table(
         base_path,
         table_name="trips",
@@ -32,6 +33,7 @@ def make(base_path: str, options: Any) -> None:
         partition_fields=["region"],
         ordering_fields=["ts"],
         storage_options=options,
+        **arguments,
     )
 
 
@@ -153,24 +155,64 @@ def contents(bucket: Bucket) -> dict[str, bytes]:
     return {key: get(Bucket=bucket.name, Key=key)["Body"].read() for key in bucket.list_keys()}
 
 
-def count_requests(base_path: str, bucket: Bucket, proxy: FaultyProxy) -> int:
+Work = Callable[[HoodieLocalWriteClient], Any]
+CHANGE = trips(6, fare=2.0, ts=2)
+
+
+def upsert(client: HoodieLocalWriteClient) -> None:
+    client.upsert(table_of(CHANGE))
+
+
+def delete(client: HoodieLocalWriteClient) -> None:
+    client.delete([HoodieKey(key, row[1]) for key, row in CHANGE.items()])
+
+
+def compact(client: HoodieLocalWriteClient) -> None:
+    assert client.compact() is not None
+
+
+def count_requests(base_path: str, bucket: Bucket, proxy: FaultyProxy, work: Work) -> int:
     with local_client(base_path, ONCE, storage_options=bucket.options(proxy.endpoint)) as c:
-        c.upsert(table_of(trips(6, fare=2.0, ts=2)))
+        work(c)
     return len(proxy.requests)
 
 
+BEFORE, LEFT = trips(10), {key: row for key, row in trips(10).items() if key not in CHANGE}
+LOGS = {"table_type": "MERGE_ON_READ"}
+DEATHS: list[tuple[str, Work, Model, dict[str, Any]]] = [
+    ("upsert", upsert, BEFORE | CHANGE, {}),
+    ("upsert into log files", upsert, BEFORE | CHANGE, LOGS),
+    ("upsert into log files of version 6", upsert, BEFORE | CHANGE, {**LOGS, "table_version": 6}),
+    ("delete in log files", delete, LEFT, LOGS),
+    ("compaction", compact, BEFORE, LOGS),
+    ("compaction of version 6", compact, BEFORE, {**LOGS, "table_version": 6}),
+]
+
+
+QUICK = ("upsert", "upsert into log files", "compaction")
+
+
 @pytest.mark.parametrize("last", ["drop", "lose"])
+@pytest.mark.parametrize(
+    ("work", "after", "arguments"),
+    [
+        pytest.param(*case[1:], id=case[0].replace(" ", "_"), marks=[] if case[0] in QUICK else [pytest.mark.slow])
+        for case in DEATHS
+    ],
+)
 def test_a_writer_that_dies_anywhere_on_s3_leaves_a_table_that_the_next_one_repairs(
-    s3_bucket: Bucket, s3_proxy: FaultyProxy, last: str
+    s3_bucket: Bucket, s3_proxy: FaultyProxy, last: str, work: Work, after: Model, arguments: dict[str, Any]
 ) -> None:
     options = s3_bucket.options()
     base_path = f"s3://{s3_bucket.name}/counted"
-    before, after = trips(10), trips(10) | trips(6, fare=2.0, ts=2)
-    make(base_path, options)
+    before, new = trips(10), ("n", "asia", 1, 0.0)
+    make(base_path, options, **arguments)
     with local_client(base_path, storage_options=options) as c:
-        c.insert(table_of(before))
+        c.insert(table_of(trips(10, ts=0) if work is compact else before))
+        if work is compact:
+            c.upsert(table_of(before))
     snapshot = contents(s3_bucket)
-    requests = count_requests(base_path, s3_bucket, s3_proxy)
+    requests = count_requests(base_path, s3_bucket, s3_proxy, work)
     assert requests > 40
     outcomes = set()
     # The last request comes after the commit.
@@ -181,7 +223,7 @@ def test_a_writer_that_dies_anywhere_on_s3_leaves_a_table_that_the_next_one_repa
         s3_proxy.fault = Ends(number, last)
         dying = local_client(base_path, ONCE, storage_options=s3_bucket.options(s3_proxy.endpoint))
         try:
-            dying.upsert(table_of(trips(6, fare=2.0, ts=2)))
+            work(dying)
             committed = True
         except HoodieException:
             committed = False
@@ -189,10 +231,13 @@ def test_a_writer_that_dies_anywhere_on_s3_leaves_a_table_that_the_next_one_repa
         outcomes.add(found == after)
         assert found in ([after] if committed else [before, after]), number
         with local_client(base_path, storage_options=options) as c:
-            c.insert(table_of({"n": ("n", "asia", 1, 0.0)}))
-        assert read_model(base_path, TRIPS.names, storage_options=options) == found | {"n": ("n", "asia", 1, 0.0)}
+            c.insert(table_of({"n": new}))
+            while c.compact() is not None:
+                pass
+        assert read_model(base_path, TRIPS.names, storage_options=options) == found | {"n": new}
+        assert read_by_hudi_rs(s3_bucket, base_path) == found | {"n": new}
         assert not [key for key in s3_bucket.list_keys() if key.startswith(f"t{number}/.hoodie/.temp/")]
-    assert outcomes == {True, False}
+    assert outcomes == ({True, False} if before != after else {True})
 
 
 def test_a_store_that_stumbles_now_and_then_is_no_matter(
