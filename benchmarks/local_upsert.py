@@ -29,7 +29,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -197,7 +196,7 @@ def time_warm(folder: str, table: pa.Table, indexes: list[str], with_lance: bool
 
                 dataset = lance.write_dataset(table, fresh(f"{folder}/lance"))
 
-                def merge(records: pa.Table, dataset: Any = dataset) -> None:
+                def merge(records: pa.Table, dataset: lance.LanceDataset = dataset) -> None:
                     merger = dataset.merge_insert("uuid")
                     merger.when_matched_update_all().when_not_matched_insert_all().execute(records)
 

@@ -44,6 +44,15 @@ def pytest_configure(config: pytest.Config) -> None:
         HoodieTableMetaClient.init_table.__kwdefaults__["table_type"] = HoodieTableType.MERGE_ON_READ
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is true of copy-on-write tables alone where tests make others."""
+    if config.getoption("--table-type") == HoodieTableType.COPY_ON_WRITE:
+        return
+    left_out = [item for item in items if item.get_closest_marker("copy_on_write")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def table_version_of_module(request: pytest.FixtureRequest) -> Iterator[None]:
     """The version of the tables that fixtures of a module make: that of its marker, or of the command line."""

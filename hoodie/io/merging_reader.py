@@ -251,12 +251,14 @@ class MergingReader:
             return records
         base_file = self._file_slice.base_file
         # The slice of a pending compaction has another base instant than the file below it.
-        is_by_position = self._merging.config.use_record_positions
+        positions_of = None
+        if base_file is not None and self._merging.config.use_record_positions:
+            positions_of = base_file.instant_time
         records = MergedLogRecords(
             self._rules,
             self._columns,
             self._merging.config,
-            base_file.instant_time if base_file is not None and is_by_position else None,
+            positions_of,
             f"file group {self._file_slice.file_id} of partition '{self._file_slice.partition_path}'",
         )
         scanner = HoodieLogRecordScanner(
@@ -265,6 +267,7 @@ class MergingReader:
             self._schema,
             self._rules.columns_of_log(records.columns),
             self._merging.block_filter,
+            positions_of,
         )
         try:
             records.collect(scanner.scan())

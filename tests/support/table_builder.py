@@ -19,6 +19,8 @@ import pyarrow as pa
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.table.timeline.instant import Action
 from hoodie.engine.local_engine_context import LocalEngineContext
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "rows_of_keys",
     "sorted_rows",
     "spark_rows",
+    "write_action",
     "write_config",
 ]
 
@@ -90,6 +93,12 @@ def init_table(path: str | Path, **arguments: Any) -> str:
     }
     HoodieTableMetaClient.init_table(str(path), **{**defaults, **arguments})
     return str(path)
+
+
+def write_action() -> Action:
+    """The action of upserts, inserts and deletes, on tables that tests make without naming a type."""
+    table_type = HoodieTableMetaClient.init_table.__kwdefaults__["table_type"]
+    return Action.DELTA_COMMIT if table_type == HoodieTableType.MERGE_ON_READ else Action.COMMIT
 
 
 def properties_of(**given: Any) -> dict[str, Any]:

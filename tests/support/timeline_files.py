@@ -211,13 +211,17 @@ def instant_of_path(path: str | Path) -> HoodieInstant | None:
     return next((found for found in (layout.parse_file_name(name) for layout in _LAYOUTS) if found is not None), None)
 
 
-def is_completed_file(path: str | Path, action: str = "commit", instant_time: str | None = None) -> bool:
-    """Whether a path is that of the completed file of an instant: of any one, or of that of a time."""
+def is_completed_file(path: str | Path, action: str | None = None, instant_time: str | None = None) -> bool:
+    """Whether a path is that of the completed file of an instant: of any one, or of that of a time.
+
+    By default an action is that of upserts and inserts, of either type of table.
+    """
     found = instant_of_path(path)
+    actions = (Action.COMMIT, Action.DELTA_COMMIT) if action is None else (Action(action).completed_action,)
     return (
         found is not None
         and found.is_completed
-        and found.action is Action(action).completed_action
+        and found.action in actions
         and instant_time in (None, found.requested_time)
     )
 

@@ -80,6 +80,11 @@ class HoodieWriteStat:
     prev_base_file: str | None = None
 
     @property
+    def is_first_of_group(self) -> bool:
+        """Whether the file is the first of its file group. Unknown of log files, which name an instant in any case."""
+        return self.prev_commit in (NULL_COMMIT, "", None)
+
+    @property
     def is_log_file(self) -> bool:
         """Whether the file is a log file; else it is a base file."""
         # Upgrades of Hudi lose the version.

@@ -64,7 +64,6 @@ _SHOWN_KEYS = (
 )
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _READ_ATTEMPTS = 5
-_FILES_KEPT = 16
 _SECONDS_BETWEEN_ATTEMPTS = 0.2
 
 
@@ -566,12 +565,9 @@ def _read(storage: HoodieStorage, path: str) -> HoodieTableConfig | str | None:
     return _parsed(content)
 
 
-@lru_cache(maxsize=_FILES_KEPT)
+@lru_cache(maxsize=16)
 def _parsed(content: bytes) -> HoodieTableConfig | str:
-    """The properties in a file's content; a text that says what is wrong with it.
-
-    A write reads the file several times, and it rarely changes.
-    """
+    """See `_read`. A write reads the file several times, and it rarely changes."""
     try:
         properties = parse_properties(content)
     except ValueError as error:

@@ -20,7 +20,7 @@ from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action, State
+from hoodie.common.table.timeline.instant import State
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieCommitException,
@@ -35,7 +35,7 @@ from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
 from tests.support.hookable_storage import hooked
-from tests.support.table_builder import instants, write_config
+from tests.support.table_builder import instants, write_action, write_config
 from tests.support.timeline_files import is_completed_file, make_state, state_file, state_files
 
 FILE_ID = "a0000000-0000-4000-8000-000000000001-0"
@@ -73,11 +73,11 @@ class Writer:
     def begin(self) -> str:
         """An instant that is inflight."""
         snapshot = load_table(self.config)
-        instant_time = snapshot.active_timeline.create_new_instant_time(Action.COMMIT)
+        instant_time = snapshot.active_timeline.create_new_instant_time(write_action())
         if self.config.write.has_several_writers:
             self.heartbeats.start(snapshot, instant_time)
-        self.committer.begin_write(load_table(self.config), instant_time, Action.COMMIT)
-        snapshot.active_timeline.transition_requested_to_inflight(instant_time, Action.COMMIT)
+        self.committer.begin_write(load_table(self.config), instant_time, write_action())
+        snapshot.active_timeline.transition_requested_to_inflight(instant_time, write_action())
         return instant_time
 
     def markers(self, instant_time: str) -> WriteMarkers:
@@ -136,7 +136,7 @@ def test_files_that_no_status_counts_are_deleted_before_the_instant_is_completed
     with hooked(monkeypatch, lambda name, path: calls.append((name, path))):
         assert writer.complete(instant_time, counted)
     assert writer.data_files() == [counted.stat.path]
-    completed = str(state_file(writer.base_path, instant_time))
+    completed = str(state_file(writer.base_path, instant_time, str(write_action())))
     assert calls.index(("delete", f"{writer.base_path}/{lost.stat.path}")) < calls.index(("create", completed))
 
 
@@ -185,9 +185,9 @@ def test_an_instant_that_is_not_inflight_is_refused_and_left_alone(writer: Write
     if state == "completed":
         assert writer.complete(instant_time, status)
     else:
-        state_file(writer.base_path, instant_time, state=State.INFLIGHT).unlink()
+        state_file(writer.base_path, instant_time, str(write_action()), state=State.INFLIGHT).unlink()
     if state == "gone":
-        state_file(writer.base_path, instant_time, state=State.REQUESTED).unlink()
+        state_file(writer.base_path, instant_time, str(write_action()), state=State.REQUESTED).unlink()
     before, reason = instants(writer.base_path), {
         "gone": "never started", "requested": "nothing was written to it", "completed": "completed already",
     }[state]  # fmt: skip
@@ -200,7 +200,7 @@ def test_an_instant_that_is_not_inflight_is_refused_and_left_alone(writer: Write
 def test_an_instant_that_is_written_to_already_is_not_begun_again(writer: Writer) -> None:
     instant_time = writer.begin()
     with pytest.raises(HoodieCommitException, match="written to already"):
-        writer.committer.begin_write(load_table(writer.config), instant_time, Action.COMMIT)
+        writer.committer.begin_write(load_table(writer.config), instant_time, write_action())
 
 
 def commit_beside(writer: Writer, file_id: str) -> str:
@@ -262,7 +262,9 @@ def test_of_two_that_complete_an_instant_at_once_one_does(writer: Writer, monkey
         if name == "create" and is_completed_file(path, instant_time=instant_time):
             # Where both files can be there, the one of the earlier time counts.
             earlier = str(int(instant_time) + 1)
-            make_state(writer.base_path, instant_time, "commit", State.COMPLETED, b"of somebody else", earlier)
+            make_state(
+                writer.base_path, instant_time, str(write_action()), State.COMPLETED, b"of somebody else", earlier
+            )
 
     with hooked(monkeypatch, first), pytest.raises(HoodieCommitException, match="was just completed by another writer"):
         writer.complete(instant_time, status)
@@ -306,7 +308,7 @@ def test_a_write_of_nothing_is_committed_unless_it_is_not_allowed_then_it_is_rol
         instant_time = writer.begin()
         assert writer.complete(instant_time) is allowed
         assert writer.state(instant_time) == ("COMPLETED" if allowed else None)
-    assert [action for _, action, _ in instants(base_path)] == ["commit", "rollback"]
+    assert [action for _, action, _ in instants(base_path)] == [str(write_action()), "rollback"]
 
 
 def test_a_delete_from_a_table_that_was_never_written_is_withdrawn_without_a_commit(writer: Writer) -> None:

@@ -14,7 +14,7 @@ from hoodie.avro.timeline_metadata import HoodieInstantInfo, HoodieRollbackPlan,
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCommitException, HoodieException, HoodieIOException, HoodieWriteConflictException
 from tests.support.hookable_storage import hooked
-from tests.support.table_builder import local_client
+from tests.support.table_builder import local_client, write_action
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import is_completed_file, timeline_folder
 
@@ -61,10 +61,10 @@ def test_what_was_written_before_another_commit_is_not_completed(path: str) -> N
     result = first.upsert(row("first"), instant_time)
     # A commit that came in by a writer which does not roll back others (such as one of another program).
     table = HoodieTableMetaClient.load(path)
-    late = table.active_timeline.create_new_instant_time(Action.COMMIT)
+    late = table.active_timeline.create_new_instant_time(write_action())
     metadata = table.active_timeline.read_commit_metadata(table.active_timeline.filter_completed_instants().instants[0])
-    table.active_timeline.transition_requested_to_inflight(late, Action.COMMIT, b"")
-    assert table.reload_active_timeline().save_as_complete(late, Action.COMMIT, metadata)
+    table.active_timeline.transition_requested_to_inflight(late, write_action(), b"")
+    assert table.reload_active_timeline().save_as_complete(late, write_action(), metadata)
     with pytest.raises(HoodieWriteConflictException, match=f"changed .* by {late} while {instant_time}"):
         first.commit(instant_time, result)
 
@@ -100,7 +100,7 @@ def test_a_rollback_by_another_writer_does_not_make_a_commit_look_failed(
 ) -> None:
     """It came in the moment in which the commit was completed: told to have failed, its caller would write again."""
     folder = timeline_folder(path)
-    plan = HoodieRollbackPlan(HoodieInstantInfo("20200101000000000", "commit"), ())
+    plan = HoodieRollbackPlan(HoodieInstantInfo("20200101000000000", str(write_action())), ())
     planned = folder / "29991231235959999.rollback.requested"
 
     def leave_planned(name: str, where: str) -> None:

@@ -18,13 +18,12 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
-from hoodie.common.table.timeline.instant import Action
 from hoodie.common.util.process_identity import describe_process, is_gone
 from hoodie.exception import HoodieLockException
 from hoodie.transaction.lock import lock_waiting
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import SteppedClock, lock_configuration
-from tests.support.table_builder import instants, local_client, write_config
+from tests.support.table_builder import instants, local_client, write_action, write_config
 
 ROOT = Path(__file__).parents[3]
 OCC = {
@@ -239,7 +238,7 @@ def test_a_writer_that_waits_for_a_left_lock_tells_it_and_ctrl_c_ends_it_at_once
         assert named in error
     assert "could not be rolled back (it was interrupted" in error
     timeline = HoodieTableMetaClient.load(path).active_timeline
-    assert len(timeline.filter_actions(Action.COMMIT).filter_pending()) == 1
+    assert len(timeline.filter_actions(write_action()).filter_pending()) == 1
     os.unlink(f"{path}/.hoodie/lock")
     expire_heartbeats(path)
     with client(path) as c:

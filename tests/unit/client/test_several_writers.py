@@ -43,7 +43,7 @@ from hoodie.transaction.transaction_manager import Transaction
 from tests.support.hookable_storage import hooked
 from tests.support.model import model
 from tests.support.pending_clustering import schedule_clustering
-from tests.support.table_builder import init_table, local_client, rows
+from tests.support.table_builder import init_table, local_client, rows, write_action
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import (
     action_of_clustering,
@@ -260,7 +260,7 @@ def test_a_rollback_of_what_was_read_is_a_conflict(path: str) -> None:
     result = first.upsert(rows(("a", "x", 2)), instant_time)
     # Hudi refuses to roll back a commit with later instants; an operator may have removed it by hand.
     table = HoodieTableMetaClient.load(path)
-    table.active_timeline.revert_completed_to_inflight(done, Action.COMMIT)
+    table.active_timeline.revert_completed_to_inflight(done, write_action())
     with pytest.raises(HoodieWriteConflictException, match=f"{done} of .* was rolled back, or the table restored"):
         first.commit(instant_time, result)
 
@@ -335,9 +335,9 @@ def test_a_live_writer_is_not_rolled_back_and_a_dead_one_is(path: str) -> None:
     first.close()
     age(path)
     second.upsert(rows(("b", "y", 3)))
-    assert ("commit", State.INFLIGHT) in timeline(path)
+    assert (str(write_action()), State.INFLIGHT) in timeline(path)
     assert second.rollback_failed_writes() == [instant_time]
-    assert ("commit", State.INFLIGHT) not in timeline(path)
+    assert (str(write_action()), State.INFLIGHT) not in timeline(path)
     assert heartbeats(path) == []
     check_table(path, model(("a", "x", 1), ("b", "y", 3)))
 
@@ -350,7 +350,7 @@ def test_of_two_writers_that_try_one_instant_time_the_loser_leaves_the_winners_h
     started: list[str] = []
 
     def meanwhile(name: str, where: str) -> None:
-        if name == "create" and where.endswith(".commit.requested") and not tried:
+        if name == "create" and where.endswith(f".{write_action()}.requested") and not tried:
             tried.append(os.path.basename(where).split(".")[0])
             # In versions 8 and 9 a time is taken under the lock: here it is lost.
             lose_the_lock(path)
@@ -378,7 +378,7 @@ def test_cleaning_after_a_commit_rolls_dead_writers_back(path: str) -> None:
     age(path)
     second.upsert(rows(("b", "y", 3)))
     assert heartbeats(path) == []
-    assert ("commit", State.INFLIGHT) not in timeline(path)
+    assert (str(write_action()), State.INFLIGHT) not in timeline(path)
     check_table(path, model(("a", "x", 1), ("b", "y", 3)))
 
 
@@ -439,6 +439,7 @@ def test_a_slow_writer_that_goes_on_within_its_rollback_leaves_no_file(
 ) -> None:
     slow, other = client(path), client(path)
     instant_time, count, errors = "", 0, []
+    inflight = "inflight" if write_action() is Action.COMMIT else f"{write_action()}.inflight"
 
     def write() -> None:
         try:
@@ -457,7 +458,9 @@ def test_a_slow_writer_that_goes_on_within_its_rollback_leaves_no_file(
                 waiting.set()
                 assert going_on.wait(60)
         elif threading.current_thread() is threading.main_thread() and waiting.is_set():
-            count += where.endswith((f"{instant_time}.commit.requested", f"{instant_time}.inflight", ".open"))
+            count += where.endswith(
+                (f"{instant_time}.{write_action()}.requested", f"{instant_time}.{inflight}", ".open")
+            )
             if count == number and not going_on.is_set():
                 going_on.set()
                 assert has_ended.wait(60)
@@ -521,7 +524,7 @@ def test_nobody_rolls_back_with_never(path: str) -> None:
         assert heartbeats(path) == []
         c.upsert(rows(("b", "y", 2)))
         assert c.rollback_failed_writes() == []
-        assert ("commit", State.INFLIGHT) in timeline(path)
+        assert (str(write_action()), State.INFLIGHT) in timeline(path)
         assert c.rollback(instant_time)
     check_table(path, model(("a", "x", 1), ("b", "y", 2)))
 
@@ -655,6 +658,7 @@ def test_a_commit_that_came_after_its_lock_was_lost_gives_way_to_one_that_came_b
     check_table(path, model(("a", "x", 3), ("b", "y", 1)))
 
 
+@pytest.mark.copy_on_write
 def test_a_commit_that_came_after_its_lock_was_lost_is_made_again_where_that_is_asked_for(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -697,7 +701,7 @@ def test_a_commit_that_came_after_its_lock_was_lost_and_it_was_rolled_back_is_no
     path: str, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     other = client(path)
-    end = "replacecommit" if operation == "insert_overwrite" else "commit"
+    end = "replacecommit" if operation == "insert_overwrite" else write_action()
     with (
         losing_the_lock(monkeypatch, path, other.rollback, end=f".{end}"),
         pytest.raises(HoodieLockException, match="was rolled back by another writer, .* Nothing was committed") as lost,
@@ -718,12 +722,17 @@ def test_a_commit_that_came_after_its_lock_was_lost_stands_where_it_is_in_nobody
     check_table(path, model(("a", "x", 9), ("b", "y", 2)))
 
 
+@pytest.mark.parametrize(
+    "is_new_too",
+    # A delta commit does not say what it is built on, unless it is a file group that the other one began.
+    [pytest.param(False, marks=pytest.mark.copy_on_write), True],
+)
 def test_a_commit_whose_lock_was_lost_right_after_it_stands_though_others_build_on_it(
-    path: str, monkeypatch: pytest.MonkeyPatch
+    path: str, monkeypatch: pytest.MonkeyPatch, is_new_too: bool
 ) -> None:
     def build_on_it(_: str) -> None:
         for ts in (10, 11):
-            other.upsert(rows(("a", "x", ts)))
+            other.upsert(rows(("a", "x", ts), *([("n", "new", ts)] if is_new_too else [])))
 
     other = client(path)
     mine = client(path)
@@ -740,7 +749,7 @@ def test_a_commit_whose_lock_was_lost_right_after_it_stands_though_others_build_
     done: list[str] = []
     monkeypatch.setattr(HoodieActiveTimeline, "save_as_complete", complete)
     assert mine.upsert(rows(("a", "x", 9), ("n", "new", 9))).is_committed
-    check_table(path, model(("a", "x", 11), ("b", "y", 1), ("n", "new", 9)))
+    check_table(path, model(("a", "x", 11), ("b", "y", 1), ("n", "new", 11 if is_new_too else 9)))
 
 
 def test_a_late_commit_that_others_have_built_on_is_not_taken_back_but_told(
@@ -770,7 +779,7 @@ def test_a_late_commit_that_others_have_built_on_is_not_taken_back_but_told(
         mine.commit(result.instant_time, result)
     assert not told.value.is_retry_safe
     assert result.is_committed
-    assert ("commit", State.INFLIGHT) not in timeline(path)
+    assert (str(write_action()), State.INFLIGHT) not in timeline(path)
 
 
 def test_who_cannot_find_out_whether_a_late_commit_stands_says_so(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -862,7 +871,7 @@ def test_a_restore_does_not_undo_a_write_that_began_right_before_its_plan(
             patched.setattr(RestoreActionExecutor, "plan", begin)
             with pytest.raises(refused, match=why):
                 restoring.restore_to_instant(first)
-        assert ("commit", State.REQUESTED) in timeline(path)
+        assert (str(write_action()), State.REQUESTED) in timeline(path)
         assert other.commit(begun[0], other.upsert(rows(("c", "z", 2)), begun[0]))
         check_table(path, model(("a", "x", 1), ("b", "y", 1), ("c", "z", 2)))
 
@@ -892,6 +901,7 @@ def test_a_write_that_goes_on_while_its_markers_are_looked_for_is_not_taken_for_
         other.commit(instant_time, other.upsert(rows(("a", "x", 2)), instant_time))
 
 
+@pytest.mark.copy_on_write
 @pytest.mark.parametrize("is_retried", [False, True])
 def test_a_file_that_was_changed_by_another_and_cleaned_under_a_write_is_a_conflict(
     path: str, monkeypatch: pytest.MonkeyPatch, is_retried: bool
@@ -1013,6 +1023,7 @@ def test_who_was_written_when_a_restore_began_does_not_commit_before_its_end(
     check_table(path, model(("a", "x", 1), ("b", "y", 1)))
 
 
+@pytest.mark.copy_on_write
 def test_an_archiver_whose_lock_was_lost_leaves_its_work_to_another(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keep = {**OCC, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3, "hoodie.cleaner.commits.retained": 1}
     by_hand = {**keep, "hoodie.archive.automatic": "false"}

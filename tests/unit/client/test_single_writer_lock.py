@@ -29,7 +29,7 @@ from hoodie.table.action.rollback import rollback_service
 from hoodie.table.repair.orphan_files import remove_orphan_files
 from hoodie.transaction.lock import lock_waiting
 from tests.support.object_store_servers import Bucket
-from tests.support.table_builder import local_client
+from tests.support.table_builder import local_client, write_action
 from tests.support.table_invariants import check_table
 
 ROOT = Path(__file__).parents[3]
@@ -171,7 +171,7 @@ def test_eight_processes_that_upsert_with_defaults_lose_nothing(path: str) -> No
 def test_others_wait_until_an_instant_has_ended_or_its_client_or_process(path: str, holder: Holder, end: str) -> None:
     with local_client(path, **NOT_PATIENT) as c, pytest.raises(HoodieLockException):
         c.upsert(row("early"))
-    assert HoodieTableMetaClient.load(path).active_timeline.find(holder.instant_time, Action.COMMIT)
+    assert HoodieTableMetaClient.load(path).active_timeline.find(holder.instant_time, write_action())
     if end == "kill":
         holder.kill()
     else:

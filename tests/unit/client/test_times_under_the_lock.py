@@ -9,7 +9,7 @@ import pytest
 
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
-from tests.support.table_builder import init_table, local_client, read_rows, rows
+from tests.support.table_builder import init_table, local_client, read_rows, rows, write_action
 
 SEVERAL = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
@@ -52,14 +52,18 @@ def given_out(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bool]]:
     return taken
 
 
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("version", [8, 9])
-def test_every_time_of_every_action(tmp_path: Path, version: int, given_out: list[tuple[str, str, bool]]) -> None:
-    path = init_table(tmp_path / "t", table_version=version)
+def test_every_time_of_every_action(
+    tmp_path: Path, version: int, table_type: str, given_out: list[tuple[str, str, bool]]
+) -> None:
+    path = init_table(tmp_path / "t", table_version=version, table_type=table_type)
     with local_client(path, **SEVERAL) as client:
         client.upsert(rows(("a", "x", 1), ("b", "y", 1)))
         first = client.upsert(rows(("a", "x", 2), ("b", "y", 2))).instant_time
         client.savepoint(first)
         client.upsert(rows(("a", "x", 3)))
+        assert (client.compact() is not None) == (table_type == "MERGE_ON_READ")
         client.insert_overwrite(rows(("c", "x", 4)))
         client.upsert(rows(("b", "y", 5)))
         assert client.clean() is not None
@@ -67,12 +71,14 @@ def test_every_time_of_every_action(tmp_path: Path, version: int, given_out: lis
         client.restore_to_savepoint(first)
     assert read_rows(path) == [("a", "x", 2), ("b", "y", 2)]
     assert [taken for taken in given_out if not taken[2]] == []
+    writes = {"commit"} if table_type == "COPY_ON_WRITE" else {"deltacommit", "compaction"}
     assert {action for step, action, _ in given_out if step == "save_as_complete"} == {
-        "commit", "savepoint", "replacecommit", "clean", "rollback", "restore",
+        *writes, "savepoint", "replacecommit", "clean", "rollback", "restore",
     }  # fmt: skip
 
 
 def test_version_6_takes_no_lock_to_start_a_commit(tmp_path: Path, given_out: list[tuple[str, str, bool]]) -> None:
     with local_client(init_table(tmp_path / "t", table_version=6), **SEVERAL) as client:
         client.upsert(rows(("a", "x", 1)))
-    assert given_out == [("_claim", "commit", False), ("save_as_complete", "commit", True)]
+    action = str(write_action())
+    assert given_out == [("_claim", action, False), ("save_as_complete", action, True)]

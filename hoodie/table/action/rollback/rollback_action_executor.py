@@ -24,7 +24,7 @@ from hoodie.avro.timeline_metadata import (
 )
 from hoodie.common.fs.file_names import is_data_file_name, make_log_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.model.write_operation_type import HoodieTableType, IOType
-from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat
+from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.compaction_plans import pending_compactions
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -39,7 +39,9 @@ from hoodie.table.action.rollback.command_blocks import WRITE_TOKEN, take_back, 
 from hoodie.table.action.rollback.instant_files import COMPACTIONS, InstantFile, InstantFiles
 from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
 from hoodie.table.action.table_action import TableAction, check_planned_instant
+from hoodie.table.slices_of_other_version import slice_of_other_version
 from hoodie.table.table_state import LOG_FILES, last_versions
+from hoodie.transaction.concurrent_operation import created_file_groups
 
 logger = logging.getLogger(__name__)
 
@@ -331,12 +333,17 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         if time_ in timeline.savepoint_times:
             raise HoodieRollbackException(f"{where}: it is savepointed; delete the savepoint first")
         self._refuse_the_last_one(instant, where)
+        before = timeline.completed_writes().before(time_).last_instant
+        if before is not None and self._is_compaction(time_, instant.action):
+            problem = slice_of_other_version(self.snapshot, before.requested_time)
+            if problem is not None:
+                raise HoodieRollbackException(f"{where}: {problem}")
         metadata = timeline.read_commit_metadata(instant)
         going = files_being_cleaned(timeline)
         wanted = {
             (stat.partition_path, str(stat.file_id)): stat.prev_commit
             for stat in metadata.write_stats
-            if not _is_new(stat)
+            if not stat.is_first_of_group
         }
         missing = [group for group, version in wanted.items() if version not in self._versions(*group)]
         replaced = set(metadata.replaced_file_groups)
@@ -374,6 +381,8 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             raise HoodieRollbackException(f"{where}: it is savepointed")
         metadata = timeline.read_commit_metadata(instant)
         appended = {_group_of(stat) for stat in metadata.write_stats if stat.is_log_file}
+        # A log file of layout 2 does not say what it is built on; but nobody can name a file group that he did not see.
+        created = created_file_groups(metadata)
         for other in timeline.completed_writes():
             if other.requested_time == time_:
                 continue
@@ -381,14 +390,16 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             for stat in timeline.read_commit_metadata(other).write_stats:
                 # A base file that was made after a log file may hold its rows.
                 merged = is_later and not stat.is_log_file and _group_of(stat) in appended
-                if merged or stat.prev_commit == time_:
+                if merged or stat.prev_commit == time_ or _group_of(stat) in created:
                     raise HoodieRollbackException(f"{where}: {other.requested_time} is built on it")
         compacted = {(group.partition_path, group.file_id) for group in pending_compactions(timeline)} & appended
         if compacted:
             raise HoodieRollbackException(
                 f"{where}: a pending compaction may merge its log file of {compacted.pop()[1]}"
             )
-        changed = {_group_of(stat) for stat in metadata.write_stats if not _is_new(stat) and not stat.is_log_file}
+        changed = {
+            _group_of(stat) for stat in metadata.write_stats if not stat.is_first_of_group and not stat.is_log_file
+        }
         for path, file_id in sorted(changed.union(metadata.replaced_file_groups)):
             others = self._versions(path, file_id) - {time_}
             if not others:
@@ -461,8 +472,3 @@ def _target_of(plan: HoodieRollbackPlan) -> tuple[HoodieInstantInfo, Action]:
 
 def _group_of(stat: HoodieWriteStat) -> tuple[str, str]:
     return stat.partition_path, str(stat.file_id)
-
-
-def _is_new(stat: HoodieWriteStat) -> bool:
-    """Whether a file is the first of its file group."""
-    return stat.prev_commit in (NULL_COMMIT, "", None)
