@@ -149,7 +149,11 @@ class HudiEngine:
     def write(self, operation: str, df, path: str, index: dict[str, str]) -> object:
         """Run one operation of the data source, with snappy like the other engines; a compaction is a procedure."""
         if operation == "compact":
-            self.spark.sql(f"call run_compaction(op => 'scheduleandexecute', path => '{path}')").collect()
+            # By default nothing is planned before the fifth delta commit.
+            options = "options => 'hoodie.compact.inline.max.delta.commits=1'"
+            call = f"call run_compaction(op => 'scheduleandexecute', path => '{path}', {options})"
+            if not self.spark.sql(call).collect():
+                raise SystemExit(f"Hudi compacted nothing of {path}")
             return None
         kind = "bulk_insert" if operation == "bulk_insert" else "upsert"
         (
