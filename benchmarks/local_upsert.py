@@ -2,6 +2,7 @@
 
     python -m benchmarks.local_upsert [--rows 1000000] [--runs 5] [--indexes SIMPLE,INMEMORY,BLOOM,BUCKET]
         [--peers deltalake,duckdb,lance] [--profile] [--json FILE]
+    python -m benchmarks.local_upsert --warm [--indexes INMEMORY,BUCKET] [--peers lance]
 
 The floor is the least work of any copy-on-write upsert, done with pyarrow: read the file, drop the rows whose key comes
 again, append the incoming rows, write the file. It uses the same codec with its best settings (dictionaries only for
@@ -10,6 +11,10 @@ one file and no partitions, no meta columns (five more, one of them a second cop
 merging by an ordering field, no commit.
 
 The peers do the same work in their own formats, and less as well: their functions name what they leave out.
+
+``--warm`` times merge-on-read tables instead: clients that stay open write one row, and 100k rows, again and again, in
+turn with each other and with lance on one dataset. Each first upsert is not counted. BUCKET and ``INMEMORY in logs``
+append new rows too; INMEMORY puts them into base files.
 """
 
 from __future__ import annotations
@@ -17,8 +22,11 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import statistics
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,6 +39,7 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 
 DICTIONARY_COLUMNS = ["partitionpath", "rider", "driver"]
 BUCKETS = 2
+IN_LOGS = " in logs"
 Show = Callable[[Timing, Timing | None], None]
 
 
@@ -57,10 +66,17 @@ def make_table(base_path: str, table_type: str = "COPY_ON_WRITE") -> str:
 
 def client(base_path: str, index: str = "SIMPLE") -> HoodieLocalWriteClient:
     """A client with its default settings; with BUCKET, as many file groups as the bulk insert makes on two cores."""
-    properties = {"hoodie.index.type": index}
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, index_properties(index)))
+
+
+def index_properties(index: str) -> dict[str, str]:
+    """The options of an index; ``INMEMORY in logs`` also appends new rows to log files."""
+    properties = {"hoodie.index.type": index.removesuffix(IN_LOGS)}
     if index == "BUCKET":
         properties["hoodie.bucket.index.num.buckets"] = str(BUCKETS)
-    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base_path, properties))
+    if index.endswith(IN_LOGS):
+        properties["hoodie.index.inmemory.insert.into.logs"] = "true"
+    return properties
 
 
 def delta_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -> list[Timing]:
@@ -161,6 +177,52 @@ def time_hoodie(
             show(timed(f"hoodie {name} ({index})", runs, lambda: copy(base, path), upsert), floors[1])
 
 
+def time_warm(folder: str, table: pa.Table, indexes: list[str], with_lance: bool, runs: int) -> list[Timing]:
+    """Time upserts of clients that stay open, on merge-on-read tables, in turn with lance."""
+    timings: list[Timing] = []
+    rows = table.num_rows
+    for size, updates, inserts in (("one row", 1, 0), (f"{rows // 10:,} rows", rows // 20, rows // 20)):
+        found: dict[str, Timing] = {}
+        with ExitStack() as stack:
+            upserts: dict[str, Callable[[pa.Table], object]] = {}
+            for index in indexes:
+                base, properties = make_table(f"{folder}/{index}", "MERGE_ON_READ"), index_properties(index)
+                config = HoodieWriteConfig.from_properties(base, properties)
+                writer = stack.enter_context(HoodieLocalWriteClient(config))
+                writer.bulk_insert(table)
+                upserts[f"hoodie ({index})"] = writer.upsert
+            if with_lance:
+                import lance  # a peer, not a dependency
+
+                dataset = lance.write_dataset(table, fresh(f"{folder}/lance"))
+
+                def merge(records: pa.Table, dataset: lance.LanceDataset = dataset) -> None:
+                    merger = dataset.merge_insert("uuid")
+                    merger.when_matched_update_all().when_not_matched_insert_all().execute(records)
+
+                upserts["lance"] = merge
+            for number in range(runs + 1):
+                records = trip_updates(table, updates, inserts, seed=number)
+                for name, upsert in upserts.items():
+                    started, cpu_started = time.perf_counter(), time.process_time()
+                    upsert(records)
+                    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu_started
+                    if number:
+                        timing = found.setdefault(name, Timing(f"{name} {size}", []))
+                        timing.seconds.append(seconds * 1000)
+                        timing.cpu.append(cpu * 1000)
+        print(f"{size}, milliseconds and CPU milliseconds: median (minimum)")
+        for timing in found.values():
+            line = f"{timing.name:<40} {timing.median:8.1f} ({min(timing.seconds):8.1f})"
+            line += f"   CPU {statistics.median(timing.cpu):8.1f} ({min(timing.cpu):8.1f})"
+            if (peer := found.get("lance")) is not None and timing is not peer:
+                less = statistics.median(timing.cpu) / statistics.median(peer.cpu)
+                line += f"   {timing.median / peer.median:5.2f} x lance, CPU {less:5.2f} x"
+            print(line, flush=True)
+        timings += found.values()
+    return timings
+
+
 def main() -> None:
     """Run the measurements and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -168,6 +230,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--profile", action="store_true", help="print each step's median and share")
     parser.add_argument("--json", metavar="FILE", help="write all figures, with the profiles")
+    parser.add_argument("--warm", action="store_true", help="time merge-on-read clients that stay open, beside lance")
     parser.add_argument("--indexes", default="SIMPLE,INMEMORY,BLOOM,BUCKET")
     parser.add_argument("--peers", default=",".join(PEERS), help="those to time where they are installed; may be empty")
     arguments = parser.parse_args()
@@ -187,6 +250,10 @@ def main() -> None:
     print(machine)
     print(f"{rows:,} rows x {table.num_columns} columns, upsert of {incoming.num_rows:,} (half new), medians of {runs}")
     with tempfile.TemporaryDirectory() as folder:
+        if arguments.warm:
+            with_lance = "lance" in arguments.peers.split(",") and find_spec("lance") is not None
+            time_warm(folder, table, arguments.indexes.split(","), with_lance, runs)
+            return
         single, new = f"{folder}/floor.parquet", f"{folder}/new.parquet"
         write = timed("pyarrow write (floor)", runs, lambda: None, lambda: floor_write(table, single))
         floor = timed("pyarrow upsert (floor)", runs, lambda: None, lambda: floor_upsert(single, incoming, new))

@@ -4,7 +4,8 @@
 
 hoodie writes a copy-on-write table. Rows with larger ordering values, for a share of the keys, are written into log
 files beside its base files; in another copy of the table the same rows are upserted, which leaves what a compaction
-would. Both are read in turn, all columns on all cores, and must hold the same rows.
+would. Both are read in turn, all columns on all cores, and must hold the same rows. The log files come with the
+positions of their rows in the base files, and without.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def slices_of(path: str) -> tuple[TableSnapshot, pa.Schema, list[FileSlice]]:
     return snapshot, all_columns(snapshot.load_schema()), slices
 
 
-def with_logs(path: str, updates: pa.Table, commits: int, block_format: LogBlockFormat) -> list[HoodieFileGroupReader]:
+def with_logs(
+    path: str, updates: pa.Table, commits: int, block_format: LogBlockFormat, has_positions: bool
+) -> list[HoodieFileGroupReader]:
     """Write log files with the updates of each slice, one for each commit; returns readers of the slices."""
     snapshot, schema, slices = slices_of(path)
     avro_schema = to_avro(pa.schema([f for f in schema if f.name not in META_COLUMNS]), "trip", "hoodie.trip", True)
@@ -58,8 +61,9 @@ def with_logs(path: str, updates: pa.Table, commits: int, block_format: LogBlock
     for file_slice in slices:
         base_file = file_slice.sole_base_file
         base = HoodieFileGroupReader(snapshot.storage, file_slice, schema, columns=["_hoodie_record_key"])
-        keys = pa.Table.from_batches(base.iter_batches())["_hoodie_record_key"]
-        of_slice = updates.filter(pa.compute.is_in(updates["uuid"], value_set=keys.combine_chunks())).combine_chunks()
+        keys = pa.Table.from_batches(base.iter_batches())["_hoodie_record_key"].combine_chunks()
+        of_slice = updates.filter(pa.compute.is_in(updates["uuid"], value_set=keys)).combine_chunks()
+        positions = pa.compute.index_in(of_slice["uuid"], value_set=keys).to_numpy().astype(np.int64)
         bounds = np.linspace(0, of_slice.num_rows, commits + 1).astype(int).tolist()
         logs = []
         for number in range(commits):
@@ -76,9 +80,15 @@ def with_logs(path: str, updates: pa.Table, commits: int, block_format: LogBlock
                               schema=schema)  # fmt: skip
             name = make_log_file_name(file_slice.file_id, instant, 1, "0-0-0")
             target = Path(base_file.path).parent / name
-            target.write_bytes(
-                b"".join(encode_data_blocks(stored.combine_chunks(), avro_schema, instant, block_format))
+            blocks = encode_data_blocks(
+                stored.combine_chunks(),
+                avro_schema,
+                instant,
+                block_format,
+                positions=positions[bounds[number] : bounds[number + 1]] if has_positions else None,
+                positions_of=base_file.instant_time,
             )
+            target.write_bytes(b"".join(blocks))
             logs.append(HoodieLogFile(str(target), file_slice.file_id, instant, 1, "0-0-0", target.stat().st_size))
         merged = attrs.evolve(file_slice, log_files=tuple(logs))
         readers.append(HoodieFileGroupReader(snapshot.storage, merged, schema, log_merging=LogMerging(EVENT_TIME)))
@@ -115,8 +125,11 @@ def main() -> None:
             "compacted": lambda: rows_read([HoodieFileGroupReader(snapshot.storage, s, schema) for s in slices])
         }
         for block_format in LogBlockFormat:
-            readers = with_logs(copy(path, f"{folder}/{block_format}"), updates, arguments.commits, block_format)
-            reads[f"logs of {block_format} blocks"] = lambda readers=readers: rows_read(readers)  # type: ignore[misc]
+            for suffix in ("", " with positions"):
+                target = copy(path, f"{folder}/{block_format}{suffix}")
+                readers = with_logs(target, updates, arguments.commits, block_format, bool(suffix))
+                name = f"logs of {block_format} blocks{suffix}"
+                reads[name] = lambda readers=readers: rows_read(readers)  # type: ignore[misc]
         print(describe_machine("pyarrow", "numpy"))
         sizes = f"{arguments.rows} rows in {len(slices)} file groups, {updates.num_rows} of them"
         print(f"{sizes} in {arguments.commits} log files each")

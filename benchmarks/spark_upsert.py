@@ -1,12 +1,15 @@
 """Compare hoodie and real Hudi on the same Spark: bulk insert of 4M rows, upsert of 400k (half new), upsert of one row.
 
     python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,hudi]
-        [--index SIMPLE,BLOOM,BUCKET] [--buckets 8] [--first] [--profile] [--json FILE]
+        [--index SIMPLE,BLOOM,BUCKET] [--buckets 8] [--table-type COPY_ON_WRITE] [--first] [--profile] [--json FILE]
 
 Each engine runs in its own process, one after the other, in the environment of this program (PySpark 3.5 for real Hudi,
 whose bundle HOODIE_HUDI_BUNDLE names). ``parquet`` is plain ``df.write.parquet`` of the same data. Both engines use the
 same index. SIMPLE and BLOOM read the same bulk insert; BUCKET has its own, with ``--buckets`` file groups in each of
 the three partitions.
+
+With ``--table-type MERGE_ON_READ`` both engines write log files, without a metadata table, and the changes are
+compacted at the end, which is timed as well. BUCKET appends new rows too; other indexes put them into base files.
 
 With ``--first``, the timed upsert is the first thing that a Spark session does: each has a session, and a process, of
 its own.
@@ -43,6 +46,7 @@ from benchmarks.measure import (
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 INDEXES = ("SIMPLE", "BLOOM", "BUCKET")
 UPSERTS = ("upsert", "upsert again", "one row")
+TABLE_TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
 DRIVER_MEMORY = os.environ.get("HOODIE_DRIVER_MEMORY", "6g")
 
 
@@ -84,7 +88,7 @@ class ParquetEngine:
 
     upserts = ()
 
-    def __init__(self, spark) -> None:
+    def __init__(self, spark, table_type: str) -> None:
         self.spark = spark
 
     def prepare(self, path: str) -> None:
@@ -101,8 +105,9 @@ class HoodieEngine:
 
     upserts = UPSERTS
 
-    def __init__(self, spark) -> None:
+    def __init__(self, spark, table_type: str) -> None:
         self.spark = spark
+        self.table_type = table_type
 
     def prepare(self, path: str) -> None:
         """Create an empty table."""
@@ -114,6 +119,7 @@ class HoodieEngine:
             record_key_fields=["uuid"],
             partition_fields=["partitionpath"],
             ordering_fields=["ts"],
+            table_type=self.table_type,
         )
 
     def write(self, operation: str, df, path: str, index: dict[str, str]) -> object:
@@ -121,6 +127,8 @@ class HoodieEngine:
         from hoodie import HoodieWriteConfig, SparkRDDWriteClient  # as above
 
         with SparkRDDWriteClient(self.spark, HoodieWriteConfig.from_properties(path, index)) as client:
+            if operation == "compact":
+                return client.compact()
             return client.bulk_insert(df) if operation == "bulk_insert" else client.upsert(df)
 
 
@@ -129,21 +137,31 @@ class HudiEngine:
 
     upserts = UPSERTS
 
-    def __init__(self, spark) -> None:
+    def __init__(self, spark, table_type: str) -> None:
         self.spark = spark
+        self.options = {"hoodie.datasource.write.table.type": table_type}
+        if table_type == "MERGE_ON_READ":
+            self.options["hoodie.metadata.enable"] = "false"
 
     def prepare(self, path: str) -> None:
         """Do nothing: the first write creates the table."""
 
     def write(self, operation: str, df, path: str, index: dict[str, str]) -> object:
-        """Run one operation of the data source, with snappy like the other engines."""
+        """Run one operation of the data source, with snappy like the other engines; a compaction is a procedure."""
+        if operation == "compact":
+            # By default nothing is planned before the fifth delta commit.
+            options = "options => 'hoodie.compact.inline.max.delta.commits=1'"
+            call = f"call run_compaction(op => 'scheduleandexecute', path => '{path}', {options})"
+            if not self.spark.sql(call).collect():
+                raise SystemExit(f"Hudi compacted nothing of {path}")
+            return None
         kind = "bulk_insert" if operation == "bulk_insert" else "upsert"
         (
             df.write.format("hudi").option("hoodie.table.name", "trips")
             .option("hoodie.datasource.write.operation", kind)
             .option("hoodie.datasource.write.recordkey.field", "uuid")
             .option("hoodie.datasource.write.partitionpath.field", "partitionpath")
-            .option("hoodie.datasource.write.precombine.field", "ts").options(**index)
+            .option("hoodie.datasource.write.precombine.field", "ts").options(**index, **self.options)
             .option("hoodie.parquet.compression.codec", "snappy")
             .mode("overwrite" if operation == "bulk_insert" else "append").save(path)
         )  # fmt: skip
@@ -153,9 +171,9 @@ class HudiEngine:
 ENGINES = {"parquet": ParquetEngine, "hoodie": HoodieEngine, "hudi": HudiEngine}
 
 
-def open_engine(name: str):
+def open_engine(name: str, table_type: str):
     """The engine on a new session."""
-    return ENGINES[name](session(os.environ.get("HOODIE_HUDI_BUNDLE") if name == "hudi" else None))
+    return ENGINES[name](session(os.environ.get("HOODIE_HUDI_BUNDLE") if name == "hudi" else None), table_type)
 
 
 def timed_write(engine, operation: str, df, path: str, index: str, buckets: int) -> tuple[float, float, object]:
@@ -168,12 +186,12 @@ def timed_write(engine, operation: str, df, path: str, index: str, buckets: int)
     return time.perf_counter() - started, cpu_seconds() - used, result
 
 
-def run_first(step: str, name: str, data: str, work: str, index: str, buckets: int) -> None:
+def run_first(step: str, name: str, data: str, work: str, index: str, buckets: int, table_type: str) -> None:
     """Run one step in the child process: make the table for the index, or time the session's first upsert into it."""
     base, path = f"{work}/{name}_{index}_base", f"{work}/{name}_{index}"
     if step == "time":
         copy(base, path)
-    engine = open_engine(name)
+    engine = open_engine(name, table_type)
     if step == "make":
         engine.prepare(fresh(base))
         timed_write(engine, "bulk_insert", engine.spark.read.parquet(f"{data}/base"), base, index, buckets)
@@ -183,10 +201,12 @@ def run_first(step: str, name: str, data: str, work: str, index: str, buckets: i
         print(json.dumps([name, f"first upsert ({index})", 0, *spent, steps_of(result)]), flush=True)
 
 
-def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], buckets: int) -> None:
+def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], buckets: int, table_type: str) -> None:
     """Run in the child process: print one JSON line for each timing."""
-    engine = open_engine(name)
+    engine = open_engine(name, table_type)
     frames = {kind: engine.spark.read.parquet(f"{data}/{kind}") for kind in ("base", "upsert", "one")}
+    inputs = {"bulk_insert": "base", "one row": "one"}
+    operations = (*UPSERTS, "compact") if table_type == "MERGE_ON_READ" else UPSERTS
 
     def write(operation: str, kind: str, path: str, index: str) -> tuple[float, float, object]:
         return timed_write(engine, operation, frames[kind], path, index, buckets)
@@ -207,8 +227,8 @@ def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], b
             show(insert, number, *spent, steps_of(result))
             for index in layout if engine.upserts else ():
                 copy(base, path)
-                for operation in engine.upserts:
-                    *spent, result = write(operation, "one" if operation == "one row" else "upsert", path, index)
+                for operation in operations:
+                    *spent, result = write(operation, inputs.get(operation, "upsert"), path, index)
                     show(f"{operation} ({index})", number, *spent, steps_of(result))
         if engine.upserts:
             count = engine.spark.read.parquet(*glob.glob(f"{base}/*/*/*/*.parquet")).count()
@@ -241,6 +261,7 @@ def main() -> None:
     parser.add_argument("--engines", default="parquet,hoodie,hudi")
     parser.add_argument("--index", default="SIMPLE", help=f"one or more of {','.join(INDEXES)}")
     parser.add_argument("--buckets", type=int, default=8, help="file groups of each partition with BUCKET")
+    parser.add_argument("--table-type", default=TABLE_TYPES[0], choices=TABLE_TYPES)
     parser.add_argument("--first", action="store_true", help="time upserts that are the first of a Spark session")
     parser.add_argument("--profile", action="store_true", help="print each step's median and share")
     parser.add_argument("--json", metavar="FILE", help="write all figures, with the profiles")
@@ -251,10 +272,10 @@ def main() -> None:
     if strange := [index for index in indexes if index not in INDEXES]:
         parser.error(f"--index: {', '.join(strange)}: give some of {', '.join(INDEXES)}")
     if arguments.child and arguments.step:
-        run_first(arguments.step, *arguments.child, *indexes, arguments.buckets)
+        run_first(arguments.step, *arguments.child, *indexes, arguments.buckets, arguments.table_type)
         return
     if arguments.child:
-        run_engine(*arguments.child, arguments.runs, indexes, arguments.buckets)
+        run_engine(*arguments.child, arguments.runs, indexes, arguments.buckets, arguments.table_type)
         return
     machine = describe_machine("pyspark", "pyarrow")
     print(machine)
@@ -263,8 +284,8 @@ def main() -> None:
         make_data(Path(folder) / "data", arguments.rows)
         for name, index, step in children(arguments, indexes):
             command = [sys.executable, "-m", "benchmarks.spark_upsert", "--runs", str(arguments.runs), *step]
-            command += ["--index", index, "--buckets", str(arguments.buckets)]
-            command += ["--child", name, f"{folder}/data", folder]
+            command += ["--index", index, "--buckets", str(arguments.buckets), "--table-type"]
+            command += [arguments.table_type, "--child", name, f"{folder}/data", folder]
             child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, start_new_session=True)
             for line in child.stdout.splitlines():
                 if not line.startswith("["):

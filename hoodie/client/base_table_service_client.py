@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import ClassVar, Self
 
+import attrs
+
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.client.call_arguments import check_text, check_time
 from hoodie.client.compaction_service import CompactionService
@@ -19,8 +21,10 @@ from hoodie.client.open_table import load_table
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.shown_client import client_html
 from hoodie.client.table_services import TableServices
+from hoodie.client.table_version import upgrade_if_due
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import display_value
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.common.util.shown_value import shown_value
@@ -95,10 +99,12 @@ class BaseHoodieTableServiceClient:
         self._heartbeats = HoodieHeartbeatClient(config.write)
         self._rollbacks = RollbackService(config, self._transactions, self._metrics)
         self._savepoints = SavepointService(config, self._metrics, self._transactions, self._rollbacks)
-        compactions = CompactionService(
+        self._compactions = CompactionService(
             context, config, self._metrics, self._transactions, self._rollbacks, self._heartbeats, self._index
         )
-        self._services = TableServices(context, config, self._metrics, self._transactions, self._rollbacks, compactions)
+        self._services = TableServices(
+            context, config, self._metrics, self._transactions, self._rollbacks, self._compactions
+        )
 
     def __repr__(self) -> str:
         path = display_value("hoodie.base.path", self._config.base_path)
@@ -294,6 +300,16 @@ class BaseHoodieTableServiceClient:
                 name = load_table(self._config).table_config.table_name
                 self._publisher.note_commit(name, Action.COMPACTION, result.commit_metadata)
         return result
+
+    def _upgraded(self, snapshot: TableSnapshot) -> TableSnapshot:
+        """The table, of the version that the configuration asks for if that upgrades tables."""
+
+        @contextmanager
+        def compactions_of(config: HoodieWriteConfig) -> Iterator[CompactionService]:
+            self._services.wait()
+            yield attrs.evolve(self._compactions, config=config)
+
+        return upgrade_if_due(self._config, snapshot, compactions_of)
 
     def compact_by_default(self) -> None:
         """Carry out compactions that are due after each commit, unless an option says how they are carried out.

@@ -19,8 +19,9 @@ from hoodie.client.base_table_service_client import BaseHoodieTableServiceClient
 from hoodie.client.call_arguments import check_extra_metadata, check_named_classes, check_result, check_time
 from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
-from hoodie.client.open_table import load_table, upgrade_if_due
+from hoodie.client.open_table import load_table
 from hoodie.client.partitions_to_delete import Partitions, paths_to_delete
+from hoodie.client.rows_read import reading_mark
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, PreCommitValidators, Validator
 from hoodie.client.write_input import MadeOfTable, Where, WriteInput
@@ -211,7 +212,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 self._forget(instant_time)
                 self._index.rollback_commit(instant_time)
             self._forget_ended(snapshot.active_timeline)
-        return upgrade_if_due(self._config, snapshot)
+        return self._upgraded(snapshot)
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -492,8 +493,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             if conflict is not None:
                 raise conflict from error
             raise
-        index_metadata = self._index.commit_metadata(table.record_key_fields)
-        stored = {"schema": schemas.avro, **index_metadata, **self._config.extra_metadata}
+        layout = self._index.commit_metadata(table.record_key_fields)
+        mark = reading_mark(operation, records, write_context)
+        stored = {"schema": schemas.avro, **layout, **mark, **self._config.extra_metadata}
         result = make_result(instant_time, metadata, stored, self._metrics.steps)
         if not self._config.write.auto_commit:
             # Another client may have started the instant.

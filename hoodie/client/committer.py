@@ -288,7 +288,8 @@ class Committer:
                         was_lost=True,
                     )
                 try:
-                    self._resolver.check(now, operation, metadata, self._start_of(instant_time), is_completed=True)
+                    ended = attrs.evolve(operation, instant=completed)
+                    self._resolver.check(now, ended, metadata, self._start_of(instant_time), is_completed=True)
                     self._check_log_places(now.active_timeline, instant_time, metadata)
                 except HoodieWriteConflictException as conflict:
                     self._rollbacks.take_back(now, completed)

@@ -125,6 +125,23 @@ class CompactionService:
 
     # --- carrying out ---------------------------------------------------------------------------------------------
 
+    def run_all(self) -> list[HoodieWriteResult]:
+        """Carry out all pending compactions; where none is pending, plan one, though it is not due, and carry it out.
+
+        Returns:
+            What they wrote, in their order, without those that another process has completed.
+
+        Raises:
+            HoodieException: See `run` and `schedule`.
+        """
+        pending = self.pending()
+        done = [self.run(instant_time) for instant_time in pending]
+        if not pending:
+            planned = self.schedule(is_forced=True)
+            if planned is not None:
+                done.append(self.run(planned, is_left_behind=False))
+        return [result for result in done if result is not None]
+
     def run(self, instant_time: str, is_left_behind: bool = True) -> HoodieWriteResult | None:
         """Carry out a pending compaction.
 

@@ -17,6 +17,7 @@ from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import normalise_schema, spelled_otherwise
 from hoodie.common.model.field_path import name_in_any_case
 from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -61,7 +62,8 @@ def check_new_table(columns: pa.Schema, config: HoodieWriteConfig) -> None:
         config: The write's configuration.
 
     Raises:
-        HoodieConfigException: The options do not name the table and its record key.
+        HoodieConfigException: The options do not name the table and its record key, or name a concurrency mode that it
+            could not have.
         HoodieKeyException, MissingSchemaFieldException: See `check_fields_of_new_table`.
         HoodieSchemaException: See `check_types_of_new_table`.
     """
@@ -80,6 +82,7 @@ def check_new_table(columns: pa.Schema, config: HoodieWriteConfig) -> None:
         )
     declared = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
     columns = normalise_schema(columns, declared)
+    _check_concurrency_mode(config)
     check_fields_of_new_table(columns.names, config)
     check_types_of_new_table(columns, config, name_of_table(config), declared)
 
@@ -107,6 +110,7 @@ def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTa
         HoodieConfigException: The properties do not describe a valid table; or the folder holds files of another format
             or files that no table wrote.
     """
+    _check_concurrency_mode(config)
     table = config.table
     described = {
         "hoodie.archivelog.folder": table.archive_folder,
@@ -126,7 +130,7 @@ def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTa
         table_name=name_of_table(config),
         record_key_fields=table.record_key_fields or (),
         partition_fields=table.partition_fields or (),
-        table_type=table.table_type or HoodieTableType.COPY_ON_WRITE,
+        table_type=_type_of(config),
         ordering_fields=table.ordering_fields or (),
         key_generator=table.key_generator_class,
         hive_style_partitioning=bool(table.hive_style_partitioning),
@@ -136,6 +140,17 @@ def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTa
         storage_options=config.storage_options,
     )
     return NewTable.of(storage, made.base_path, folder_is_new=folder_is_new)
+
+
+def _type_of(config: HoodieWriteConfig) -> HoodieTableType:
+    return config.table.table_type or HoodieTableType.COPY_ON_WRITE
+
+
+def _check_concurrency_mode(config: HoodieWriteConfig) -> None:
+    version = config.table.table_version or DEFAULT_TABLE_VERSION
+    problems = config.concurrency_problems(_type_of(config), version)
+    if problems:
+        raise HoodieConfigException(f"no table was created at {config.base_path}: {'; '.join(problems)}")
 
 
 @contextmanager

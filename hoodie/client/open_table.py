@@ -6,7 +6,6 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.moved_commits import moved_commits, refusal_of_moved_commits
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException
-from hoodie.table.upgrade import upgrade_table
 from hoodie.transaction.lock.lock_manager import clock_skew_ms
 
 
@@ -41,23 +40,3 @@ def _refuse_moved_commits(snapshot: TableSnapshot) -> None:
     if moved:
         why = refusal_of_moved_commits(snapshot.meta_path, snapshot.table_config, moved)
         raise HoodieCommitException(f"{snapshot.base_path}: {why}; nothing was written")
-
-
-def upgrade_if_due(config: HoodieWriteConfig, snapshot: TableSnapshot) -> TableSnapshot:
-    """Upgrade a table that is of an earlier version than its writer asks for, with ``hoodie.write.auto.upgrade=true``.
-
-    Args:
-        config: The writer's configuration.
-        snapshot: The table, its failed writes rolled back.
-
-    Returns:
-        The table as it is then.
-
-    Raises:
-        HoodieException: The table cannot be upgraded; see `HoodieTableMetaClient.upgrade`.
-    """
-    wanted = config.table.table_version
-    if not config.table.auto_upgrade or wanted is None or wanted <= snapshot.table_config.table_version:
-        return snapshot
-    upgrade_table(config, wanted)
-    return load_table(config)

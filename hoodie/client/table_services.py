@@ -205,13 +205,8 @@ class TableServices:
         self.wait()
         if instant_time is not None:
             return self._compactions.run(instant_time)
-        pending = self._compactions.pending()
-        done = [self._compactions.run(pending_time) for pending_time in pending]
-        if not pending:
-            planned = self._compactions.schedule(is_forced=True)
-            if planned is not None:
-                done.append(self._compactions.run(planned, is_left_behind=False))
-        return next((result for result in reversed(done) if result is not None), None)
+        done = self._compactions.run_all()
+        return done[-1] if done else None
 
     def _compact_if_due(self) -> None:
         """Carry out pending compactions, then plan one if it is due, and carry it out."""

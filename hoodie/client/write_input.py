@@ -62,6 +62,7 @@ from hoodie.exception import (
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merging_reader import LogMerging
 from hoodie.keygen.base_key_generator import KeyGenerator
+from hoodie.merge.appended_rows import refuse_changes_that_lose
 from hoodie.merge.ordering_values import ordering_key
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import PlannedSlice
@@ -267,6 +268,8 @@ class WriteInput:
         self._check_delete_flag(schemas.columns)
         merge_spec = self._table.merge_spec.for_input(schemas.columns, absent, default_values(schemas.avro))
         self._table.merge_spec = merge_spec
+        if self._is_merge_on_read:
+            refuse_changes_that_lose(merge_spec, schemas.columns)
         lacks_ordering = any(top_level_name(schemas.columns, field) in absent for field in merge_spec.ordering_fields)
         preparer = RecordPreparer(
             schemas.columns,

@@ -111,8 +111,9 @@ class HoodieTableOptions(PropertyGroup):
     one too, unless `hoodie.write.auto.upgrade` is set."""
     auto_upgrade: bool = property_field("hoodie.write.auto.upgrade", boolean(), False, since="1.0.0")
     """Upgrade an existing table that is of an earlier version than `hoodie.write.table.version`, before a write begins.
-    With false such a write is refused; call `HoodieTableMetaClient.upgrade`. Hudi 0.15 cannot read an upgraded table,
-    so hoodie's default is false. (Hudi 1.x upgrades by default, also if no version is given.)"""
+    A merge-on-read table is compacted first. With false such a write is refused; call `HoodieTableMetaClient.upgrade`.
+    Hudi 0.15 cannot read an upgraded table, so hoodie's default is false. (Hudi 1.x upgrades by default, also if no
+    version is given.)"""
     record_key_fields: tuple[str, ...] | None = property_field(
         "hoodie.datasource.write.recordkey.field", column_names(), None, alternatives=("hoodie.table.recordkey.fields",)
     )

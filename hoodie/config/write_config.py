@@ -25,6 +25,7 @@ from hoodie.common.config.property import (
 )
 from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.config.callback_config import HoodieWriteCommitCallbackConfig
@@ -32,7 +33,7 @@ from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.ignored_options import find_ignored_option, find_replacing_option
-from hoodie.config.index_config import HoodieIndexConfig
+from hoodie.config.index_config import BucketEngine, HoodieIndexConfig, IndexType
 from hoodie.config.lock_config import HoodieLockConfig
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.config.metrics_config import HoodieMetricsConfig
@@ -40,7 +41,7 @@ from hoodie.config.payload_config import HoodiePayloadConfig
 from hoodie.config.pre_commit_validator_config import HoodiePreCommitValidatorConfig
 from hoodie.config.storage_retry_config import StorageRetryConfig
 from hoodie.config.streaming_config import HoodieStreamingConfig
-from hoodie.config.table_options import HasProperties, HoodieTableOptions
+from hoodie.config.table_options import HasProperties, HoodieTableOptions, version_of
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_options import HoodieWriteOptions, InsertDupPolicy
 from hoodie.exception import HoodieConfigException
@@ -58,9 +59,12 @@ _DUP_POLICY_KEY = "hoodie.datasource.insert.dup.policy"
 _RECONCILE_KEY = "hoodie.datasource.write.reconcile.schema"
 _MODE_KEY = "hoodie.write.concurrency.mode"
 _PROVIDER_KEY = "hoodie.write.lock.provider"
+_BUCKET_STRATEGY = "BucketIndexConcurrentFileWritesConflictResolutionStrategy"
 _METADATA_KEY = "hoodie.metadata.enable"
 _UNIQUE_KEY = "hoodie.write.concurrency.unique.keys"
 _VALIDATORS_KEY = "hoodie.precommit.validators"
+NON_BLOCKING_SINCE_VERSION = 8
+"""The first table version with NON_BLOCKING_CONCURRENCY_CONTROL."""
 _QUERIES_OF = {
     f"{_VALIDATORS_KEY}.equality.sql.queries": "SqlQueryEqualityPreCommitValidator",
     f"{_VALIDATORS_KEY}.inequality.sql.queries": "SqlQueryInequalityPreCommitValidator",
@@ -216,18 +220,49 @@ class HoodieWriteConfig:
 
         Raises:
             HoodieConfigException: The writer gives another table name, type, key, partitioning, ordering, key generator
-                or payload than the table has; one message names all differences.
+                or payload than the table has, or a concurrency mode that its tables cannot have; one message names all
+                differences.
         """
         found = [
             *self.table.contradictions(table_config),
             *self.payload.contradictions(table_config),
             *self.timestamps.contradictions(table_config.properties),
         ]
+        version = version_of(table_config.properties)
+        if self.table.auto_upgrade and self.table.table_version is not None:
+            version = max(version, self.table.table_version)
+        found += self.concurrency_problems(table_config.properties.get("hoodie.table.type", "COPY_ON_WRITE"), version)
         if found:
             lines = "".join(f"\n  - {problem}" for problem in found)
             raise HoodieConfigException(
                 f"The properties of this writer contradict those of the table at {self.base_path!r}:{lines}"
             )
+
+    def concurrency_problems(self, table_type: str, table_version: int) -> list[str]:
+        """Why a table cannot be written in the writer's concurrency mode; empty if it can.
+
+        Args:
+            table_type: Its type.
+            table_version: Its version.
+
+        Source: HoodieWriteConfig.Builder.validate, CommonClientUtils.validateTableVersion.
+        """
+        if not self.write.is_non_blocking:
+            return []
+        found = []
+        mode = f"{_MODE_KEY} = {self.write.concurrency_mode}"
+        if table_type != HoodieTableType.MERGE_ON_READ:
+            found.append(
+                f"{mode}: the table is of type {table_type}, whose writers rewrite base files; give "
+                "OPTIMISTIC_CONCURRENCY_CONTROL, or write to a table made as MERGE_ON_READ"
+            )
+        if table_version < NON_BLOCKING_SINCE_VERSION:
+            found.append(
+                f"{mode}: the table is of version {table_version}, where names of log files do not tell their commits; "
+                "give OPTIMISTIC_CONCURRENCY_CONTROL, or upgrade the table to version 8 or 9 with "
+                "HoodieTableMetaClient.upgrade"
+            )
+        return found
 
 
 _DEFAULTS = attrs.asdict(HoodieWriteConfig(base_path=""), recurse=False)
@@ -362,6 +397,9 @@ def _contradictions(config: HoodieWriteConfig) -> list[str]:
         _keeps_and_nulls_missing_columns,
         _archives_to_more_than_it_may_have,
         _several_writers_without_lock,
+        _non_blocking_without_buckets,
+        _non_blocking_with_early_detection,
+        _non_blocking_with_another_strategy,
         _retries_without_auto_commit,
     )
     found = [problem for check in checks if (problem := check(config)) is not None]
@@ -445,6 +483,43 @@ def _several_writers_without_lock(config: HoodieWriteConfig) -> str | None:
         f"hoodie.write.concurrency.mode = {config.write.concurrency_mode} needs hoodie.write.lock.provider, the same "
         "for all writers of the table: give FileSystemBasedLockProvider for a table on a file system, "
         "StorageBasedLockProvider for a table on an object store, or another provider from docs/concurrency.md"
+    )
+
+
+def _non_blocking_without_buckets(config: HoodieWriteConfig) -> str | None:
+    index = config.index
+    is_simple = index.index_class is None and index.bucket_engine is BucketEngine.SIMPLE
+    if not config.write.is_non_blocking or (is_simple and index.index_type is IndexType.BUCKET):
+        return None
+    key = "hoodie.index.type" if index.index_class is None else "hoodie.index.class"
+    name = index.index_name
+    if index.index_class is None and index.index_type is IndexType.BUCKET:
+        key, name = "hoodie.index.bucket.engine", index.bucket_engine.value
+    return (
+        f"{_MODE_KEY} = NON_BLOCKING_CONCURRENCY_CONTROL needs an index by which all writers put a key into the same "
+        f"file group, and {key} is {name}: give hoodie.index.type = BUCKET (engine SIMPLE), if the table has buckets, "
+        "or OPTIMISTIC_CONCURRENCY_CONTROL"
+    )
+
+
+def _non_blocking_with_early_detection(config: HoodieWriteConfig) -> str | None:
+    if not config.write.is_non_blocking or not config.write.early_conflict_detection:
+        return None
+    return (
+        "hoodie.write.concurrency.early.conflict.detection.enable = true refuses a write to a file group that another "
+        f"writer is writing, and {_MODE_KEY} = NON_BLOCKING_CONCURRENCY_CONTROL is for such writes: leave one of them "
+        "out"
+    )
+
+
+def _non_blocking_with_another_strategy(config: HoodieWriteConfig) -> str | None:
+    strategy = config.write.conflict_resolution_strategy
+    if not config.write.is_non_blocking or strategy is None or strategy.rpartition(".")[2] == _BUCKET_STRATEGY:
+        return None
+    return (
+        f"hoodie.write.lock.conflict.resolution.strategy = {strategy}: with {_MODE_KEY} = "
+        "NON_BLOCKING_CONCURRENCY_CONTROL writes are compared by buckets, or two of them could give one bucket two "
+        "file groups; leave it out"
     )
 
 

@@ -251,20 +251,16 @@ class HoodieWriteOptions(PropertyGroup):
     DIRECT. Markers of both kinds are read."""
     concurrency_mode: WriteConcurrencyMode = property_field(
         "hoodie.write.concurrency.mode",
-        choice(
-            tuple(mode for mode in WriteConcurrencyMode if mode != "NON_BLOCKING_CONCURRENCY_CONTROL"),
-            unsupported={
-                "NON_BLOCKING_CONCURRENCY_CONTROL": "it is for merge-on-read tables; give "
-                "OPTIMISTIC_CONCURRENCY_CONTROL"
-            },
-        ),
+        choice(WriteConcurrencyMode),
         WriteConcurrencyMode.SINGLE_WRITER,
     )
     """How many writers the table has. With SINGLE_WRITER one process writes at a time, see
     hoodie.write.lock.single.writer.enable, and a commit is refused if somebody else committed meanwhile. With
     OPTIMISTIC_CONCURRENCY_CONTROL several processes may write at once: of two writers that change the same file group,
-    the one that commits first wins. This needs hoodie.write.lock.provider, and sets hoodie.cleaner.policy.failed.writes
-    to LAZY."""
+    the one that commits first wins. With NON_BLOCKING_CONCURRENCY_CONTROL upserts, inserts and deletes of keys that
+    change the same file group are both committed, and readers and compactions merge their rows: for merge-on-read
+    tables of versions 8 and 9 with hoodie.index.type=BUCKET. Both modes need hoodie.write.lock.provider, and set
+    hoodie.cleaner.policy.failed.writes to LAZY."""
     conflict_resolution_strategy: str | None = property_field(
         "hoodie.write.lock.conflict.resolution.strategy", text("a class"), None
     )
@@ -293,7 +289,8 @@ class HoodieWriteOptions(PropertyGroup):
         "hoodie.write.concurrency.early.conflict.detection.enable", boolean(), False, since="0.13.0"
     )
     """Before a file is written, look for markers of other live writers of the same file group, and fail at once instead
-    of at the end. Only with OPTIMISTIC_CONCURRENCY_CONTROL. Costs a few listings for each file."""
+    of at the end. Only with OPTIMISTIC_CONCURRENCY_CONTROL; NON_BLOCKING_CONCURRENCY_CONTROL refuses it. Costs a few
+    listings for each file."""
     record_key_max_bytes: int = property_field(
         "hoodie.write.record.key.max.bytes", integer(minimum=1, maximum=2**31 - 1), 64 * 1024, is_ours=True
     )
@@ -301,13 +298,17 @@ class HoodieWriteOptions(PropertyGroup):
     any length. Each key is hashed up to 30 times for bloom filters, which takes about half a second for a key of 1
     MB."""
     unique_keys: bool = property_field("hoodie.write.concurrency.unique.keys", boolean(), False, is_ours=True)
-    """Only with OPTIMISTIC_CONCURRENCY_CONTROL: compare the keys of new records with those that other writers added
+    """With several writers: compare the keys of new records with those that other writers added
     since the write began. Without it, a key that two writers insert at the same time is stored twice."""
     metadata_enable: bool | None = property_field("hoodie.metadata.enable", boolean(), None)
     """hoodie does not write metadata tables yet: a write switches off a metadata table that only holds file listings,
     in tables of versions 8 and 9 also one with column and partition statistics. Set false to allow that for a metadata
     table that holds more, such as indexes. True is the same as not given."""
 
+    record_positions: bool = property_field("hoodie.write.record.positions", boolean(), False)
+    """Tables of versions 8 and 9: store in each block of a log file at which rows of the base file its records stand.
+    Readers then find these rows without their keys. A block gets positions only if the index knew the position of each
+    of its records; a bucket index never does. Hudi's own default is true."""
     progress_enable: ProgressMode = property_field(
         "hoodie.write.progress.enable", choice(ProgressMode), ProgressMode.AUTO, is_ours=True
     )
@@ -331,6 +332,11 @@ class HoodieWriteOptions(PropertyGroup):
     def has_several_writers(self) -> bool:
         """Whether other writers may write at the same time, so that locks are needed."""
         return self.concurrency_mode is not WriteConcurrencyMode.SINGLE_WRITER
+
+    @property
+    def is_non_blocking(self) -> bool:
+        """Whether writers append to the same file groups at the same time, and readers merge their rows."""
+        return self.concurrency_mode is WriteConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
 
     @property
     def failed_writes(self) -> FailedWritesPolicy:

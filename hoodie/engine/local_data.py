@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.grouped_rows import take_rows
+from hoodie.common.data.grouped_rows import group_by, take_rows
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.engine.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
 from hoodie.engine.task_identity import TaskIdentity
@@ -188,9 +188,9 @@ class LocalData(HoodieData):
             batches = (batch.select(names) for batch in partition(task))
             table = pa.Table.from_batches(batches, pa.schema([self._schema.field(n) for n in names]))
             plain = pa.table([_plain(column) for column in table.columns], names)
-            return plain.group_by(names).aggregate([([], "count_all")]).rename_columns([*names, "count"])
+            return group_by(plain, names).aggregate([([], "count_all")]).rename_columns([*names, "count"])
 
-        total = pa.concat_tables(self._run(count)).group_by(names).aggregate([("count", "sum")])
+        total = group_by(pa.concat_tables(self._run(count)), names).aggregate([("count", "sum")])
         return total.rename_columns([*names, "count"])
 
     def join(self, other: HoodieData, on: Sequence[str], how: str) -> LocalData:

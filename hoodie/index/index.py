@@ -67,6 +67,8 @@ class IndexedTable:
         log_merging: How log files are merged; None: slices with log files are refused.
         groups_with_new_keys: Partition path and file id of file groups whose log files may hold keys that their base
             file lacks.
+        replaced_file_groups: Partition path to ids of file groups that were replaced, where all writers must give a new
+            file group the same id; None: ids are random.
         reads_only: Whether nothing may be written, not even to the index's own store, because an upsert is only being
             planned.
         work: The index notes here what it judged and read; it stays on the driver.
@@ -87,6 +89,7 @@ class IndexedTable:
     record_key_fields: tuple[str, ...] = ()
     log_merging: LogMerging | None = None
     groups_with_new_keys: frozenset[tuple[str, str]] = frozenset()
+    replaced_file_groups: Mapping[str, frozenset[str]] | None = None
     reads_only: bool = False
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
     metrics: HoodieMetrics = attrs.field(factory=HoodieMetrics, eq=False, repr=False)

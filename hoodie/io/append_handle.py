@@ -9,12 +9,20 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Self
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.fs.file_names import make_log_file_name
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
-from hoodie.common.model.record_columns import CURRENT_FILE_ID, OPERATION, ORDERING_VALUE, RECORD_KEY
+from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
+    CURRENT_ROW_POSITION,
+    OPERATION,
+    ORDERING_VALUE,
+    RECORD_KEY,
+)
 from hoodie.common.model.write_operation_type import IOType, RecordOperation
 from hoodie.common.model.write_stat import HoodieWriteStat, RuntimeStats
 from hoodie.common.table.timeline.instant_time import newest
@@ -94,7 +102,7 @@ class LogPlaces:
         """
         partition_path, file_id = file_slice.partition_path, file_slice.file_id
         if self.has_completion_times:
-            return LogPlace(partition_path, file_id, self.instant_time, is_of_commit=True)
+            return self.first(partition_path, file_id)
         pending = newest(self.compactions.get(HoodieFileGroupId(partition_path, file_id), ()))
         slice_time = pending or file_slice.base_instant_time
         logs = [log_file for log_file in file_slice.log_files if log_file.instant_time == slice_time]
@@ -108,6 +116,15 @@ class LogPlaces:
             base_file=base_file.file_name if base_file is not None and pending is None else "",
             log_files=tuple(log_file.file_name for log_file in logs),
         )
+
+    def first(self, partition_path: str, file_id: str) -> LogPlace:
+        """The place of the delta commit's first log file of a file group, which need not exist; versions 8 and 9.
+
+        Args:
+            partition_path: The partition.
+            file_id: The file group.
+        """
+        return LogPlace(partition_path, file_id, self.instant_time, is_of_commit=True)
 
 
 class HoodieAppendHandle(HoodieWriteHandle):
@@ -126,17 +143,25 @@ class HoodieAppendHandle(HoodieWriteHandle):
         place: Where the file goes.
         task: The task that writes.
         row_counter: See `HoodieWriteHandle`.
+        positions_of: The instant of the base file that the row positions of records are in. A block whose records all
+            have one gets these positions. None: no block gets any.
 
     Hudi: org.apache.hudi.io.HoodieAppendHandle. Differs: one handle writes one file; a full one returns the rows that
     are left, like `HoodieCreateHandle`.
     """
 
     def __init__(
-        self, context: WriteContext, place: LogPlace, task: TaskIdentity, row_counter: RowCounter | None = None
+        self,
+        context: WriteContext,
+        place: LogPlace,
+        task: TaskIdentity,
+        row_counter: RowCounter | None = None,
+        positions_of: str | None = None,
     ) -> None:
         self.place = place
         self.io_type = IOType.CREATE if place.is_of_commit else IOType.APPEND
         super().__init__(context, place.partition_path, place.file_id, self._name(place, task), task, row_counter)
+        self._positions_of = positions_of
         self._blocks: list[bytes] = []
         self._size_bytes = self._rows = 0
         self._is_open = False
@@ -155,7 +180,8 @@ class HoodieAppendHandle(HoodieWriteHandle):
 
         Args:
             rows: User columns of the write's schema (any order), the reserved record key and, where keys were looked
-                up, the current file id: a row without one is new. No rows that ask for a delete.
+                up, the current file id and row position: a row without a file id is new. Rows that ask for a delete
+                only where readers have to see their columns (`hoodie.merge.appended_rows.deletes_are_rows`).
 
         Returns:
             The rows for the next file; usually none.
@@ -178,7 +204,7 @@ class HoodieAppendHandle(HoodieWriteHandle):
 
         Args:
             rows: The reserved record key and operation, and the ordering value where the table has ordering fields. A
-                plain delete has none, and deletes whatever is stored.
+                plain delete has none, and deletes whatever is stored. The row position where it is known.
         """
         count = rows.num_rows
         ordering = None
@@ -194,6 +220,8 @@ class HoodieAppendHandle(HoodieWriteHandle):
                 self.context.avro_schema,
                 self.context.instant_time,
                 self.context.config.storage.logfile_data_block_max_size,
+                positions=self._positions(rows),
+                positions_of=self._positions_of,
             )
         )
         self._deletes += count
@@ -212,13 +240,27 @@ class HoodieAppendHandle(HoodieWriteHandle):
                 self.context.instant_time,
                 LogBlockFormat(storage.logfile_data_block_format),
                 storage.logfile_data_block_max_size,
+                positions=self._positions(good),
+                positions_of=self._positions_of,
             )
         )
+        self._rows += good.num_rows
+        if OPERATION in good.schema.names:
+            count = good.num_rows
+            good = good.filter(pc.equal(good.column(OPERATION), int(RecordOperation.UPSERT)))
+            self._deletes += count - good.num_rows
         is_tagged = CURRENT_FILE_ID in good.schema.names
         new = good.column(CURRENT_FILE_ID).null_count if is_tagged else good.num_rows
-        self._rows += good.num_rows
         self._inserts += new
         self._updates += good.num_rows - new
+
+    def _positions(self, rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64] | None:
+        """The rows of the base file where records stand; None if that of one of them is not known."""
+        if self._positions_of is None or CURRENT_ROW_POSITION not in rows.schema.names:
+            return None
+        column = rows[CURRENT_ROW_POSITION]
+        positions: npt.NDArray[np.int64] = column.to_numpy() if not column.null_count else np.full(1, -1)
+        return positions if len(positions) and positions.min() >= 0 else None
 
     def _add(self, blocks: Iterable[bytes]) -> None:
         for block in blocks:

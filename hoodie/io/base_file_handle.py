@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import pyarrow as pa
@@ -11,11 +12,14 @@ from hoodie.common.fs.file_names import make_base_file_name
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.exception import HoodieException
+from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieNotSupportedException
+from hoodie.io.merge_source import MergeSource
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import HoodieWriteHandle, RowCounter
+
+logger = logging.getLogger(__name__)
 
 FULL_SHARE = 1.03
 """New records are added until a file has this share of ``hoodie.parquet.max.file.size``. So a bucket that was planned
@@ -96,6 +100,27 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
             index.bloom_filter_type, index.bloom_num_entries, index.bloom_fpp, index.bloom_dynamic_max_entries
         )
         return new, None
+
+    def _keys_of(self, source: MergeSource) -> tuple[BloomFilter, KeyRange] | None:
+        """The bloom filter and the range of the keys of a base file, to go on with; None if it has no valid ones.
+
+        If another writer determined the range in the order of UTF-8 bytes, it cannot be joined with keys in Java's
+        order.
+
+        Args:
+            source: The base file, opened.
+        """
+        if self.context.has_virtual_keys:
+            return None
+        try:
+            footer = source.footer()
+            bloom_filter, key_range = footer.bloom_filter, footer.key_range
+        except (HoodieCorruptedDataException, HoodieNotSupportedException) as error:
+            logger.warning("rewriting %s with a new bloom filter of all its keys: %s", source.path, error)
+            return None
+        if bloom_filter is None or key_range is None or not key_range.is_of_any_order:
+            return None
+        return bloom_filter, key_range
 
     def _dictionary_columns(self) -> frozenset[str]:
         """The leaf columns that an older version of the file stores as dictionaries."""

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from itertools import groupby
 
-import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -22,27 +20,21 @@ from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
-    COMMIT_SEQNO_META,
     COMMIT_TIME_META,
-    META_COLUMN_SET,
-    RECORD_KEY,
     RECORD_KEY_META,
 )
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.exception import HoodieException
+from hoodie.io.merge_source import MergeSource
 from hoodie.io.merging_reader import LogMerging, MergingReader
-from hoodie.io.parquet.parquet_footer import Footer
 from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
 from hoodie.io.parquet.parquet_fragments import count_rows as count_rows_of_fragments
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.io.parquet.splicing import StoredChunks, StoredColumns
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 
 READ_BATCH_ROWS = 1 << 16
-MERGE_BATCH_ROWS = 1 << 16
-"""Rows that are merged at a time."""
 _FILES_AT_ONCE = 64
 """Files whose footers are in memory at a time during a scan."""
 _LOGS_AT_ONCE = 8
@@ -57,10 +49,6 @@ ALWAYS_FEW_ROWS = 1000
 """So many rows of a file are few, however small it is."""
 FEW_ROWS_IN = 16
 """Rows are few if they are one in so many: then they are taken one by one, and the other rows are not decoded."""
-SMALL_ROW_GROUP = 0.25
-"""Row groups below this share of the wanted size are joined instead of copied, except for the last one."""
-LARGE_ROW_GROUP = 1.25
-"""Row groups above this share of the wanted size are not copied either, because copying holds them in memory."""
 
 
 class HoodieFileGroupReader:
@@ -190,6 +178,18 @@ class HoodieFileGroupReader:
         assert self._merge_spec is not None
         path = self._file_slice.sole_base_file.path
         return MergeSource(self._storage, path, self._schema, self._merge_spec, config)
+
+    def base_source(self, config: HoodieStorageConfig) -> MergeSource | None:
+        """The rows of the base file below log files, for `MergingReader.batches`; None if there is no base file.
+
+        Args:
+            config: How the next version is stored.
+        """
+        base_file = self._file_slice.base_file
+        if base_file is None or self._log_merging is None:
+            return None
+        spec = self._log_merging.merge_spec
+        return MergeSource(self._storage, base_file.path, self._schema, spec, config, columns=self._columns)
 
     def with_columns(self, columns: Sequence[str]) -> HoodieFileGroupReader:
         """The same rows with other columns in the result.
@@ -453,131 +453,3 @@ def count_rows(readers: Sequence[HoodieFileGroupReader]) -> int:
         if fragments:
             total += count_rows_of_fragments(fragments, some[0]._schema, some[0]._pushed)
     return int(total)
-
-
-@attrs.frozen(eq=False)
-class StoredRows:
-    """Consecutive rows.
-
-    Attributes:
-        start: The number of the first row.
-        rows: The decoded columns.
-        row_group: The copied columns of a row group, if one begins here and some of its columns are copied.
-    """
-
-    start: int
-    rows: pa.RecordBatch
-    row_group: StoredChunks | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return int(self.rows.nbytes) + (self.row_group.stored_bytes if self.row_group is not None else 0)
-
-
-class MergeSource:
-    """The stored rows of a file group in their order, for the next version of it.
-
-    Most columns are decoded. The record key and the user's column that it is made of, which the merge does not change,
-    can be copied as they are stored; decoding and encoding them would be half of the work. The file name and partition
-    path, which are written anew for each row, are not read.
-
-    Args:
-        storage: Where the file is.
-        path: Full path of the base file.
-        schema: The schema to read the rows in, including meta columns.
-        merge_spec: How stored and incoming records are merged.
-        config: How the next version is stored.
-    """
-
-    def __init__(
-        self,
-        storage: HoodieStorage,
-        path: str,
-        schema: pa.Schema,
-        merge_spec: MergeSpec,
-        config: HoodieStorageConfig,
-    ) -> None:
-        self._schema = schema
-        self._user_schema = pa.schema([field for field in schema if field.name not in META_COLUMN_SET])
-        self._merge_spec = merge_spec
-        self._config = config
-        # A file holds few commit times, so they are read, merged and written as dictionaries, by small numbers.
-        self._reader = HoodieParquetReader(storage, path, [COMMIT_TIME_META])
-
-    def open(self) -> None:
-        """See `HoodieParquetReader.open`."""
-        self._reader.open()
-
-    def close(self) -> None:
-        """See `HoodieParquetReader.close`."""
-        self._reader.close()
-
-    def footer(self) -> Footer:
-        """See `HoodieParquetReader.footer`."""
-        return self._reader.footer()
-
-    def dictionary_columns(self) -> frozenset[str]:
-        """See `HoodieParquetReader.dictionary_columns`."""
-        return self._reader.dictionary_columns()
-
-    def columns_to_copy(self, updates: pa.Table) -> list[str]:
-        """The columns that a merge does not change, and whose bytes fit into the next version.
-
-        The user's columns among them are those that equal the record key in each stored and incoming row. If a record
-        may be deleted, there are none.
-
-        Args:
-            updates: The incoming rows of stored records.
-        """
-        if updates.num_rows and self._merge_spec.may_delete(updates):
-            return []
-        merged = set(self._merge_spec.stored_columns(self._user_schema))
-        fields = [
-            field
-            for field in self._user_schema
-            if field.type == pa.string() and field.name not in merged and field.name in updates.column_names
-        ]
-        key = pa.field(RECORD_KEY_META, pa.string())
-        found = self._stored.copies_of(key, fields, str(self._config.parquet_compression_codec))
-        return [name for name in found if name == key.name or updates[name].equals(updates[RECORD_KEY])]
-
-    def rows(self, copied: Sequence[str]) -> Iterator[StoredRows]:
-        """All rows, one row group after the other; copied columns are not decoded.
-
-        Args:
-            copied: Some of `columns_to_copy`. They are decoded too in row groups whose size differs from the wanted
-                one, or whose columns differ after all.
-
-        Raises:
-            HoodieCorruptedDataException: The file is damaged.
-        """
-        start = 0
-        stored = self._stored
-        wanted_bytes = self._config.parquet_block_size
-        for number, (count, plain_bytes) in enumerate(stored.row_groups):
-            is_last = number == len(stored.row_groups) - 1
-            has_size = is_last or plain_bytes >= SMALL_ROW_GROUP * wanted_bytes
-            chunks = first = None
-            if copied and count and has_size and plain_bytes <= LARGE_ROW_GROUP * wanted_bytes:
-                chunks = stored.chunks(number, copied)
-            if chunks is not None:
-                batches = self._row_group(number, copied)
-                first = next(batches, None)
-            if first is not None and first.nbytes * count <= LARGE_ROW_GROUP * wanted_bytes * first.num_rows:
-                yield StoredRows(start, first, chunks)
-                start += first.num_rows
-            else:
-                batches = self._row_group(number, ())
-            for batch in batches:
-                yield StoredRows(start, batch)
-                start += batch.num_rows
-
-    @cached_property
-    def _stored(self) -> StoredColumns:
-        return self._reader.stored_columns()
-
-    def _row_group(self, number: int, without: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        columns = [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self._user_schema.names]
-        wanted = [name for name in columns if name not in without]
-        return self._reader.iter_batches(wanted, self._schema, row_groups=[number], batch_rows=MERGE_BATCH_ROWS)

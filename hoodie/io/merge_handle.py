@@ -28,9 +28,10 @@ from hoodie.common.model.write_operation_type import IOType, RecordOperation, Wr
 from hoodie.common.model.write_status import WithoutEffect
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
+from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.base_file_handle import HoodieBaseFileHandle
-from hoodie.io.file_group_reader import HoodieFileGroupReader, StoredRows
+from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.merge_source import StoredRows
 from hoodie.io.merged_columns import PlacedUpdates, columns_to_compare, count_unchanged, merged_columns
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.write_context import WriteContext
@@ -241,23 +242,10 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         ]
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
-        """Continue with the old file's filter, so that only new keys are hashed; without a valid one, hash all keys.
-
-        If another writer determined the range in the order of UTF-8 bytes, it cannot be joined with keys in Java's
-        order.
-        """
-        if self.context.has_virtual_keys:
-            return super()._start_keys()
-        try:
-            footer = self._source.footer()
-            bloom_filter, key_range = footer.bloom_filter, footer.key_range
-        except (HoodieCorruptedDataException, HoodieNotSupportedException) as error:
-            logger.warning("rewriting %s with a new bloom filter of all its keys: %s", self.base_file.path, error)
-            return super()._start_keys()
-        if bloom_filter is None or key_range is None or not key_range.is_of_any_order:
-            return super()._start_keys()
-        self._goes_on = True
-        return bloom_filter, key_range
+        """Continue with the old file's filter, so that only new keys are hashed; without a valid one, hash all keys."""
+        found = self._keys_of(self._source)
+        self._goes_on = found is not None
+        return super()._start_keys() if found is None else found
 
     def _dictionary_columns(self) -> frozenset[str]:
         return self._source.dictionary_columns()

@@ -163,6 +163,7 @@ class MergedLogRecords:
         self.positions: npt.NDArray[np.int64] | None = None
         self.record_count = 0
         self.delete_count = 0
+        self._unlike_key: set[str] = set()
         self._left = _Left.nothing(self._ordering_type)
 
     def __enter__(self) -> Self:
@@ -189,6 +190,17 @@ class MergedLogRecords:
         """The columns of stored rows that `merge` needs."""
         columns = self._columns if self._merging is not None else []
         return list(dict.fromkeys([*columns, *self._rules.ordering_columns]))
+
+    @property
+    def replaces_only(self) -> bool:
+        """Whether each entry that wins takes the place of a stored row as a whole, and none deletes one."""
+        return self._merging is None and not self.delete_count
+
+    @property
+    def columns_like_key(self) -> set[str]:
+        """The columns of strings that hold the record key in every row of the log files."""
+        strings = {name for name in self._columns if self._rules.schema.field(name).type == pa.string()}
+        return strings - self._unlike_key
 
     # --- collecting --------------------------------------------------------------------------------------------------
 
@@ -244,6 +256,7 @@ class MergedLogRecords:
                 f"a data block of instant {entry.instant_time} in {self._place} has {keys.null_count} rows without a "
                 "record key"
             )
+        self._unlike_key.update(name for name in self.columns_like_key if not rows.column(name).equals(keys))
         deletes = requested_deletes(rules.spec, rows)
         ordering = None
         if self._ordering_type is not None:

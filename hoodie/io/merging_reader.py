@@ -15,6 +15,7 @@ Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import attrs
@@ -33,6 +34,7 @@ from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.log.log_record_scanner import EVERY_BLOCK, HoodieLogRecordScanner, LogScanCounts
 from hoodie.io.log_row_store import concat_rows, with_replaced_rows
+from hoodie.io.merge_source import MERGE_BATCH_ROWS, MergeSource, StoredRows
 from hoodie.io.merged_log_records import LogMergeRules, MergedLogRecords
 from hoodie.io.parquet.key_search import KeyMatcher
 from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
@@ -177,18 +179,70 @@ class MergingReader:
             HoodieException: A file is missing or damaged, or records cannot be merged.
         """
         base_file = self._file_slice.base_file
-        with self._collected() as records:
-            self.counts = MergeCounts(records.record_count, records.delete_count, len(records), scanned=self._scanned)
-            is_met = np.zeros(len(records), dtype=np.bool_)
+        with self._counted() as (records, is_met):
             if base_file is not None:
                 finder = self._finder(records, base_file.path)
                 columns = self._read_columns(records, finder)
                 read = self._base_batches(base_file.path, columns, batch_rows, on_all_cores)
                 yield from self._merged(read, records, finder, is_met, base_file.path)
-            for rows in records.new_rows(is_met, batch_rows):
-                self.counts.inserts += rows.num_rows
-                self.counts.rows += rows.num_rows
-                yield rows.select(self._columns)
+            yield from self._new_rows(records, is_met, batch_rows)
+
+    def columns_to_copy(self, source: MergeSource) -> list[str]:
+        """The columns of the base file that the merge leaves as they are stored, after `collect`.
+
+        These are the record key, and the user's column that it is made of. If a record may be deleted, or if positions
+        in blocks tell the rows, there are none.
+
+        Args:
+            source: The base file, opened.
+        """
+        records = self._prepared
+        if records is None or not self.only_replaces or records.positions is not None:
+            return []
+        return source.copies_of_key(records.columns_like_key.difference(records.stored_columns))
+
+    @property
+    def only_replaces(self) -> bool:
+        """Whether no row of the base file is deleted, as far as `collect` can tell: rows are replaced and added."""
+        records = self._prepared
+        return records is not None and records.replaces_only and self._rules.key_generator is None
+
+    def rows_around(self, source: MergeSource, copied: Sequence[str]) -> Iterator[StoredRows]:
+        """The merged rows for a new base file, without the columns that are copied; new rows have all columns.
+
+        Args:
+            source: The base file, opened.
+            copied: What `columns_to_copy` gave.
+
+        Raises:
+            HoodieException: See `batches`.
+        """
+        base_file = self._file_slice.base_file
+        assert base_file is not None
+        with self._counted() as (records, is_met):
+            finder = self._by_position(records, base_file.path)
+            for stored in source.rows(copied):
+                merged = self._merged_batch(stored.rows, stored.start, records, finder, is_met)
+                assert merged is not None
+                yield attrs.evolve(stored, rows=merged)
+            for rows in self._new_rows(records, is_met, MERGE_BATCH_ROWS):
+                yield StoredRows(self.counts.rows - rows.num_rows, rows)
+
+    @contextmanager
+    def _counted(self) -> Iterator[tuple[MergedLogRecords, npt.NDArray[np.bool_]]]:
+        """What the log files leave, and for each entry whether the base file has it, to be noted; counts anew."""
+        with self._collected() as records:
+            self.counts = MergeCounts(records.record_count, records.delete_count, len(records), scanned=self._scanned)
+            yield records, np.zeros(len(records), dtype=np.bool_)
+
+    def _new_rows(
+        self, records: MergedLogRecords, is_met: npt.NDArray[np.bool_], batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of keys that the base file lacks."""
+        for rows in records.new_rows(is_met, batch_rows):
+            self.counts.inserts += rows.num_rows
+            self.counts.rows += rows.num_rows
+            yield rows.select(self._columns)
 
     def _collected(self) -> MergedLogRecords:
         """What the log files leave, which was prepared, or is read now."""
@@ -197,12 +251,14 @@ class MergingReader:
             return records
         base_file = self._file_slice.base_file
         # The slice of a pending compaction has another base instant than the file below it.
-        is_by_position = self._merging.config.use_record_positions
+        positions_of = None
+        if base_file is not None and self._merging.config.use_record_positions:
+            positions_of = base_file.instant_time
         records = MergedLogRecords(
             self._rules,
             self._columns,
             self._merging.config,
-            base_file.instant_time if base_file is not None and is_by_position else None,
+            positions_of,
             f"file group {self._file_slice.file_id} of partition '{self._file_slice.partition_path}'",
         )
         scanner = HoodieLogRecordScanner(
@@ -211,6 +267,7 @@ class MergingReader:
             self._schema,
             self._rules.columns_of_log(records.columns),
             self._merging.block_filter,
+            positions_of,
         )
         try:
             records.collect(scanner.scan())
@@ -219,6 +276,14 @@ class MergingReader:
         except BaseException:
             records.close()
             raise
+
+    def collect(self) -> None:
+        """Read the log files now, and not when `batches` begins.
+
+        Raises:
+            HoodieException: See `batches`.
+        """
+        self._prepared = self._collected()
 
     def prepare(self) -> None:
         """Read the log files now, and the footer of the base file, on this thread, and not when `batches` begins.
@@ -229,7 +294,7 @@ class MergingReader:
         base_file = self._file_slice.base_file
         if base_file is not None:
             self._fragment = ParquetFragment.open(self._storage, base_file.path)
-        self._prepared = self._collected()
+        self.collect()
 
     def close(self) -> None:
         """Drop what was prepared and not used; does nothing if there is nothing."""
@@ -246,10 +311,13 @@ class MergingReader:
         if not self._skips_base_rows and set(rules.key_columns) <= set(self._columns):
             return _ByKey(KeyMatcher(records.keys), rules)
         if rules.key_generator is None:
-            # The key column is searched, and most of its values are not even decoded.
-            matches = HoodieKeyLookupHandle(self._storage, path).lookup(records.keys)
-            return _ByPosition(matches.key_indices.astype(np.int64), matches.row_positions)
+            return self._by_position(records, path)
         return _ByKey(KeyMatcher(records.keys), rules)
+
+    def _by_position(self, records: MergedLogRecords, path: str) -> _ByPosition:
+        """The rows of the keys: the key column is searched, and most of its values are not even decoded."""
+        matches = HoodieKeyLookupHandle(self._storage, path).lookup(records.keys)
+        return _ByPosition(matches.key_indices.astype(np.int64), matches.row_positions)
 
     def _read_columns(self, records: MergedLogRecords, finder: _Finder) -> list[str]:
         """The columns of the base file that are read."""
@@ -285,17 +353,9 @@ class MergingReader:
         """The rows of the base file, of which some are replaced and some deleted; notes which entries they meet."""
         start = 0
         for batch in batches:
-            numbers, places = finder.find(batch, start)
+            rows = self._merged_batch(batch, start, records, finder, is_met)
             start += batch.num_rows
-            if len(numbers):
-                is_met[numbers] = True
-            elif self._skips_base_rows:
-                continue
-            rows = batch.select([] if self._skips_base_rows else self._columns)
-            if len(numbers):
-                rows = self._with_entries(batch, rows, records, numbers, places)
-            self.counts.rows += rows.num_rows
-            if rows.num_rows:
+            if rows is not None and rows.num_rows:
                 yield rows
         last = finder.last_position
         if start <= last:
@@ -303,6 +363,27 @@ class MergingReader:
                 f"{path} has {start} rows, but log files name its row {last}: the positions in their blocks are wrong. "
                 "Read the table by its keys: hoodie.merge.use.record.positions=false"
             )
+
+    def _merged_batch(
+        self,
+        batch: pa.RecordBatch,
+        start: int,
+        records: MergedLogRecords,
+        finder: _Finder,
+        is_met: npt.NDArray[np.bool_],
+    ) -> pa.RecordBatch | None:
+        """What becomes of a batch of the base file, whose first row has a number; None if no row of it is wanted."""
+        numbers, places = finder.find(batch, start)
+        if len(numbers):
+            is_met[numbers] = True
+        elif self._skips_base_rows:
+            return None
+        read = set(batch.schema.names)
+        rows = batch.select([] if self._skips_base_rows else [name for name in self._columns if name in read])
+        if len(numbers):
+            rows = self._with_entries(batch, rows, records, numbers, places)
+        self.counts.rows += rows.num_rows
+        return rows
 
     def _with_entries(
         self,
@@ -323,7 +404,7 @@ class MergingReader:
         if self._skips_base_rows:
             return merged.rows.select(self._columns)
         if not len(deleted):
-            return with_replaced_rows(rows, merged.rows.select(self._columns), taken) if len(taken) else rows
+            return with_replaced_rows(rows, merged.rows.select(rows.schema.names), taken) if len(taken) else rows
         indices = np.arange(batch.num_rows)
         indices[taken] = batch.num_rows + np.arange(len(taken))
         if len(taken):

@@ -25,6 +25,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import HoodieException
+from hoodie.merge.log_fold import RunningWinners
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.mode_rules import MergeEntries, later_log_entry_wins, later_row_wins
 from hoodie.merge.ordering_values import ordering_column, sortable
@@ -168,6 +169,31 @@ class MergingByMode(PairMerging):
     def __init__(self, spec: MergeSpec, rules: PayloadRules) -> None:
         self._spec = spec
         self._rules = rules
+
+    def fold(self, entries: PairEntries, starts: npt.NDArray[np.int64]) -> PairEntries:
+        """See `PairMerging.fold`; a key with many entries takes no longer than as many keys."""
+        if not len(entries):
+            return entries
+        compared = None
+        if entries.ordering is not None and self._rules.stored_rule is not StoredRule.NEVER:
+            (compared,) = MergeEntries.of([entries.ordering], [entries.is_delete])
+        winners = RunningWinners.of(starts, compared, entries.is_delete, ~entries.has_row)
+        left = entries.take(winners.last)
+        columns, known_now = [], []
+        for index, name in enumerate(entries.rows.schema.names):
+            column = entries.rows.column(index)
+            known = entries.known[:, index] if entries.known is not None else None
+            is_empty = None
+            if self._rules.field_rule is not None and name not in META_COLUMN_SET:
+                is_empty = self._spec.is_empty(column, name)
+            sources = winners.source_of(known, is_empty)
+            columns.append(column.take(pa.array(np.where(sources >= 0, sources, winners.last))))
+            known_now.append(sources >= 0)
+        rows = pa.RecordBatch.from_arrays(columns, schema=entries.rows.schema)
+        if left.known is not None:
+            known_now_of_rows = np.stack(known_now, axis=1)
+            left = attrs.evolve(left, known=np.where(left.is_delete[:, None], left.known, known_now_of_rows))
+        return attrs.evolve(left, rows=rows)
 
     def merge(self, older: PairEntries, newer: PairEntries) -> PairEntries:
         """See `PairMerging.merge`."""

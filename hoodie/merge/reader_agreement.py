@@ -1,9 +1,9 @@
 """What readers of a merge-on-read table disagree about, by the table's properties.
 
 They merge log files when they read, each by its own code: Hudi 0.15, Hudi 1.x and hudi-rs. In a table of version 6
-all of them give the same rows with DefaultHoodieRecordPayload and an ordering field, and with
-OverwriteWithLatestAvroPayload without one; in versions 8 and 9 with a merge mode other than CUSTOM and at most one
-ordering field.
+all of them give the same rows with DefaultHoodieRecordPayload and an ordering field (unless rows marked as deleted come
+late), and with OverwriteWithLatestAvroPayload without one; in versions 8 and 9 with a merge mode other than CUSTOM and
+at most one ordering field, but for what Hudi 1.0 fails to read. ``docs/merging.md`` lists every case.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def differences_between_readers(properties: Mapping[str, str]) -> list[str]:
     fields = properties.get("hoodie.table.ordering.fields") or properties.get("hoodie.table.precombine.field") or ""
     orderings = [name for name in fields.split(",") if name.strip()]
     version = int(properties["hoodie.table.version"])
-    found = _of_modes(properties, orderings) if is_by_mode(version) else _of_payloads(properties, orderings)
+    found = _of_modes(properties, orderings, version) if is_by_mode(version) else _of_payloads(properties, orderings)
     if properties.get("hoodie.populate.meta.fields", "true").strip().lower() == "false":
         found.append(
             "hudi-rs does not merge log files of a table with hoodie.populate.meta.fields=false, and shows all rows of "
@@ -55,13 +55,14 @@ def _of_payloads(properties: Mapping[str, str], orderings: list[str]) -> list[st
         ]
     if payload in (OVERWRITE_WITH_LATEST_PAYLOAD, DEFAULT_PAYLOAD):
         return []
-    return [
-        f"with {payload.rpartition('.')[2]} each reader merges log files by code of its own, and hudi-rs takes the row "
-        "with the larger ordering value; take DefaultHoodieRecordPayload with an ordering field for one result"
-    ]
+    name = payload.rpartition(".")[2]
+    difference = _OF_PAYLOAD.get(
+        name, "each reader merges log files by code of its own, and hudi-rs may fail to read them"
+    )
+    return [f"with {name} {difference}; take DefaultHoodieRecordPayload with an ordering field for one result"]
 
 
-def _of_modes(properties: Mapping[str, str], orderings: list[str]) -> list[str]:
+def _of_modes(properties: Mapping[str, str], orderings: list[str], version: int) -> list[str]:
     found = []
     mode = properties.get("hoodie.record.merge.mode", "").strip().upper()
     payload = MergeProperties.of(properties).payload_class
@@ -69,16 +70,30 @@ def _of_modes(properties: Mapping[str, str], orderings: list[str]) -> list[str]:
         is_of_python = payload is not None and payload.startswith(MERGER_PREFIX)
         found.append(_only_hoodie(payload) if is_of_python and payload else _CUSTOM)
     elif len(orderings) > 1:
-        found.append("hudi-rs does not read a merge-on-read table of several ordering fields")
-    if properties.get(PARTIAL_UPDATE_KEY):
+        found.append("hudi-rs and Hudi 1.0 do not read a merge-on-read table of several ordering fields")
+    elif mode == MergeMode.EVENT_TIME_ORDERING and orderings and version == _VERSION_OF_1_0:
         found.append(
-            f"a reader that does not know {PARTIAL_UPDATE_KEY}={properties[PARTIAL_UPDATE_KEY]}, which Hudi 1.1 "
-            "brought, takes rows whole"
+            "by event time Hudi 1.0 fails to read log files in which a row follows a delete by key, until they are "
+            "compacted; later releases read them"
+        )
+    if properties.get(PARTIAL_UPDATE_KEY) == "FILL_UNAVAILABLE":
+        found.append(
+            f"with {PARTIAL_UPDATE_KEY}=FILL_UNAVAILABLE hudi-rs takes rows whole, unavailable values included"
         )
     return found
 
 
-_CUSTOM = "with merge mode CUSTOM each reader merges log files by code of its own, and hudi-rs refuses most of them"
+_VERSION_OF_1_0 = 8
+_CUSTOM = "with merge mode CUSTOM hudi-rs does not read the table, and Hudi 1.0 or Hudi 1.2 fails with most classes"
+_OF_PAYLOAD = {
+    "EventTimeAvroPayload": "a row marked as deleted that is older than the stored row deletes it in Hudi 0.15 and "
+    "hoodie, and not in Hudi 1.x and hudi-rs",
+    "FirstValueAvroPayload": "hudi-rs and Hudi 1.x fail to read the table",
+    "PartialUpdateAvroPayload": "hudi-rs fails to read the table",
+    "OverwriteNonDefaultsWithLatestAvroPayload": "hudi-rs fails to read the table, and of two rows of a key in log "
+    "files Hudi 0.15 takes the one with the larger ordering value whole; Hudi 1.x and hoodie merge the later one",
+}
+"""Class without package -> what readers make of it in version 6."""
 
 
 def _only_hoodie(payload: str) -> str:

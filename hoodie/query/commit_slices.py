@@ -153,9 +153,11 @@ def _slices_at_end(snapshot: TableSnapshot, commits: CommitRange, files: Files) 
         for file in part.record_files
     }
     missing = [(path, instant) for paths in files.values() for path, instant in paths.items() if path not in there]
-    if not missing and commits.unseen and commits.table_at is not None:
+    # If no instant names the end of the range, the last commit of the range has at least its own files.
+    at = commits.table_at or newest(instant.requested_time for instant in commits.instants)
+    if not missing and commits.unseen and at is not None:
         # Nothing else tells of a base file that is older than the range.
-        cleaned = frozenset(missing_at(snapshot, commits.table_at))
+        cleaned = frozenset(missing_at(snapshot, at))
         names = {group: f"{group.partition_path}/{group.file_id}".lstrip("/") for group in files}
         missing = [list(files[group].items())[-1] for group, name in names.items() if name in cleaned]
     if missing:

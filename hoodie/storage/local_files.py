@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import logging
+import operator
 import os
 import re
 import stat
@@ -39,6 +40,7 @@ _HIDDEN = re.compile(r"^(?:\..+\.crc|\.hoodie_tmp_[0-9a-f]{32})$", re.DOTALL)
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK}
 _NO_DIRECTORY_FSYNC = {errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EACCES, errno.EPERM}
 
+_NAME_OF = operator.attrgetter("name")
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 
@@ -157,19 +159,21 @@ def scan(directory: str, root: str) -> list[FileStatus]:
     """
     children: list[FileStatus] = []
     try:
-        entries = os.scandir(directory)
+        with os.scandir(directory) as found:
+            entries = sorted(found, key=_NAME_OF)
     except FileNotFoundError:
         return []
-    with entries:
-        for entry in entries:
-            if is_hidden_from_listings(entry.name):
-                continue
-            # A file that vanishes between scandir and stat was deleted while we listed.
-            with suppress(FileNotFoundError):
-                if entry.is_symlink():
-                    _check_link(entry, root)
-                children.append(file_status(f"{directory.rstrip('/')}/{entry.name}", entry.stat()))
-    children.sort(key=lambda child: child.name)
+    prefix = f"{directory.rstrip('/')}/"
+    for entry in entries:
+        if is_hidden_from_listings(entry.name):
+            continue
+        # A file that vanishes between scandir and stat was deleted while we listed.
+        try:
+            if entry.is_symlink():
+                _check_link(entry, root)
+            children.append(file_status(prefix + entry.name, entry.stat()))
+        except FileNotFoundError:
+            continue
     return children
 
 

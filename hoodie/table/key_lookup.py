@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.grouped_rows import take_rows
+from hoodie.common.data.grouped_rows import group_by, take_rows
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
@@ -370,7 +370,7 @@ def _places(found: pa.Table, slices: Sequence[FileSlice]) -> Iterator[tuple[File
     ):
         if not rows.num_rows:
             continue
-        grouped = rows.group_by(list(_PLACE[:2])).aggregate([(name, "list")])
+        grouped = group_by(rows, _PLACE[:2]).aggregate([(name, "list")])
         paths, file_ids = (grouped[column].to_pylist() for column in _PLACE[:2])
         for path, file_id, values in zip(paths, file_ids, grouped[f"{name}_list"], strict=True):
             file_slice = by_group[path, file_id]

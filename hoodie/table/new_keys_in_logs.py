@@ -11,14 +11,20 @@ Hudi has nothing like it: its indexes of base files miss such keys, and store th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice, HoodieLogFile
 from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.timeline.instant_time import is_before, oldest
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.instant_time import in_order, is_before, oldest
+from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
+from hoodie.io.log.log_file_reader import open_log_file
 from hoodie.storage.storage_path import join
+
+_DATA_BLOCKS = (HoodieLogBlockType.AVRO_DATA, HoodieLogBlockType.PARQUET_DATA, HoodieLogBlockType.HFILE_DATA)
 
 
 def groups_with_new_keys(snapshot: TableSnapshot, slices: Iterable[FileSlice]) -> frozenset[tuple[str, str]]:
@@ -45,23 +51,81 @@ def groups_with_new_keys(snapshot: TableSnapshot, slices: Iterable[FileSlice]) -
     else:
         first = oldest(part.base_instant_time for part in with_logs)
         commits = tuple(i for i in commits if first is None or not is_before(i.requested_time, first))
-    stats: dict[str, HoodieWriteStat] = {}
-    for instant in commits:
-        for stat in timeline.read_commit_metadata(instant).write_stats:
-            if stat.is_log_file and stat.path:
-                stats[join(snapshot.base_path, stat.path)] = stat
+    stats = _Stats(snapshot, commits)
     bases = _Bases(snapshot)
 
     def may_have_new_keys(part: FileSlice, log_file: HoodieLogFile) -> bool:
-        stat = stats.get(log_file.path)
-        # A log file that no commit names may hold anything.
-        return stat is None or stat.num_inserts > 0 or bases.may_be_unseen(part, log_file, stat)
+        stat = stats.of(log_file)
+        if stat is None:
+            # A log file that no commit names may hold anything.
+            return stats.has_records(log_file)
+        return stat.num_inserts > 0 or bases.may_be_unseen(part, log_file, stat)
 
     return frozenset(
         (part.partition_path, part.file_id)
         for part in with_logs
         if any(may_have_new_keys(part, log_file) for log_file in part.log_files if not log_file.is_cdc)
     )
+
+
+class _Stats:
+    """What commits tell of log files.
+
+    Args:
+        snapshot: The table.
+        commits: Active commits, which are read at once. The archive is read only for log files that they do not name.
+    """
+
+    def __init__(self, snapshot: TableSnapshot, commits: Sequence[HoodieInstant]) -> None:
+        self._snapshot = snapshot
+        self._has_completion_times = snapshot.active_timeline.layout.has_completion_times
+        self._stats: dict[str, HoodieWriteStat] = {}
+        self._archived: set[str] = set()
+        for metadata in map_concurrently(snapshot.active_timeline.read_commit_metadata, commits):
+            self._add(metadata)
+
+    def of(self, log_file: HoodieLogFile) -> HoodieWriteStat | None:
+        """The statistics of a log file; None if no commit names it.
+
+        Args:
+            log_file: A log file of a latest slice.
+        """
+        if log_file.path not in self._stats:
+            for time in in_order(self._record_instants(log_file)):
+                self._read_archived(time)
+        return self._stats.get(log_file.path)
+
+    def has_records(self, log_file: HoodieLogFile) -> bool:
+        """Whether readers see records in it, and not only what was taken back, and the block that took it back.
+
+        Args:
+            log_file: A log file that no commit names.
+        """
+        return bool(self._record_instants(log_file))
+
+    def _record_instants(self, log_file: HoodieLogFile) -> set[str]:
+        """The instants of blocks of records that count."""
+        if self._has_completion_times:
+            return {log_file.instant_time}
+        instants = self._snapshot.active_timeline.visible_instants
+        with open_log_file(self._snapshot.storage, log_file.path) as reader:
+            blocks = [block for block in reader.stored_blocks() if block.block_type in _DATA_BLOCKS]
+        times = {block.headers.get(HeaderMetadataType.INSTANT_TIME) or "" for block in blocks}
+        return {time for time in times if instants.is_committed(time)}
+
+    def _read_archived(self, time: str) -> None:
+        if time in self._archived or self._snapshot.active_timeline.find(time) is not None:
+            return
+        self._archived.add(time)
+        archive = self._snapshot.archived_timeline
+        instant = archive.completed_writes().find(time)
+        if instant is not None:
+            self._add(archive.read_commit_metadata(instant))
+
+    def _add(self, metadata: HoodieCommitMetadata) -> None:
+        for stat in metadata.write_stats:
+            if stat.is_log_file and stat.path:
+                self._stats[join(self._snapshot.base_path, stat.path)] = stat
 
 
 class _Bases:

@@ -173,7 +173,7 @@ def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
             else:
                 is_there = version in there
                 if not is_there and (partition_path, file_id) in in_logs:
-                    is_there = _has_log_files(snapshot, partition_path, file_id, instant_time)
+                    is_there = _began_in_logs(snapshot, partition_path, file_id, version)
             if not is_there:
                 missing.append(f"{partition_path}/{file_id}".lstrip("/"))
     return missing
@@ -236,6 +236,39 @@ def _has_log_files(snapshot: TableSnapshot, partition_path: str, file_id: str, i
         if name is not None and name.file_id == file_id and not is_after(name.instant_time, instant_time):
             return True
     return False
+
+
+def _began_in_logs(snapshot: TableSnapshot, partition_path: str, file_id: str, version: str) -> bool:
+    """Whether a version of a file group has no base file, and its first log file is there.
+
+    A clean that is at work, or died, leaves log files on top of a base file that it deleted.
+    """
+    for status in snapshot.table_metadata.list_files(partition_path):
+        name = parse_log_file_name(status.name)
+        if name is not None and name.file_id == file_id and name.instant_time == version:
+            break
+    else:
+        return False
+    # In version 6 all log files of a slice have the instant of its base file in their names.
+    timeline: HoodieActiveTimeline | HoodieArchivedTimeline = snapshot.active_timeline
+    found = _completed(timeline, version)
+    if found is None:
+        timeline = snapshot.archived_timeline
+        found = _completed(timeline, version)
+    if found is None:
+        return True
+    stats = timeline.read_commit_metadata(found).write_stats
+    return not any(
+        (stat.partition_path, stat.file_id) == (partition_path, file_id)
+        and stat.path is not None
+        and parse_log_file_name(file_name(stat.path)) is None
+        for stat in stats
+    )
+
+
+def _completed(timeline: HoodieActiveTimeline | HoodieArchivedTimeline, instant_time: str) -> HoodieInstant | None:
+    """A completed write."""
+    return next((i for i in timeline.completed_writes() if i.requested_time == instant_time), None)
 
 
 def _writes_after(snapshot: TableSnapshot, instant_time: str) -> Iterator[HoodieCommitMetadata]:

@@ -14,6 +14,7 @@ from hoodie.common.table.compaction_plans import compacted_file_groups
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.index.bucket.bucket_identifier import is_shared_bucket_file_id
 
 FileGroupKey = tuple[str, str]
 """Partition path and file id."""
@@ -28,7 +29,10 @@ class ConcurrentOperation:
         operation_type: What it does.
         file_groups: Partition paths and file ids.
         appended: Those of them to which it wrote log files alone.
-        created: Those of them that it began with a base file. Nobody else can name one before the commit is seen.
+        created: Those of them that it began with a base file, under an id that nobody else can name before the commit
+            is seen.
+        deleted: Those of them to which it wrote deletes.
+        reads_rows: Whether it was computed from stored rows.
 
     Hudi: org.apache.hudi.client.transaction.ConcurrentOperation.
     """
@@ -38,6 +42,8 @@ class ConcurrentOperation:
     file_groups: frozenset[FileGroupKey]
     appended: frozenset[FileGroupKey] = frozenset()
     created: frozenset[FileGroupKey] = frozenset()
+    deleted: frozenset[FileGroupKey] = frozenset()
+    reads_rows: bool = False
 
     @classmethod
     def of_commit(cls, instant: HoodieInstant, metadata: HoodieCommitMetadata) -> ConcurrentOperation:
@@ -49,13 +55,23 @@ class ConcurrentOperation:
         """
         appended: set[FileGroupKey] = set()
         rewritten: set[FileGroupKey] = set(metadata.replaced_file_groups)
+        deleted: set[FileGroupKey] = set()
         for path, stats in metadata.partition_to_write_stats.items():
             for stat in stats:
                 if stat.file_id:
                     (appended if stat.is_log_file else rewritten).add((path, str(stat.file_id)))
+                    if stat.num_deletes:
+                        deleted.add((path, str(stat.file_id)))
         appended -= rewritten
-        groups = frozenset(appended | rewritten)
-        return cls(instant, metadata.operation_type, groups, frozenset(appended), created_file_groups(metadata))
+        return cls(
+            instant,
+            metadata.operation_type,
+            frozenset(appended | rewritten),
+            frozenset(appended),
+            created_file_groups(metadata),
+            frozenset(deleted),
+            metadata.reads_rows,
+        )
 
     @classmethod
     def load(cls, timeline: HoodieActiveTimeline, instant: HoodieInstant) -> ConcurrentOperation:
@@ -82,11 +98,14 @@ class ConcurrentOperation:
 
 
 def created_file_groups(metadata: HoodieCommitMetadata) -> frozenset[FileGroupKey]:
-    """The file groups whose first file is a base file of a commit."""
+    """The file groups whose first file is a base file of a commit, but for those whose id other writers know."""
     return frozenset(
-        (stat.partition_path, str(stat.file_id))
+        (stat.partition_path, stat.file_id)
         for stat in metadata.write_stats
-        if stat.file_id and not stat.is_log_file and stat.is_first_of_group
+        if stat.file_id
+        and not stat.is_log_file
+        and stat.is_first_of_group
+        and not is_shared_bucket_file_id(stat.file_id)
     )
 
 

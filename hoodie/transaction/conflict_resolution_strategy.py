@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_operation_type import REWRITES, WriteOperationType
 from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
@@ -106,6 +106,28 @@ class BucketIndexConcurrentFileWritesConflictResolutionStrategy(SimpleConcurrent
         return frozenset(
             (path, file_id) for path, file_id in this.file_groups if (path, file_id[:_BUCKET_ID_LENGTH]) in buckets
         )
+
+
+class NonBlockingConflictResolutionStrategy(BucketIndexConcurrentFileWritesConflictResolutionStrategy):
+    """Two writes that only append to a file group do not conflict over it, since readers merge their rows.
+
+    This is for a write whose rows do not depend on stored ones, with ``NON_BLOCKING_CONCURRENCY_CONTROL``. It conflicts
+    with one that gave the same bucket another file group or a base file, wrote its rows anew or replaced it. It also
+    conflicts with one that has a later time and was computed from stored rows: readers would put the rows of that write
+    above its own, which that write did not see.
+
+    Source: HoodieWriteConfig.needResolveWriteConflict. Differs: Hudi compares such a write with nothing.
+    """
+
+    def conflicting(self, this: ConcurrentOperation, other: ConcurrentOperation) -> frozenset[FileGroupKey]:
+        """See `ConflictResolutionStrategy.conflicting`."""
+        met = super().conflicting(this, other)
+        is_later = is_after(other.instant.requested_time, this.instant.requested_time)
+        if not met or other.operation_type in REWRITES or (other.reads_rows and is_later):
+            return met
+        alone = other.file_groups - (this.appended & other.appended)
+        rival = {(path, file_id[:_BUCKET_ID_LENGTH]) for path, file_id in alone}
+        return frozenset((path, file_id) for path, file_id in met if (path, file_id[:_BUCKET_ID_LENGTH]) in rival)
 
 
 class PreferWriterConflictResolutionStrategy(SimpleConcurrentFileWritesConflictResolutionStrategy):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.model.write_operation_type import REWRITES
+from hoodie.common.model.write_operation_type import ADDS_WITHOUT_BLOCKING, REWRITES
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant, State
@@ -17,7 +17,12 @@ from hoodie.common.table.timeline.instant_time import in_order, is_before
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieWriteConflictException
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey, WriteStart
-from hoodie.transaction.conflict_resolution_strategy import conflict_resolution_strategy
+from hoodie.transaction.conflict_resolution_strategy import (
+    ConflictResolutionStrategy,
+    NonBlockingConflictResolutionStrategy,
+    conflict_resolution_strategy,
+)
+from hoodie.transaction.overtaken_rows import is_ordered_by_value, overtaken_groups
 from hoodie.transaction.unique_keys import find_shared_key
 
 _SHOWN = 3
@@ -39,6 +44,7 @@ class ConflictResolver:
         self._strategy = conflict_resolution_strategy(
             config.write.conflict_resolution_strategy, str(config.index.index_type) == "BUCKET"
         )
+        self._non_blocking = NonBlockingConflictResolutionStrategy()
         self._known: dict[HoodieInstant, tuple[ConcurrentOperation, HoodieCommitMetadata]] = {}
         self._compared: set[tuple[str, str]] = set()
         """Pairs of an own instant and one of another writer whose keys were compared."""
@@ -66,20 +72,25 @@ class ConflictResolver:
         timeline = snapshot.active_timeline
         self._check_nothing_undone(snapshot, operation, start)
         met: dict[HoodieInstant, frozenset[FileGroupKey]] = {}
+        beside: list[ConcurrentOperation] = []
         committed: dict[str, HoodieCommitMetadata] = {}
+        strategy = self._strategy_of(operation)
         following = self.built_on(timeline, operation, start) if is_completed else frozenset()
-        for instant in self._strategy.candidates(timeline, operation.instant.requested_time, start):
+        for instant in strategy.candidates(timeline, operation.instant.requested_time, start):
             if instant.requested_time in following:
                 continue
             other, its_metadata = self._load(timeline, instant)
-            groups = self._strategy.conflicting(operation, other)
+            groups = strategy.conflicting(operation, other)
             if groups:
                 met[instant] = groups
             elif its_metadata is not None and its_metadata.operation_type not in REWRITES:
                 self._check_schema(operation, metadata, start, other, its_metadata.schema)
                 committed[instant.requested_time] = its_metadata
+                beside.append(other)
         if met:
             raise self._conflict(operation, met)
+        if strategy is self._non_blocking:
+            self._check_order(snapshot, operation, beside, start)
         if self._config.write.unique_keys:
             self._check_keys(snapshot, operation, metadata, committed)
 
@@ -111,6 +122,37 @@ class ConflictResolver:
                 if shared & operation.created or all(read.get(group) in known for group in shared):
                     known.add(instant.requested_time)
         return frozenset(known)
+
+    def _strategy_of(self, operation: ConcurrentOperation) -> ConflictResolutionStrategy:
+        """The rule for an operation: most operations that may block others are compared as if all did."""
+        is_blind = operation.operation_type in ADDS_WITHOUT_BLOCKING and not operation.reads_rows
+        return self._non_blocking if self._config.write.is_non_blocking and is_blind else self._strategy
+
+    def _check_order(
+        self,
+        snapshot: TableSnapshot,
+        operation: ConcurrentOperation,
+        others: Iterable[ConcurrentOperation],
+        start: WriteStart,
+    ) -> None:
+        """Refuse rows that would replace those of a write with a later time; see `overtaken_rows`."""
+        by_value = self._config.payload.merger_class is None and is_ordered_by_value(snapshot.table_config)
+        met = overtaken_groups(snapshot.active_timeline, operation, others, start, by_value=by_value)
+        if not met:
+            return
+        groups = sorted({group for found in met.values() for group in found})
+        instant_time = operation.instant.requested_time
+        raise HoodieWriteConflictException(
+            f"{_listed(instant.requested_time for instant in met)} of {snapshot.base_path} began later than "
+            f"{instant_time}, changed {len(groups)} of the same file groups, and was completed before {instant_time} "
+            "wrote, or before a compaction that is planned: which rows are read would depend on that compaction. "
+            f"Nothing of {instant_time} was committed. Write again: that is safe; hoodie.write.lock.wait.retry=true "
+            "does so by itself",
+            instant_time=instant_time,
+            other_instants=[instant.requested_time for instant in met],
+            file_groups=groups,
+            is_retry_safe=True,
+        )
 
     def _load(
         self, timeline: HoodieActiveTimeline, instant: HoodieInstant

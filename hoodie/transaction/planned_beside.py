@@ -10,16 +10,15 @@ planned in between, without log files that belong to the slice that it rewrites.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 
 from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.compaction_plans import pending_compactions
+from hoodie.common.table.compaction_plans import BEYOND_PLAN_KEY, pending_compactions
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.common.table.timeline.instant_time import in_order, is_after, newest
+from hoodie.common.table.timeline.instant_time import in_order, newest
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.transaction.concurrent_operation import WriteStart
 
@@ -78,35 +77,54 @@ def compactions_without(
         metadata: What it wrote.
 
     Raises:
-        HoodieCorruptedDataException: A plan is damaged.
+        HoodieCorruptedDataException: A plan or commit is damaged.
+        HoodieIOException: Storage failed.
     """
     logs: dict[HoodieFileGroupId, set[str]] = defaultdict(set)
     for stat in metadata.write_stats:
         if stat.is_log_file:
             logs[HoodieFileGroupId(stat.partition_path, stat.file_id)].add(str(stat.path).rsplit("/", 1)[-1])
-    if not logs or completed.completion_time is None:
+    if completed.completion_time is None:
         return []
+    met = []
     # The completed commits of a merge-on-read table are its compactions.
-    return [
-        instant.requested_time
-        for instant in timeline.filter_actions(Action.COMPACTION, Action.COMMIT)
-        if is_after(instant.requested_time, completed.completion_time)
-        and _lacks(timeline, instant.requested_time, logs)
-    ]
+    for instant in timeline.filter_actions(Action.COMPACTION, Action.COMMIT).after(completed.completion_time):
+        if not logs:
+            break
+        taken = _log_files_taken(timeline, instant)
+        if taken is None:
+            met.append(instant.requested_time)
+            continue
+        # The first compaction of a file group takes its log files, so later ones lack them.
+        own = {group: logs.pop(group) for group in taken if group in logs}
+        lacking = {name for group, names in own.items() for name in names - taken[group]}
+        if lacking and not lacking <= _beyond_plan(timeline, instant):
+            met.append(instant.requested_time)
+    return met
 
 
-def _lacks(timeline: HoodieActiveTimeline, compaction: str, logs: Mapping[HoodieFileGroupId, set[str]]) -> bool:
-    """Whether a compaction rewrites slices of log files without these."""
-    requested = HoodieInstant(compaction, Action.COMPACTION, State.REQUESTED)
+def _log_files_taken(
+    timeline: HoodieActiveTimeline, compaction: HoodieInstant
+) -> dict[HoodieFileGroupId, set[str]] | None:
+    """The log files in the plan of a compaction; None if it was archived or withdrawn, and nothing tells any more."""
+    requested = HoodieInstant(compaction.requested_time, Action.COMPACTION, State.REQUESTED)
     try:
         plan = timeline.read_as(requested, HoodieCompactionPlan)
     except HoodieIOException as error:
         if isinstance(error, HoodieCorruptedDataException):
             raise
-        # It was archived, or withdrawn; what it took is not known any more.
-        return True
-    for operation in plan.operations:
-        names = {path.rsplit("/", 1)[-1] for path in operation.delta_file_paths}
-        if not logs.get(HoodieFileGroupId(operation.partition_path, operation.file_id), set()) <= names:
-            return True
-    return False
+        return None
+    return {
+        HoodieFileGroupId(operation.partition_path, operation.file_id): {
+            path.rsplit("/", 1)[-1] for path in operation.delta_file_paths
+        }
+        for operation in plan.operations
+    }
+
+
+def _beyond_plan(timeline: HoodieActiveTimeline, compaction: HoodieInstant) -> set[str]:
+    """The log files that a completed compaction merged though its plan lacks them."""
+    if not compaction.is_completed:
+        return set()
+    told = timeline.read_commit_metadata(compaction).extra_metadata.get(BEYOND_PLAN_KEY, "")
+    return set(told.split(","))

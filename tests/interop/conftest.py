@@ -2,7 +2,8 @@
 
 A test that takes ``hudi`` runs for pairs of a release of Hudi and a version of tables. One that takes ``hudis`` runs
 once a version, with all releases that write tables of it. In a module that is marked ``with_version_8`` both run for
-version 8 too. ``table_versions`` names the versions of any other test; without it the tables are of version 6. The
+version 8 too; in one that is marked ``with_merge_on_read`` all tests run for merge-on-read tables too.
+``table_versions`` names the versions of any other test; without it the tables are of version 6. The
 tables that hoodie makes are of the same version. Of a test that is marked ``interop_smoke``, those of version 8 are no
 smoke tests; the mark can name the only versions that are.
 """
@@ -13,11 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from hoodie import HoodieTableMetaClient
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_definition
 from tests.integration.conftest import spark
 from tests.interop.hudi_process import HudiNotFoundError, HudiProcess
 
-__all__ = ["hudi", "hudi_0_15", "hudi_1_2", "hudis", "spark", "table_version"]
+__all__ = ["hudi", "hudi_0_15", "hudi_1_2", "hudis", "spark", "table_type", "table_version"]
 
 RELEASES = {6: ("0.15.0", "1.2.0"), 8: ("1.0.2", "1.2.0"), 9: ("1.2.0",)}
 """The releases that write tables of a version."""
@@ -36,6 +39,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("hudi", "table_version"), pairs, indirect=True)
     elif "hudis" in metafunc.fixturenames or named is not None:
         metafunc.parametrize("table_version", versions, indirect=True)
+    if metafunc.definition.get_closest_marker("with_merge_on_read") is not None:
+        metafunc.parametrize("table_type", list(HoodieTableType), indirect=True)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -48,6 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if smoke is not None and (
             (given.get("hudi"), given.get("table_version")) in NOT_IN_SMOKE
             or (smoke.args and version not in smoke.args)
+            or given.get("table_type") == HoodieTableType.MERGE_ON_READ
         ):
             item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "interop_smoke"]
 
@@ -58,6 +64,14 @@ def table_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     version: int = getattr(request, "param", 6)
     monkeypatch.setattr(table_definition, "DEFAULT_TABLE_VERSION", version)
     return version
+
+
+@pytest.fixture(autouse=True)
+def table_type(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The type of all tables of the test that it gives no other one."""
+    found: str = getattr(request, "param", HoodieTableType.COPY_ON_WRITE)
+    monkeypatch.setitem(HoodieTableMetaClient.init_table.__kwdefaults__, "table_type", HoodieTableType(found))
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -79,24 +93,26 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[st
 
 
 @pytest.fixture
-def hudi_0_15(processes: Callable[[str], HudiProcess]) -> HudiProcess:
+def hudi_0_15(processes: Callable[[str], HudiProcess], table_type: str) -> HudiProcess:
     """Hudi 0.15.0, the last release that writes table version 6 only."""
-    return processes("0.15.0")
+    return processes("0.15.0").for_tables_of(6, table_type)
 
 
 @pytest.fixture
-def hudi_1_2(processes: Callable[[str], HudiProcess], table_version: int) -> HudiProcess:
+def hudi_1_2(processes: Callable[[str], HudiProcess], table_version: int, table_type: str) -> HudiProcess:
     """Hudi 1.2.0, told to stay at the version of the test's tables."""
-    return processes("1.2.0").for_tables_of(table_version)
+    return processes("1.2.0").for_tables_of(table_version, table_type)
 
 
 @pytest.fixture
-def hudi(request: pytest.FixtureRequest, processes: Callable[[str], HudiProcess], table_version: int) -> HudiProcess:
+def hudi(
+    request: pytest.FixtureRequest, processes: Callable[[str], HudiProcess], table_version: int, table_type: str
+) -> HudiProcess:
     """The release of a pair, told to stay at the pair's version of tables."""
-    return processes(request.param).for_tables_of(table_version)
+    return processes(request.param).for_tables_of(table_version, table_type)
 
 
 @pytest.fixture
-def hudis(processes: Callable[[str], HudiProcess], table_version: int) -> Sequence[HudiProcess]:
+def hudis(processes: Callable[[str], HudiProcess], table_version: int, table_type: str) -> Sequence[HudiProcess]:
     """All releases that write tables of the version, told to stay at it."""
-    return [processes(release).for_tables_of(table_version) for release in RELEASES[table_version]]
+    return [processes(release).for_tables_of(table_version, table_type) for release in RELEASES[table_version]]

@@ -71,25 +71,28 @@ class HudiProcess:
 
     Attributes:
         table_version: The version of tables that it stays at.
+        table_type: Of the tables that it makes.
     """
 
     def __init__(self, version: str, work_folder: Path) -> None:
         self.version = version
         self.table_version = 6
+        self.table_type = "COPY_ON_WRITE"
         self._python = find_python()
         self._bundle = find_bundle(version)
         self._folder = work_folder
         self._log = work_folder / "hudi.log"
         self._process: subprocess.Popen[str] | None = None
 
-    def for_tables_of(self, table_version: int) -> HudiProcess:
-        """This process, which stays at a version of tables from now on."""
+    def for_tables_of(self, table_version: int, table_type: str = "COPY_ON_WRITE") -> HudiProcess:
+        """This process, which stays at a version and a type of tables from now on."""
         self.table_version = table_version
+        self.table_type = table_type
         return self
 
     def standing_options(self) -> dict[str, str]:
-        """What keeps tables at their version, without a metadata table."""
-        options = {"hoodie.metadata.enable": "false"}
+        """What keeps tables at their version and type, without a metadata table."""
+        options = {"hoodie.metadata.enable": "false", "hoodie.datasource.write.table.type": self.table_type}
         if self.version != "0.15.0":
             options |= {
                 "hoodie.write.table.version": str(self.table_version),
@@ -140,6 +143,15 @@ class HudiProcess:
             _rows_in(folder / str(number)) if error is None else HudiError(_without_frames(error))
             for number, error in enumerate(errors)
         ]
+
+    def read_stream(self, base_path: Path | str, checkpoint: Path) -> pa.Table:
+        """Go on with a stream of the table's changes: the rows that came since the checkpoint folder was last used."""
+        rows = checkpoint.with_name(f"{checkpoint.name}_rows")
+        before = set(rows.glob("*.parquet"))
+        self._call(
+            command="read_stream", base_path=str(base_path), checkpoint=str(checkpoint), rows=str(rows), options={}
+        )
+        return pa.concat_tables([pq.ParquetFile(file).read() for file in sorted({*rows.glob("*.parquet")} - before)])
 
     def set_table_properties(self, base_path: Path | str, properties: Mapping[str, str]) -> None:
         """Store table properties with Hudi's own code."""

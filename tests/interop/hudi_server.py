@@ -80,6 +80,14 @@ def stream(spark: SparkSession, command: dict[str, Any]) -> None:
     writer.start(command["base_path"]).awaitTermination()
 
 
+def read_stream(spark: SparkSession, command: dict[str, Any]) -> None:
+    """Go on with a stream of the table's changes until there are no more; the rows go to a folder of Parquet files."""
+    frame = spark.readStream.format("hudi").options(**command["options"]).load(command["base_path"])
+    writer = frame.writeStream.format("parquet").option("path", command["rows"]).outputMode("append")
+    writer = writer.option("checkpointLocation", command["checkpoint"]).trigger(availableNow=True)
+    writer.start().awaitTermination()
+
+
 def set_table_properties(spark: SparkSession, command: dict[str, Any]) -> None:
     """Store properties of the table with Hudi's own code."""
     jvm = spark.sparkContext._jvm
@@ -198,6 +206,7 @@ COMMANDS = {
     "write": write,
     "read": read,
     "read_each": read_each,
+    "read_stream": read_stream,
     "rollback": rollback,
     "set_table_properties": set_table_properties,
     "set_hadoop_property": set_hadoop_property,

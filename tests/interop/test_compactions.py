@@ -26,7 +26,7 @@ def by_hudi(hudi: HudiProcess, table: Table, operation: str) -> None:
     hudi.sql(f"CALL run_compaction(op => '{operation}', path => '{table.base_path}', options => '{OPTIONS}')")
 
 
-@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("index", ["SIMPLE", pytest.param("BUCKET", marks=pytest.mark.interop_smoke(6))])
 def test_plans_of_one_are_carried_out_by_the_other(tmp_path: Path, hudi: HudiProcess, index: str) -> None:
     table = Table(tmp_path / "t", INDEXES[index], "avro")
     table.by_hoodie("upsert", made(range(24), 100))

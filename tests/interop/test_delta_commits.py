@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merging_reader import LogMerging
-from tests.interop.hudi_process import HudiProcess
+from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import SIMPLE, Row, TableModel, read_with_hudi_rs, rows_of
 from tests.interop.test_hand_over import SCHEMA, make_row
 from tests.support.table_builder import local_client
@@ -42,8 +43,9 @@ class Table:
                 getattr(client, operation)(self.model.table(rows))
         self._note(operation, rows)
 
-    def by(self, hudi: HudiProcess, operation: str, rows: list[Row]) -> None:
-        options = SIMPLE.hudi_options("appended") | self.options | NO_COMPACTION
+    def by(self, hudi: HudiProcess, operation: str, rows: list[Row], services: Mapping[str, str] | None = None) -> None:
+        """A write of Hudi; nothing is compacted, unless the services say so."""
+        options = SIMPLE.hudi_options("appended") | self.options | NO_COMPACTION | dict(services or {})
         options["hoodie.datasource.write.table.type"] = "MERGE_ON_READ"
         hudi.write(self.base_path, self.model.table(rows), options, operation=operation)
         self._note(operation, rows)
@@ -77,9 +79,11 @@ def made(numbers: range, ts: int, generation: int = 0, **more: Any) -> list[Row]
     return [make_row(SIMPLE, number, ts, generation, **more) for number in numbers]
 
 
-@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("index", [pytest.param("SIMPLE", marks=pytest.mark.interop_smoke(9)), "BUCKET"])
 def test_hoodie_and_hudi_append_in_turn(tmp_path: Path, hudi: HudiProcess, index: str) -> None:
     table = Table(tmp_path / "t", INDEXES[index], "avro")
+    # Hudi 1.0.2 does not read a row behind the delete of its key, before a compaction; see below.
+    returning = slice(None) if hudi.version != "1.0.2" else slice(2, 5)
     table.by_hoodie("upsert", made(range(24), 100))
     table.by_hoodie("upsert", [*made(range(6), 200, 1), *made(range(6, 9), 50, 1)])
     table.check(hudi)
@@ -89,8 +93,8 @@ def test_hoodie_and_hudi_append_in_turn(tmp_path: Path, hudi: HudiProcess, index
     table.by_hoodie("delete", made(range(0, 30, 5), 0))
     table.by(hudi, "delete", made(range(1, 30, 10), 0))
     table.check(hudi)
-    table.by_hoodie("upsert", made(range(0, 6), 500, 4))
-    table.by(hudi, "upsert", made(range(5, 9), 600, 5))
+    table.by_hoodie("upsert", made(range(0, 6), 500, 4)[returning])
+    table.by(hudi, "upsert", made(range(5, 9), 600, 5)[returning])
     table.check(hudi)
     hudi.sql(
         f"CALL run_compaction(op => 'scheduleandexecute', path => '{table.base_path}', "
@@ -101,6 +105,20 @@ def test_hoodie_and_hudi_append_in_turn(tmp_path: Path, hudi: HudiProcess, index
     table.by(hudi, "upsert", made(range(8, 40), 800, 7))
     table.by_hoodie("delete", made(range(0, 40, 7), 0))
     table.check(hudi)
+
+
+@pytest.mark.table_versions(8)
+def test_hudi_1_0_2_fails_at_a_row_behind_the_delete_of_its_key(tmp_path: Path, hudis: Sequence[HudiProcess]) -> None:
+    """In a table that it made alone; 1.2.0, hudi-rs and hoodie read it."""
+    table = Table(tmp_path / "t", {}, "avro")
+    older, newer = hudis
+    table.by(older, "insert", made(range(3), 100))
+    table.by(older, "delete", made(range(1), 0))
+    table.check(older, newer)
+    table.by(older, "upsert", made(range(1), 200, 1))
+    table.check(newer)
+    with pytest.raises(HudiError, match="java.lang.Integer cannot be cast to class java.lang.Long"):
+        older.read(table.base_path)
 
 
 def test_parquet_blocks_of_hoodie_are_read(tmp_path: Path, hudi: HudiProcess) -> None:

@@ -14,7 +14,7 @@ from hoodie.exception import HoodieRollbackException
 from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree
 
-pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8, pytest.mark.with_merge_on_read]
 
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 OPTIONS = SIMPLE.hudi_options("failing")
@@ -31,6 +31,12 @@ def rows(numbers: range, ts: int) -> list[Row]:
 @pytest.fixture
 def model() -> TableModel:
     return TableModel(SIMPLE, SCHEMA, event_time=True)
+
+
+@pytest.fixture
+def written(table_type: str) -> int:
+    """How many base files a failed write leaves; updates of three file groups go to log files, if there are any."""
+    return 3 if table_type == "MERGE_ON_READ" else 6
 
 
 @pytest.fixture
@@ -64,7 +70,7 @@ def pending_of(base_path: Path) -> list[str]:
 
 def assert_rolled_back(base_path: Path, instant_time: str) -> None:
     timeline = HoodieTableMetaClient.load(str(base_path)).active_timeline
-    assert timeline.find(instant_time, Action.COMMIT) is None
+    assert not timeline.commits_timeline().contains(instant_time)
     assert len(timeline.filter_actions(Action.ROLLBACK).filter_completed_instants()) == 1
     assert len(timeline.filter_pending()) == 0
     assert files_of(base_path, instant_time) == set()
@@ -73,7 +79,7 @@ def assert_rolled_back(base_path: Path, instant_time: str) -> None:
 
 @pytest.mark.parametrize("state", ["requested", "inflight"])
 def test_real_hudi_rolls_back_what_hoodie_left(
-    base_path: Path, model: TableModel, hudi: HudiProcess, state: str
+    base_path: Path, model: TableModel, hudi: HudiProcess, state: str, written: int
 ) -> None:
     client = HoodieLocalWriteClient(
         HoodieWriteConfig.from_properties(
@@ -83,11 +89,13 @@ def test_real_hudi_rolls_back_what_hoodie_left(
     dead = client.start_commit()
     if state == "inflight":
         client.upsert(model.table(rows(range(3, 12), 2)), dead)
-        assert len(files_of(base_path, dead)) == 6
+        assert len(files_of(base_path, dead)) == written
     assert_all_agree(base_path, model, hudi)
     upsert_by(hudi, base_path, model, rows(range(4, 14), 3))
     assert_rolled_back(base_path, dead)
-    assert_all_agree(base_path, model, hudi)
+    # Hudi 0.15 takes its instant before the rollback, and does not read log blocks of it before the next commit.
+    is_hidden = hudi.version == "0.15.0" and written == 3 and state == "inflight"
+    assert_all_agree(base_path, model, *([] if is_hidden else [hudi]))
     upsert_by_hoodie(base_path, model, rows(range(10, 20), 4))
     assert_all_agree(base_path, model, hudi)
 
@@ -100,7 +108,7 @@ def test_real_hudi_rolls_back_what_hoodie_left(
     ],
 )
 def test_hoodie_rolls_back_what_real_hudi_left_before_its_commit(
-    base_path: Path, model: TableModel, hudi: HudiProcess, markers: str
+    base_path: Path, model: TableModel, hudi: HudiProcess, markers: str, written: int
 ) -> None:
     options = {
         **FAILING_VALIDATOR,
@@ -111,7 +119,7 @@ def test_hoodie_rolls_back_what_real_hudi_left_before_its_commit(
     with pytest.raises(HudiError, match="(?i)validat"):
         hudi.write(base_path, model.table(rows(range(3, 12), 2)), {**OPTIONS, **options})
     (dead,) = pending_of(base_path)
-    assert len(files_of(base_path, dead)) == 6
+    assert len(files_of(base_path, dead)) == written
     folder = base_path / ".hoodie" / ".temp" / dead
     if markers == "DIRECT":
         assert len([marker for marker in folder.rglob("*.marker.*") if marker.suffix != ".crc"]) == 6

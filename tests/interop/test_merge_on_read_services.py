@@ -8,11 +8,11 @@ import pytest
 
 from hoodie import HoodieLocalWriteClient
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action, State
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.action.table_action import no_check
 from tests.interop.hudi_process import HudiProcess
-from tests.interop.table_model import completed_file
+from tests.interop.table_model import completed_file, timeline_folder
 from tests.interop.test_delta_commits import Table, made
 from tests.support.merge_on_read_table import MergeOnReadTable
 from tests.support.table_builder import local_client
@@ -106,6 +106,56 @@ def test_hudi_finishes_a_rollback_that_hoodie_planned(table: Table, hudi: HudiPr
     targets = {block.target for _, block in at(table).command_blocks()}
     assert targets == (set() if at(table).layout.has_completion_times else {failed})
     compact(table, hudi)
+    table.check(hudi)
+
+
+def cleaned(table: Table) -> HoodieInstant:
+    """The newest clean, as hoodie writes it behind a compaction."""
+    table.by_hoodie("upsert", made(range(3, 9), 300, 2))
+    with client_of(table) as client:
+        while client.schedule_compaction() is not None:
+            client.compact()
+        client.upsert(table.model.table(rows := made(range(6), 400, 3)))
+        table.model.upsert(rows)
+        done = client.clean()
+        assert done is not None and done.total_files_deleted > 0
+    return newest_clean(table)
+
+
+def newest_clean(table: Table) -> HoodieInstant:
+    instant = at(table).instants(Action.CLEAN).last_instant
+    assert instant is not None
+    return instant
+
+
+def leave_planned(table: Table, instant: HoodieInstant) -> None:
+    """As if the clean's writer had died before it began."""
+    timeline = at(table).load().active_timeline
+    Path(timeline.path_of(instant)).unlink()
+    (timeline_folder(table.base_path) / f"{instant.requested_time}.clean.inflight").unlink()
+
+
+def test_each_finishes_a_clean_that_the_other_planned(table: Table, hudi: HudiProcess) -> None:
+    planned = cleaned(table)
+    leave_planned(table, planned)
+    services = {**SERVICES, "hoodie.clean.automatic": "true", "hoodie.compact.inline.max.delta.commits": "100"}
+    services |= {"hoodie.keep.min.commits": "20", "hoodie.keep.max.commits": "30"}
+    table.by(hudi, "upsert", made(range(5, 14), 600, 5), services)
+    assert completed_file(table.base_path, planned.requested_time, Action.CLEAN) is not None
+    table.check(hudi)
+    compact(table, hudi)
+    for ts in (700, 800):
+        table.by(hudi, "upsert", made(range(6), ts, 6), services)
+        compact(table, hudi)
+    of_hudi = newest_clean(table)
+    assert of_hudi.requested_time > planned.requested_time
+    leave_planned(table, of_hudi)
+    with client_of(table) as client:
+        client.clean()
+    assert completed_file(table.base_path, of_hudi.requested_time, Action.CLEAN) is not None
+    table.check(hudi)
+    table.by_hoodie("upsert", made(range(4, 9), 900, 7))
+    table.by(hudi, "upsert", made(range(2, 7), 950, 8))
     table.check(hudi)
 
 

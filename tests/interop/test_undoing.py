@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,14 @@ from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree,
 from tests.interop.test_replace_and_restore import call
 from tests.support.table_invariants import check_table
 
-pytestmark = [pytest.mark.interop, pytest.mark.with_version_8]
+pytestmark = [pytest.mark.interop, pytest.mark.with_version_8, pytest.mark.with_merge_on_read]
 
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
-OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+OFF = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.compact.inline.max.delta.commits": "100",
+}
 SERVICES = {
     "hoodie.clean.automatic": "true",
     "hoodie.archive.automatic": "true",
@@ -29,6 +33,8 @@ SERVICES = {
     "hoodie.keep.max.commits": "3",
     "hoodie.commits.archival.batch": "2",
 }
+COMPACTION = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+"""Without it nothing of a merge-on-read table is cleaned, and little is archived."""
 
 
 class Table:
@@ -98,6 +104,10 @@ def test_each_rolls_back_completed_commits_of_the_other(table: Table, hudi: Hudi
     table.by(hudi)
     table.by_hoodie()
     table.check(hudi)
+
+
+def as_arguments(properties: Mapping[str, str]) -> dict[str, str]:
+    return {key.removeprefix("hoodie.").replace(".", "__"): value for key, value in properties.items()}
 
 
 def leave_planned(table: Table, action: Action, undo: Callable[[], object]) -> str:
@@ -170,7 +180,7 @@ def test_each_finishes_a_restore_that_the_other_only_planned(
     table.check(hudi)
 
 
-def test_real_hudi_decodes_what_each_service_of_hoodie_writes(table: Table, hudi: HudiProcess) -> None:
+def test_real_hudi_decodes_what_each_service_of_hoodie_writes(table: Table, hudi: HudiProcess, table_type: str) -> None:
     kept = [table.by_hoodie(), table.by_hoodie()][1]
     with table.client() as client:
         client.savepoint(kept, user="ann", comment="näher")
@@ -180,7 +190,7 @@ def test_real_hudi_decodes_what_each_service_of_hoodie_writes(table: Table, hudi
         client.rollback(newest)
     restore, rollback = table.newest(Action.RESTORE), table.newest(Action.ROLLBACK)
     for _ in range(3):
-        table.by_hoodie()
+        table.by_hoodie(**(as_arguments(COMPACTION) if table_type == "MERGE_ON_READ" else {}))
     with table.client(cleaner__commits__retained="1") as client:
         assert client.clean() is not None
     clean = table.newest(Action.CLEAN)
@@ -192,14 +202,15 @@ def test_real_hudi_decodes_what_each_service_of_hoodie_writes(table: Table, hudi
             path = completed_file(table.base_path, time, Action(action)) or path
         return hudi.decode_avro(path, f"Hoodie{class_name}")
 
+    action = "deltacommit" if table_type == "MERGE_ON_READ" else "commit"
     savepoint = decode(f"{kept}.savepoint", "SavepointMetadata")
     assert (savepoint["savepointedBy"], savepoint["comments"]) == ("ann", "näher")
     assert set(savepoint["partitionMetadata"]) == set(SIMPLE.regions)
     plan = decode(f"{rollback}.rollback.requested", "RollbackPlan")
-    assert plan["instantToRollback"] == {"commitTime": newest, "action": "commit"}
+    assert plan["instantToRollback"] == {"commitTime": newest, "action": action}
     assert decode(f"{rollback}.rollback", "RollbackMetadata")["commitsRollback"] == [newest]
     plan = decode(f"{restore}.restore.requested", "RestorePlan")
-    assert plan["instantsToRollback"] == [{"commitTime": undone, "action": "commit"}]
+    assert plan["instantsToRollback"] == [{"commitTime": undone, "action": action}]
     assert list(decode(f"{restore}.restore", "RestoreMetadata")["hoodieRestoreMetadata"]) == [undone]
     plan = decode(f"{clean}.clean.requested", "CleanerPlan")
     metadata = decode(f"{clean}.clean", "CleanMetadata")
@@ -209,8 +220,10 @@ def test_real_hudi_decodes_what_each_service_of_hoodie_writes(table: Table, hudi
 
 @pytest.mark.parametrize("archived_by_hudi", [True, False], ids=["archived_by_hudi", "archived_by_hoodie"])
 def test_rollbacks_and_cleans_are_archived_around_restores(
-    table: Table, hudi: HudiProcess, archived_by_hudi: bool
+    table: Table, hudi: HudiProcess, archived_by_hudi: bool, table_type: str
 ) -> None:
+    commits = {"commit", "deltacommit"} if table_type == "MERGE_ON_READ" else {"commit"}
+    services = SERVICES | COMPACTION if table_type == "MERGE_ON_READ" else SERVICES
     kept = table.by_hoodie()
     state = list(table.model.rows)
     with table.client() as client:
@@ -223,16 +236,14 @@ def test_rollbacks_and_cleans_are_archived_around_restores(
             assert client.rollback(table.by(hudi))
     table.model.rows = state
     every = hudi.instants(table.base_path)["active"]
-    assert {action for _, action in every} == {"commit", "rollback", "restore"}
+    assert {action for _, action in every} - commits == {"rollback", "restore"}
     for _ in range(6):
         if archived_by_hudi:
-            table.by(hudi, **SERVICES)
+            table.by(hudi, **services)
         else:
-            table.by_hoodie(
-                **{key.removeprefix("hoodie.").replace(".", "__"): value for key, value in SERVICES.items()}
-            )
+            table.by_hoodie(**as_arguments(services))
     found = hudi.instants(table.base_path)
-    assert {action for _, action in found["archived"]} == {"commit", "rollback", "clean"}
+    assert {action for _, action in found["archived"]} == {*commits, "rollback", "clean"}
     assert set(every) <= {*found["archived"], *found["active"]}
     assert not set(found["archived"]) & set(found["active"])
     ours = table.load().archived_timeline

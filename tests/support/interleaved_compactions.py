@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,17 +99,26 @@ def read(base_path: str) -> list[tuple[tuple[str, str], int]]:
     ]
 
 
-def make_compaction_template(folder: Path, table_version: int) -> float:
-    """A merge-on-read table with base files and log files; returns the time after it."""
+def make_compaction_template(
+    folder: Path, table_version: int, ordering_fields: Sequence[str] = (), **properties: Any
+) -> float:
+    """A merge-on-read table with base files and log files; returns the time after it.
+
+    Args:
+        folder: The table.
+        table_version: Its version.
+        ordering_fields: Its ordering fields.
+        properties: Of the client that fills it.
+    """
     base_path = str(folder)
     HoodieTableMetaClient.init_table(
         base_path, table_name="t", record_key_fields=["id"], partition_fields=["region"],
-        table_type="MERGE_ON_READ", table_version=table_version,
+        ordering_fields=ordering_fields, table_type="MERGE_ON_READ", table_version=table_version,
     )  # fmt: skip
     world = World(0, base_path)
 
     def work() -> None:
-        with new_client(base_path) as client:
+        with new_client(base_path, **properties) as client:
             client.upsert(to_table(dict.fromkeys(PLACES, 0)))
             client.upsert(to_table(dict.fromkeys(PLACES[1:], 1)))
             client.upsert(to_table({PLACES[0]: 1}))
@@ -137,21 +146,30 @@ class CompactionScenario:
         self.outcomes: Counter[str] = Counter()
         self.histories = {place: History() for place in PLACES}
         self.has_cleaner = rng.random() < 0.5
-        self.properties = {
-            "hoodie.index.type": rng.choice(["SIMPLE", "SIMPLE", "INMEMORY", "BLOOM"]),
-            "hoodie.parquet.small.file.limit": rng.choice([0, 104857600]),
-            "hoodie.cleaner.commits.retained": 1,
-            "hoodie.write.lock.wait.retry": rng.random() < 0.5,
-        }
+        self.properties = self._properties()
         self._value = 100
         self._work: dict[Process, Callable[[], None]] = {}
-        for number in range(rng.choice([1, 2, 2])):
+        for number in range(self._writers()):
             self._add(f"writer{number}", 0.3, lambda process, number=number: self._write(process, number))
         for number in range(rng.choice([1, 1, 2])):
             self._add(f"compactor{number}", 0.4, self._compact)
         if self.has_cleaner:
             self._add("cleaner", 0.1, self._clean)
         self._add("reader", 0, self._read)
+
+    def _properties(self) -> dict[str, Any]:
+        """Those of all clients."""
+        rng = self.random
+        return {
+            "hoodie.index.type": rng.choice(["SIMPLE", "SIMPLE", "INMEMORY", "BLOOM"]),
+            "hoodie.parquet.small.file.limit": rng.choice([0, 104857600]),
+            "hoodie.cleaner.commits.retained": 1,
+            "hoodie.write.lock.wait.retry": rng.random() < 0.5,
+        }
+
+    def _writers(self) -> int:
+        """How many writers there are."""
+        return self.random.choice([1, 2, 2])
 
     def _add(self, name: str, dying: float, work: Callable[[Process], None]) -> None:
         rng = self.random
@@ -243,7 +261,7 @@ class CompactionScenario:
 
     def _read(self, process: Process) -> None:
         for _ in range(6):
-            since = {place: history.told for place, history in self.histories.items()}
+            since = self._told()
             try:
                 found = read(self.base_path)
             except (HoodieException, FileNotFoundError) as error:
@@ -254,6 +272,10 @@ class CompactionScenario:
                 self._check_rows(found, since)
                 self.outcomes["read"] += 1
             self.world.sleep(self.random.choice([0, 10, 500, 3000]))
+
+    def _told(self) -> Any:
+        """What is known to be committed now, for `_check_rows`."""
+        return {place: history.told for place, history in self.histories.items()}
 
     def _check_rows(self, found: list[tuple[tuple[str, str], int]], since: dict[tuple[str, str], int]) -> None:
         rows = dict(found)
@@ -268,7 +290,7 @@ class CompactionScenario:
         with new_client(self.base_path, **self.properties) as client:
             client.rollback_failed_writes()
             before = sorted(read(self.base_path))
-            self._check_rows(before, {place: history.told for place, history in self.histories.items()})
+            self._check_rows(before, self._told())
             while client.compact() is not None:
                 assert sorted(read(self.base_path)) == before
             client.clean()
@@ -281,9 +303,15 @@ class CompactionScenario:
         self.outcomes["compactions"] += len(timeline.filter_actions(Action.COMMIT))
 
 
-def run_compaction_seed(seed: int, template: Path, now_ms: float, folder: Path) -> CompactionScenario:
+def run_compaction_seed(
+    seed: int,
+    template: Path,
+    now_ms: float,
+    folder: Path,
+    scenario_class: type[CompactionScenario] = CompactionScenario,
+) -> CompactionScenario:
     """Run the scenario of a seed in a new folder; an error says which seed, and prints the calls."""
-    scenario = CompactionScenario(seed, template, now_ms, folder)
+    scenario = scenario_class(seed, template, now_ms, folder)
     try:
         scenario.run()
     except BaseException as error:

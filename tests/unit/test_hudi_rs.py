@@ -1,4 +1,4 @@
-"""hudi-rs reads every kind of table that hoodie makes, of versions 6 and 9; the expected rows are the tests' own.
+"""hudi-rs reads every kind of table that hoodie makes, with log files and without; the rows are the tests' own.
 
 What hudi-rs 0.5.0 cannot read is tested at the end, by name.
 """
@@ -20,7 +20,8 @@ import hoodie
 from hoodie import HoodieException, HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from tests.support.table_builder import local_client
 
-pytestmark = pytest.mark.parametrize("table_version", [6, 9], indirect=True)
+KINDS_OF_FILES = [(6, "COPY_ON_WRITE"), (9, "COPY_ON_WRITE")] + [(version, "MERGE_ON_READ") for version in (6, 8, 9)]
+pytestmark = pytest.mark.parametrize(("table_version", "table_type"), KINDS_OF_FILES, indirect=True)
 
 Row = dict[str, Any]
 META_COLUMNS = {
@@ -73,6 +74,13 @@ TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 
 @pytest.fixture(autouse=True)
+def table_type(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of the tables that the test makes."""
+    monkeypatch.setitem(HoodieTableMetaClient.init_table.__kwdefaults__, "table_type", request.param)
+    return str(request.param)
+
+
+@pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
@@ -105,7 +113,9 @@ def assert_readers_find(base_path: Path, expected: list[Row]) -> None:
         columns = [name for name in table.schema.names if name not in META_COLUMNS]
         assert in_order(table.select(columns).to_pylist()) == in_order(expected)
     for row in found.to_pylist():
-        assert (base_path / row["_hoodie_partition_path"] / row["_hoodie_file_name"]).is_file()
+        folder, name = base_path / row["_hoodie_partition_path"], row["_hoodie_file_name"]
+        # A row of a log file names its file group.
+        assert (folder / name).is_file() or list(folder.glob(f".{name}_*.log.*"))
 
 
 def create(base_path: Path, **arguments: Any) -> HoodieLocalWriteClient:
@@ -195,7 +205,10 @@ def test_a_column_type_by_itself(tmp_path: Path, name: str) -> None:
     HoodieTableMetaClient.init_table(str(tmp_path / "t"), table_name="t", record_key_fields="id")
     with local_client(tmp_path / "t") as c:
         c.insert(pa.Table.from_pylist(rows, schema))
-    assert_readers_find(tmp_path / "t", rows)
+        assert_readers_find(tmp_path / "t", rows)
+        changed = [{"id": number, "v": value} for number, value in enumerate([None, *values])]
+        c.upsert(pa.Table.from_pylist(changed, schema))
+    assert_readers_find(tmp_path / "t", changed)
 
 
 def test_a_column_that_is_never_null(tmp_path: Path) -> None:

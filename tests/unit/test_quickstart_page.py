@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.support.quickstart_page import PAGE, run_tabs
+from tests.support.page_programs import read_page, run_tabs
+
+PAGE = read_page("quickstart.md")
 
 
 def test_the_python_tab_prints_what_the_page_says(tmp_path: Path) -> None:
-    assert run_tabs(["python"], tmp_path, {}) == PAGE.count("<!-- tab: python -->") == 9
+    assert run_tabs("quickstart.md", ["python"], tmp_path, {}) == PAGE.count("<!-- tab: python -->") == 9
 
 
 def test_each_step_is_shown_in_each_tab() -> None:

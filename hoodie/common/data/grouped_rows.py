@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+
+_ROWS_FOR_THREADS = 1 << 16
 
 
 def rows_by_value(column: pa.Array) -> Iterator[tuple[str, np.ndarray]]:
@@ -26,6 +28,18 @@ def rows_by_value(column: pa.Array) -> Iterator[tuple[str, np.ndarray]]:
     bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
     for code, value in enumerate(values):
         yield value, order[bounds[code] : bounds[code + 1]]
+
+
+def group_by(rows: pa.Table, columns: Sequence[str]) -> pa.TableGroupBy:
+    """Rows grouped by columns, as `pyarrow.Table.group_by` groups them; few rows on the thread of the caller.
+
+    Waiting for another thread takes longer than grouping some rows.
+
+    Args:
+        rows: The rows.
+        columns: The columns to group by.
+    """
+    return rows.group_by(list(columns), use_threads=rows.num_rows >= _ROWS_FOR_THREADS)
 
 
 def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:

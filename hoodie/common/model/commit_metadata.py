@@ -28,6 +28,8 @@ SCHEMA_KEY = "schema"
 """The key of the writer's Avro schema, without meta columns, in the extra metadata."""
 RESERVED_METADATA_KEYS = frozenset({SCHEMA_KEY, "latest_schema"})
 """Keys in the extra metadata whose values Hudi reads as schemas: the writer's, and that of schema evolution on read."""
+READS_ROWS_KEY = "hoodie.write.reads.stored.rows"
+"""The key in the extra metadata of a commit of hoodie that was computed from stored rows: ``true``."""
 
 _COUNTS = (
     ("numWrites", "num_writes"),
@@ -66,6 +68,11 @@ class HoodieCommitMetadata:
     extra_metadata: Mapping[str, str] = attrs.field(factory=dict)
     operation_type: WriteOperationType = WriteOperationType.UNKNOWN
     compacted: bool = False
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether a commit of hoodie was computed from stored rows of a table with buckets."""
+        return self.extra_metadata.get(READS_ROWS_KEY) == "true"
 
     @property
     def only_rewrites(self) -> bool:

@@ -49,6 +49,16 @@ REWRITES = frozenset(
 )
 """Operations that only rewrite rows. The schema in their commit may be an older one: it is not the table's."""
 
+ADDS_WITHOUT_BLOCKING = frozenset(
+    {
+        WriteOperationType.UPSERT,
+        WriteOperationType.INSERT,
+        WriteOperationType.INSERT_PREPPED,
+        WriteOperationType.DELETE,
+    }
+)
+"""Operations that write log files alone with NON_BLOCKING_CONCURRENCY_CONTROL, beside those of other writers."""
+
 
 class IOType(StrEnum):
     """The kind of write that a marker announces."""

@@ -14,6 +14,9 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieIOException
 
+BEYOND_PLAN_KEY = "hoodie.compaction.log.files.beyond.plan"
+"""Extra metadata of a compaction's commit: the names of log files that it merged though its plan lacks them."""
+
 
 def compacted_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> dict[HoodieFileGroupId, str]:
     """The file groups of a compaction or log compaction, each with the base instant of the slice that it rewrites.

@@ -13,6 +13,7 @@ import time
 import zlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import attrs
 
@@ -558,9 +559,17 @@ def _with_checksum(properties: Mapping[str, str]) -> dict[str, str]:
 def _read(storage: HoodieStorage, path: str) -> HoodieTableConfig | str | None:
     """The properties in a file; a text that says what is wrong with it; or None if it does not exist."""
     try:
-        properties = parse_properties(storage.read(path))
+        content = storage.read(path)
     except FileNotFoundError:
         return None
+    return _parsed(content)
+
+
+@lru_cache(maxsize=16)
+def _parsed(content: bytes) -> HoodieTableConfig | str:
+    """See `_read`. A write reads the file several times, and it rarely changes."""
+    try:
+        properties = parse_properties(content)
     except ValueError as error:
         return str(error)
     if not properties.get("hoodie.table.name"):

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_VERSIONS = "hoodie.table.upgrade"
-"""The package that changes versions. It takes locks, which are above this class, so it is imported when it is used."""
+_VERSIONS = "hoodie.client.table_version"
+"""The module that changes versions. It takes locks, which are above this class, so it is imported when it is used."""
 
 
 class HoodieTableMetaClient:
@@ -207,8 +207,9 @@ class HoodieTableMetaClient:
     ) -> TableVersionChange:
         """Upgrade a table of version 6 to 8 or 9, or one of version 8 to 9; see ``docs/upgrading.md``.
 
-        Rows and history stay as they are: no data file is touched. The timeline is written anew, and the metadata table
-        is switched off. The table is whole at every moment, also after a process died: the next call finishes.
+        Rows and history stay as they are. The timeline is written anew, and the metadata table is switched off. Of a
+        merge-on-read table of version 6, all file groups with log files are compacted first. The table is whole at
+        every moment, also after a process died: the next call finishes.
 
         First stop all writers that do not look at the table's version again, such as Hudi 0.15: such a writer would
         write to the old timeline, which nobody reads any more.
@@ -226,10 +227,12 @@ class HoodieTableMetaClient:
         Raises:
             TableNotFoundException: There is no table.
             HoodieConfigException: The table is of a later version, or the version is unknown.
-            HoodieNotSupportedException: The table has a feature that hoodie does not have, such as merge-on-read, or
-                keys that releases of Hudi write in two ways; or its metadata table holds indexes that nobody asked to
-                drop (``hoodie.metadata.enable=false``).
+            HoodieNotSupportedException: The table has a feature that hoodie does not have, or keys that releases of
+                Hudi write in two ways; its metadata table holds indexes that nobody asked to drop
+                (``hoodie.metadata.enable=false``); a savepoint keeps log files, or one would belong to another file
+                slice afterwards.
             HoodieCommitException: Instants are pending; the message names them, and what finishes each.
+            HoodieCompactionException: Another process is compacting the table.
             HoodieHeartbeatException: Writers are at work.
             HoodieLockException: The lock was not given, or was lost.
             HoodieCorruptedDataException: A file of the timeline or of the archive is damaged.
@@ -252,6 +255,8 @@ class HoodieTableMetaClient:
         storage_options: StorageOptions | None = None,
     ) -> TableVersionChange:
         """Downgrade a table of version 9 to 8 or 6, or one of version 8 to 6; see `upgrade`.
+
+        Of a merge-on-read table that becomes one of version 6, all file groups with log files are compacted first.
 
         Args:
             table: See `upgrade`.

@@ -15,8 +15,10 @@ Hudi: org.apache.hudi.index.bucket.BucketIdentifier, and KeyGenUtils.extractReco
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import count
 
 import attrs
 import numpy as np
@@ -35,6 +37,7 @@ DIGITS = 8
 FEW_BUCKETS = 10_000
 MANY_BUCKETS = 1_000_000
 SHOWN_KEY = 60
+_SHARED_ID = re.compile(rf"[0-9]{{{DIGITS}}}-0000-0000-0000-[0-9]{{12}}-0")
 
 
 @attrs.frozen
@@ -196,6 +199,25 @@ def new_bucket_file_ids(buckets: np.ndarray, seed: str, partition_path: str) -> 
     digest = hashlib.md5(f"{seed}{partition_path}".encode(), usedforsecurity=False).digest()
     tail = str(uuid.UUID(bytes=digest, version=4))[DIGITS:]
     return [f"{bucket:0{DIGITS}d}{tail}-0" for bucket in buckets]
+
+
+def shared_bucket_file_id(bucket: int, replaced: Collection[str] = ()) -> str:
+    """The file id that all writers give the first file group of a bucket, if they write it without blocking each other.
+
+    Args:
+        bucket: The number of the bucket.
+        replaced: Ids of file groups that were replaced: what is written to these is never read. Then the next number
+            follows: ``00000007-0000-0000-0000-000000000001-0``.
+
+    Source: BucketIdentifier.newBucketFileIdForNBCC. Differs: Hudi writes to the file group that was replaced.
+    """
+    ids = (f"{bucket:0{DIGITS}d}-0000-0000-0000-{number:012d}-0" for number in count())
+    return next(file_id for file_id in ids if file_id not in replaced)
+
+
+def is_shared_bucket_file_id(file_id: str) -> bool:
+    """Whether a file id is one of `shared_bucket_file_id`, which any writer may give a file group."""
+    return _SHARED_ID.fullmatch(file_id) is not None
 
 
 def values_of_hudi_0(record_key: str, hash_fields: Sequence[str]) -> list[str | None]:

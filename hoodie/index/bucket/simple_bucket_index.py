@@ -23,7 +23,12 @@ from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieIndexException
-from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id, new_bucket_file_ids
+from hoodie.index.bucket.bucket_identifier import (
+    BucketIdentifier,
+    bucket_of_file_id,
+    new_bucket_file_ids,
+    shared_bucket_file_id,
+)
 from hoodie.index.bucket.misplaced_keys import WAY_OUT, CheckSampledKeys, MisplacedKeyCheck
 from hoodie.index.index import (
     BaseFileIndex,
@@ -138,7 +143,7 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
         }
         self._check_keys(table, identifier, context)
         table.work.note_all(table.slices, Decision.HASH)
-        return BucketLocations(identifier, groups, uuid.uuid4().hex)
+        return BucketLocations(identifier, groups, uuid.uuid4().hex, table.replaced_file_groups)
 
     def _check_keys(self, table: IndexedTable, identifier: BucketIdentifier, context: HoodieEngineContext) -> None:
         """Hash keys of each partition that this client has not checked yet: they must be in their buckets."""
@@ -166,11 +171,13 @@ class BucketLocations:
         identifier: Computes buckets.
         groups: Partition path to the locations of the file groups that exist, by bucket.
         seed: What the ids of new file groups are made of.
+        replaced: See `IndexedTable.replaced_file_groups`.
     """
 
     identifier: BucketIdentifier
     groups: Mapping[str, Mapping[int, HoodieRecordLocation]]
     seed: str
+    replaced: Mapping[str, frozenset[str]] | None = None
 
     def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the three CURRENT columns, one row for each of its rows.
@@ -192,7 +199,7 @@ class BucketLocations:
         bounds = pairwise(np.searchsorted(numbers, firsts).tolist())
         for partition_path, first, (low, high) in zip(paths.dictionary.to_pylist(), firsts[:-1], bounds, strict=True):
             found = numbers[low:high] - first
-            ids = new_bucket_file_ids(found, self.seed, partition_path)
+            ids = self._new_ids(found, partition_path)
             times: list[str | None] = [None] * len(ids)
             known = self.groups.get(partition_path, {})
             for number, bucket in enumerate(found.tolist() if known else ()):
@@ -209,6 +216,13 @@ class BucketLocations:
             pa.array(file_ids, pa.string()).take(taken),
             pa.nulls(count, pa.int64()),
         )
+
+    def _new_ids(self, buckets: np.ndarray, partition_path: str) -> list[str]:
+        """The ids of the first file groups of buckets."""
+        if self.replaced is None:
+            return new_bucket_file_ids(buckets, self.seed, partition_path)
+        replaced = self.replaced.get(partition_path, frozenset())
+        return [shared_bucket_file_id(bucket, replaced) for bucket in buckets.tolist()]
 
 
 def _distinct(numbers: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray]:

@@ -34,7 +34,6 @@ from hoodie.exception import (
     HoodieException,
     HoodieIndexException,
     HoodieIOException,
-    HoodieNotSupportedException,
 )
 from hoodie.index.external.location_store import KnownFile, KnownGroup, LocationStore, claimed_keys
 from hoodie.index.index import HoodieIndex, IndexedTable, Locations
@@ -158,20 +157,17 @@ class HoodieExternalIndex(HoodieIndex):
     def _known_groups(
         self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable
     ) -> tuple[dict[int, _Group], Set[_Group]]:
-        """The file groups of the table that the store knows, by their number, and the groups that it does not know.
+        """The file groups of the table that the store knows, by their number, and those to look into in any case.
 
-        Unless nothing may be written, the store knows all of them afterwards.
+        The latter have log files that may hold keys which no base file has. Unless nothing may be written, the store
+        knows all base files afterwards; else the file groups of those that it does not know are among them as well.
         """
-        if table.groups_with_new_keys:
-            path, file_id = min(table.groups_with_new_keys)
-            raise HoodieNotSupportedException(
-                f"the log files of file group {file_id} of partition '{path}' of {table.base_path} may hold new keys, "
-                "which this index does not know: compact the table first; nothing was written"
-            )
+        beyond = {(part.partition_path, part.file_id) for part in table.slices if part.base_file is None}
+        beyond |= table.groups_with_new_keys
         if not table.reads_only:
-            return self._catch_up(store, context, table), set()
+            return self._catch_up(store, context, table), beyond
         live, known = _live(table), _known(store) if store.exists() else {}
-        return {known[key].number: key for key in live if key in known}, _missing(live, known).keys()
+        return {known[key].number: key for key in live if key in known}, beyond | _missing(live, known).keys()
 
     # --- keeping up with the table --------------------------------------------------------------------------------
 
@@ -319,6 +315,9 @@ def _claim_of(status: WriteStatus, group: KnownGroup, table: IndexedTable) -> _C
     only = None
     if is_known:
         only = table.instant_time if stat.num_inserts else ""
+        if only and stat.total_log_files_compacted:
+            # Rows that a compaction took from log files keep the time of the commit that wrote them.
+            only = None
     file = KnownFile(
         path.rsplit("/", 1)[-1],
         table.instant_time,
@@ -334,8 +333,9 @@ def _added_by(group: KnownGroup, instant_time: str) -> bool:
 
 
 def _live(table: IndexedTable) -> dict[_Group, FileSlice]:
-    """The file groups that are in the table."""
-    return {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in table.slices}
+    """The file groups that have a base file in the table."""
+    slices = (file_slice for file_slice in table.slices if file_slice.base_file is not None)
+    return {(file_slice.partition_path, file_slice.file_id): file_slice for file_slice in slices}
 
 
 def _key(group: KnownGroup) -> _Group:

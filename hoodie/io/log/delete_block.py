@@ -434,7 +434,7 @@ def _wrapped(values: pa.Array) -> tuple[int, pa.Array]:
         except pa.ArrowInvalid as error:
             raise HoodieSchemaException(
                 f"Cannot write a delete block: Hudi stores ordering values as decimals of 30 digits, 15 of them behind "
-                f"the point, and one does not fit: {error}"
+                f"the point, and one does not fit: {error}. Delete these records by their keys"
             ) from error
     if values.type not in _WRAPPER_OF:
         raise HoodieSchemaException(

@@ -2,7 +2,8 @@
 
 The steps, under the table's lock:
 
-1. What an earlier run left is deleted. Pending instants and living writers are refused.
+1. What an earlier run left is deleted. Pending instants and living writers are refused, and log files that must be
+   compacted first (`hoodie.client.table_version` does so).
 2. The metadata table is switched off.
 3. The folder of layout 2 gets a file that announces the change (`UPGRADE_FILE_NAME`). Then all files of the new
    timeline and of the new archive are written, beside the old ones.
@@ -27,7 +28,6 @@ from itertools import pairwise
 
 import attrs
 
-from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -43,14 +43,18 @@ from hoodie.exception import (
     HoodieHeartbeatException,
     HoodieNotSupportedException,
 )
-from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import file_name, join, parent
-from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 from hoodie.table.metadata_table import listed_partitions, refuse_indexes, switch_off_metadata_table
 from hoodie.table.repair.repaired_table import check_flags
 from hoodie.table.upgrade.archive_copy import ArchiveCopy, ArchiveOfHistory, HistoryOfArchive
 from hoodie.table.upgrade.completion_order import CompletedInstant, completion_times_of, time_of_change
 from hoodie.table.upgrade.index_definitions import adapt_index_definitions
+from hoodie.table.upgrade.log_files import (
+    LogFilesLeftException,
+    UncompactedTable,
+    misplaced_log_file,
+    savepoint_with_log_files,
+)
 from hoodie.table.upgrade.timeline_copy import TimelineCopy, TimelineFiles
 from hoodie.table.upgrade.version_change import TableVersionChange, changed_properties
 from hoodie.table.upgrade.version_properties import (
@@ -68,53 +72,40 @@ _FINISHED_BY: Mapping[Action, str] = {
     Action.CLEAN: "clean() of a write client finishes it",
     Action.ROLLBACK: "rollback_failed_writes() of a write client, or its next write, finishes it",
     Action.RESTORE: "restore_to_instant() or restore_to_savepoint() of a write client, called again, finishes it",
+    Action.COMPACTION: "compact() of a write client carries it out",
     Action.SAVEPOINT: "savepoint() of a write client, called again, finishes it, and delete_savepoint() removes it",
 }
 _INCREMENTAL_READERS = (
     "incremental readers that begin at the requested time of the last commit that they have seen get that commit "
     "again: begin at its time of completion, which history() tells"
 )
+_OLD_LOG_FILES = (
+    "time travel of Hudi 0.15 to a moment before this finds only rows of the last log file of a file group, where log "
+    "files of that time are left: use hoodie for it, or clean them away"
+)
 _BY_HUDI = "let Hudi finish it, or roll it back"
 
 
-def upgrade_table(
-    table: str | HoodieWriteConfig,
-    to_version: int = 9,
-    *,
-    dry_run: bool = False,
-    storage_options: StorageOptions | None = None,
+def change_table_version(
+    config: HoodieWriteConfig, to_version: int, *, is_upgrade: bool, dry_run: bool = False
 ) -> TableVersionChange:
-    """Upgrade a table to version 8 or 9; see `HoodieTableMetaClient.upgrade`."""
-    return _change(table, to_version, is_upgrade=True, dry_run=dry_run, storage_options=storage_options)
+    """Upgrade or downgrade a table whose slices have no log files that stand against it.
 
+    Args:
+        config: The configuration of the table's writers.
+        to_version: 6, 8 or 9.
+        is_upgrade: Which direction the caller asks for.
+        dry_run: Change nothing.
 
-def downgrade_table(
-    table: str | HoodieWriteConfig,
-    to_version: int = 6,
-    *,
-    dry_run: bool = False,
-    storage_options: StorageOptions | None = None,
-) -> TableVersionChange:
-    """Downgrade a table to version 8 or 6; see `HoodieTableMetaClient.downgrade`."""
-    return _change(table, to_version, is_upgrade=False, dry_run=dry_run, storage_options=storage_options)
-
-
-def _change(
-    table: str | HoodieWriteConfig,
-    to_version: int,
-    *,
-    is_upgrade: bool,
-    dry_run: bool,
-    storage_options: StorageOptions | None,
-) -> TableVersionChange:
+    Raises:
+        LogFilesLeftException: The table must be compacted first.
+        HoodieException: See `HoodieTableMetaClient.upgrade`.
+    """
     check_flags(dry_run=dry_run)
     if not isinstance(to_version, int) or to_version not in LAYOUT_OF_VERSION:
         raise HoodieConfigException(
             f"to_version is {to_version!r}: give one of {', '.join(map(str, LAYOUT_OF_VERSION))}; nothing was changed"
         )
-    config = (
-        table if isinstance(table, HoodieWriteConfig) else HoodieWriteConfig.from_properties(table, {}, storage_options)
-    )
     snapshot = _load(config)
     snapshot.check_named_by(config.base_path)
     change = partial(_VersionChange, config, to_version, is_upgrade)
@@ -200,13 +191,15 @@ class _VersionChange:
             properties=changed_properties(stored.properties, self._with_metadata_keys(changed.properties)),
         )  # fmt: skip
         target.check_writable()
-        if not self._is_dry_run:
-            self._snapshot = switch_off_metadata_table(
-                self._snapshot, is_asked_for=self._config.write.metadata_enable is False
-            )
-            adapt_index_definitions(self._storage, self._snapshot.meta_path, self._to_version)
+        left = UncompactedTable.of(self._snapshot) if self._needs_compacted_table else UncompactedTable()
+        if left:
+            if not self._is_dry_run:
+                raise self._uncompacted(left, result.finished_earlier_run)
+            count = len({(part.partition_path, part.file_id) for part in left.slices})
+            result = attrs.evolve(result, compacted_file_groups=count, compactions=left.pending)
         if self._has_same_layout:
             if not self._is_dry_run:
+                self._switch_off_metadata_table()
                 self._switch(changed.properties, self._fence())
         else:
             result = self._move(result, changed.properties)
@@ -243,8 +236,10 @@ class _VersionChange:
         if problem is not None:
             raise self._not_possible([problem])
         pending = self._snapshot.active_timeline.filter_pending()
-        if len(pending):
-            told = ", ".join(f"{i.action} {i.requested_time} ({self._way_out(i.action)})" for i in pending.instants)
+        compactions = pending.filter_actions(Action.COMPACTION).times if self._needs_compacted_table else frozenset()
+        others = [instant for instant in pending if instant.requested_time not in compactions]
+        if others:
+            told = ", ".join(f"{i.action} {i.requested_time} ({self._way_out(i.action)})" for i in others)
             raise HoodieCommitException(
                 f"the version of {self._snapshot.base_path} cannot be changed while instants are pending: {told}; "
                 "nothing was changed"
@@ -253,7 +248,10 @@ class _VersionChange:
         alive = [
             status.name
             for status in self._storage.list_directory(folder)
-            if not status.is_directory and not is_heartbeat_expired(self._snapshot, status.name, self._config.write)
+            # Who carries compactions out asks whether somebody else does; and what is completed has no writer any more.
+            if status.name not in compactions | self._snapshot.active_timeline.completed_writes().times
+            and not status.is_directory
+            and not is_heartbeat_expired(self._snapshot, status.name, self._config.write)
         ]
         if alive:
             raise HoodieHeartbeatException(
@@ -261,43 +259,26 @@ class _VersionChange:
                 f"{', '.join(alive)} have living heartbeats in {folder}. Stop these writers, and call again once the "
                 "heartbeats have expired; nothing was changed"
             )
-        self._refuse_log_files()
+        problem = savepoint_with_log_files(self._snapshot) if self._needs_compacted_table else None
+        if problem is not None:
+            raise self._not_possible([problem])
 
-    def _refuse_log_files(self) -> None:
-        """Refuse log files that readers of the other layout would give to another slice, or to none.
-
-        Layout 1 names a log file by its slice, layout 2 by the delta commit that wrote it. Those of older slices may
-        stay: a compaction has taken their rows.
-
-        Raises:
-            HoodieNotSupportedException: A latest slice has log files, or a savepoint keeps some.
-        """
-        if not self._is_merge_on_read or self._has_same_layout:
-            return
-        where = f"the version of {self._snapshot.base_path} cannot be changed from {self._version} to"
-        view = self._snapshot.view()
-        view.load_partitions(view.list_partitions())
-        for partition_path in view.list_partitions():
-            for part in view.latest_file_slices(partition_path):
-                if not part.is_base_file_alone:
-                    raise HoodieNotSupportedException(
-                        f"{where} {self._to_version} while file groups have log files, which have other names there, "
-                        f"such as {part.file_id} of partition '{partition_path}'. Compact the table first: call "
-                        "compact() of a write client until it returns None, then call again; nothing was changed"
-                    )
-        for savepoint in savepoints(self._snapshot.active_timeline):
-            names = [name for kept in savepoint.files.values() for name in kept]
-            log_file = next((name for name in names if parse_log_file_name(name) is not None), None)
-            if log_file is not None:
-                raise HoodieNotSupportedException(
-                    f"{where} {self._to_version}: savepoint {savepoint.instant_time} keeps the log file {log_file}, "
-                    "which has another name there, so the table could not be restored to it. "
-                    f"delete_savepoint({savepoint.instant_time!r}) first; nothing was changed"
-                )
+    def _uncompacted(self, left: UncompactedTable, finished_earlier_run: bool) -> LogFilesLeftException:
+        return LogFilesLeftException(
+            f"the version of {self._snapshot.base_path} cannot be changed from {self._version} to {self._to_version} "
+            f"while {left.told}. Compact the table first: call compact() of a write client until it returns None, then "
+            "call again; the version was not changed",
+            finished_earlier_run,
+        )
 
     @property
     def _is_merge_on_read(self) -> bool:
         return self._snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ
+
+    @property
+    def _needs_compacted_table(self) -> bool:
+        """Whether log files have other names in the other version."""
+        return self._is_merge_on_read and not self._has_same_layout
 
     @property
     def _version(self) -> int:
@@ -364,9 +345,14 @@ class _VersionChange:
         if timeline.layout.has_completion_times:
             times |= {one.instant.key: one.changed_at for one in archived if one.changed_at}
             times |= {i.key: i.completion_time for i in active if i.completion_time is not None}
-            result = attrs.evolve(result, notes=(*result.notes, *self._order_notes(times)))
+            old = [_OLD_LOG_FILES] if self._is_merge_on_read else []
+            result = attrs.evolve(result, notes=(*result.notes, *self._order_notes(times), *old))
         else:
             result = attrs.evolve(result, notes=(*result.notes, _INCREMENTAL_READERS))
+        if self._is_merge_on_read and not result.compacted_file_groups and not result.compactions:
+            problem = misplaced_log_file(self._snapshot, times)
+            if problem is not None:
+                raise self._not_possible([problem])
         skipped = files.instants.keys()
         result = attrs.evolve(
             result,
@@ -376,6 +362,7 @@ class _VersionChange:
         if self._is_dry_run:
             return result
         self._check_held()
+        self._switch_off_metadata_table()
         fenced = self._fence()
         self._announce(result)
         left = self._delete_strays(target, skipped)
@@ -391,6 +378,11 @@ class _VersionChange:
         self._carry_over(files, target)
         self._delete_old(timeline.layout)
         return result
+
+    def _switch_off_metadata_table(self) -> None:
+        is_asked_for = self._config.write.metadata_enable is False
+        self._snapshot = switch_off_metadata_table(self._snapshot, is_asked_for=is_asked_for)
+        adapt_index_definitions(self._storage, self._snapshot.meta_path, self._to_version)
 
     def _as_completed(self, one: CompletedInstant) -> CompletedInstant:
         """An instant with the time by which its completion time is computed.

@@ -35,6 +35,9 @@ class TableVersionChange(RepairResult):
         to_version: The table's version now; after a dry run, the one that it would have.
         instants: Instants of the active timeline whose files were written anew; 0 where the layout stays.
         archived_instants: Archived instants that were written anew.
+        compacted_file_groups: File groups of a merge-on-read table whose log files were compacted first; after a dry
+            run, those that have log files.
+        compactions: The instant times of these compactions; after a dry run, those that are pending.
         metadata_partitions: The partitions of the metadata table that was switched off; () without one.
         properties: The properties that changed.
         notes: What a user should know about the table in its new version.
@@ -47,6 +50,8 @@ class TableVersionChange(RepairResult):
     to_version: int
     instants: int = 0
     archived_instants: int = 0
+    compacted_file_groups: int = 0
+    compactions: tuple[str, ...] = ()
     metadata_partitions: tuple[str, ...] = ()
     properties: tuple[ChangedProperty, ...] = ()
     notes: tuple[str, ...] = ()
@@ -65,6 +70,10 @@ class TableVersionChange(RepairResult):
             return "; ".join(parts[::-1])
         done = "upgraded" if self.to_version > self.from_version else "downgraded"
         text = f"{self.base_path} {would or 'was '}{done} from version {self.from_version} to {self.to_version}"
+        if self.compacted_file_groups or self.compactions:
+            by = f" ({', '.join(self.compactions)})" if self.compactions else ""
+            be = "would be" if self.is_dry_run else "were"
+            parts.append(f"the log files of {self.compacted_file_groups} file groups {be} compacted first{by}")
         if self.instants or self.archived_instants:
             parts.append(f"{self.instants} active and {self.archived_instants} archived instants {would}written anew")
         if self.metadata_partitions:

@@ -187,6 +187,103 @@ def test_an_attempt_fails_whose_slices_were_added_to_while_it_ran(path: Path, mo
     assert read(path) == [("a", "x", 5), ("b", "x", 1), ("c", "y", 2)] == read_by_hudi_rs(path)
 
 
+@later_versions
+def test_a_writer_that_stands_still_before_it_looks_does_not_come_again_after_later_rows(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log file is in the plan of the first compaction; that the second one lacks it is right."""
+    look = Committer._look_for_compactions
+
+    def others(self: Committer, *arguments: Any) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(Committer, "_look_for_compactions", look)
+            with client_of(path) as other:
+                assert other.compact() is not None
+                other.upsert(rows(("b", "x", 6)))
+                other.upsert(rows(("a", "x", 6)))
+                assert other.compact() is not None
+        look(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Committer, "_look_for_compactions", others)
+        with client_of(path) as client:
+            client.delete([HoodieKey("b", "x")])
+    assert read(path) == [("a", "x", 6), ("b", "x", 6), ("c", "y", 2)] == read_by_hudi_rs(path)
+
+
+@later_versions
+def test_log_files_that_a_compaction_merged_beyond_its_plan_are_not_merged_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer lost its lock, a compaction was planned without it, and carried out before the writer looked."""
+    planned: list[str] = []
+    look = Committer._look_for_compactions
+
+    def plan() -> None:
+        lose_the_lock(path)
+        with client_of(path) as other:
+            planned.append(str(other.schedule_compaction()))
+
+    def others(self: Committer, *arguments: Any) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(Committer, "_look_for_compactions", look)
+            with client_of(path) as other:
+                assert other.compact(planned[0]) is not None
+                other.upsert(rows(("b", "x", 6)))
+                other.upsert(rows(("a", "x", 6)))
+                assert other.compact() is not None
+        look(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Committer, "_look_again", lambda *arguments: None)
+        patched.setattr(Committer, "_look_for_compactions", others)
+        with client_of(path) as client, hooked(monkeypatch, once_at(".deltacommit", plan)):
+            client.delete([HoodieKey("b", "x")])
+    assert read(path) == [("a", "x", 6), ("b", "x", 6), ("c", "y", 2)] == read_by_hudi_rs(path)
+
+
+@later_versions
+def test_rows_of_a_writer_that_died_before_it_looked_come_back_from_under_a_compaction(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A clean, or `rollback_failed_writes`, does what the dead writer would have done."""
+
+    class Killed(BaseException):
+        pass
+
+    def others() -> None:
+        lose_the_lock(path)
+        with client_of(path) as other:
+            assert other.compact() is not None
+
+    def die(*arguments: Any) -> None:
+        raise Killed
+
+    client = client_of(path)
+    instant_time = client.start_commit()
+    with monkeypatch.context() as patched, hooked(monkeypatch, once_at(".deltacommit", others)):
+        patched.setattr(Committer, "_look_again", die)
+        with pytest.raises(Killed):
+            client.upsert(rows(("a", "x", 5), ("b", "x", 5), ("c", "y", 5)), instant_time)
+    heartbeat = path / ".hoodie/.heartbeat" / instant_time
+    heartbeat.touch()
+    lost = [("a", "x", 2), ("b", "x", 1), ("c", "y", 2)]
+    with client_of(path) as other:
+        assert other.rollback_failed_writes() == []
+        assert read(path) == lost, "its writer may be alive"
+        os.utime(heartbeat, (0, 0))
+        with caplog.at_level(logging.WARNING):
+            assert other.rollback_failed_writes() == []
+        assert "before others could see that it was completed" in caplog.text
+        came_back = [("a", "x", 5), ("b", "x", 5), ("c", "y", 5)]
+        assert read(path) == came_back == read_by_hudi_rs(path)
+        other.rollback_failed_writes()
+        other.clean()
+        assert read(path) == came_back
+        assert other.compact() is not None
+    assert read(path) == came_back == read_by_hudi_rs(path)
+
+
 # --- others come between a plan and its announcement ------------------------------------------------------------------
 
 

@@ -45,6 +45,7 @@ from tests.support.timeline_files import read_commit, state_files
 every_version = pytest.mark.parametrize("table_version", [6, 8, 9], indirect=True)
 INDEXES = ("SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "INMEMORY", "BUCKET")
 BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+DATABASE = {"hoodie.index.class": "hoodie.index.external.database_index.HoodieDatabaseIndex"}
 NO_SMALL_FILES = {"hoodie.parquet.small.file.limit": "0"}
 FIRST = (("a", "x", 10), ("b", "x", 10), ("c", "y", 10))
 
@@ -708,7 +709,7 @@ NEW_GROUP = "5d0e7c6a-1d0f-4b0e-8a4b-0123456789ab-0"
 
 
 @every_version
-@pytest.mark.parametrize("index_type", [index for index in INDEXES if index != "BUCKET"])
+@pytest.mark.parametrize("index_type", [*(index for index in INDEXES if index != "BUCKET"), "database"])
 @pytest.mark.parametrize("of_new_group", [False, True], ids=["existing_group", "log_only_group"])
 def test_a_key_that_only_a_log_file_holds_is_found(
     base_path: Path, contexts: list[WriteContext], index_type: str, of_new_group: bool
@@ -716,7 +717,7 @@ def test_a_key_that_only_a_log_file_holds_is_found(
     write(base_path, *FIRST)
     insert_into_logs(base_path, contexts, of_new_group)
     assert ("n", "x", 20) in read_by_hudi_rs(base_path)
-    properties = {"hoodie.index.type": index_type}
+    properties = DATABASE if index_type == "database" else {"hoodie.index.type": index_type}
     with new_client(base_path, properties) as client:
         result = client.upsert(rows(("n", "x", 30), ("b", "x", 30)))
         assert (result.inserted_count, result.updated_count) == (0, 2)

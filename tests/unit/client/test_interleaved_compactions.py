@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.interleaved_appends import APPENDING, AppendScenario
 from tests.support.interleaved_compactions import make_compaction_template, run_compaction_seed
 from tests.support.interleaving import virtual
 
@@ -17,6 +18,8 @@ SEEDS = 60
 QUICK_SEEDS = 15
 """`make test` runs these of each version, `make test-slow` the others."""
 CHUNK = 15
+FEW_SEEDS = 5
+"""Of writers that do not block each other, in `make test`."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,3 +56,44 @@ def test_no_order_of_calls_loses_or_revives_a_row(
     assert outcomes["committed"] >= CHUNK
     assert outcomes["compactions"] >= CHUNK
     assert outcomes["read"] >= CHUNK
+
+
+@pytest.fixture(scope="module")
+def shared_templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[int, str], tuple[Path, float]]]:
+    """Version and merge mode to a table with buckets."""
+    with pytest.MonkeyPatch.context() as monkeypatch, virtual(monkeypatch):
+        folder = tmp_path_factory.mktemp("shared")
+        yield {
+            (version, mode): (
+                folder / f"{version}{mode}",
+                make_compaction_template(folder / f"{version}{mode}", version, ordering, **APPENDING),
+            )
+            for version in VERSIONS[1:]
+            for mode, ordering in (("COMMIT_TIME_ORDERING", []), ("EVENT_TIME_ORDERING", ["v"]))
+        }
+
+
+@pytest.mark.parametrize("mode", ["COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"])
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize(
+    ("first", "seeds"),
+    [(0, FEW_SEEDS), *(pytest.param(first, CHUNK, marks=pytest.mark.slow) for first in range(FEW_SEEDS, SEEDS, CHUNK))],
+)
+def test_writers_that_do_not_block_each_other_lose_no_row(
+    first: int,
+    seeds: int,
+    version: int,
+    mode: str,
+    shared_templates: dict[tuple[int, str], tuple[Path, float]],
+    tmp_path: Path,
+) -> None:
+    outcomes: Counter[str] = Counter()
+    template, now_ms = shared_templates[version, mode]
+    for seed in range(first, first + seeds):
+        outcomes += run_compaction_seed(
+            1000 * version + seed, template, now_ms, tmp_path / "t", AppendScenario
+        ).outcomes
+    print(f"version {version}, {mode}, seeds {first} to {first + seeds - 1}: {dict(sorted(outcomes.items()))}")
+    assert outcomes["committed"] >= 2 * seeds
+    assert outcomes["compactions"] >= seeds
+    assert outcomes["read"] >= seeds

@@ -11,7 +11,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieTableMetaClient
-from hoodie.io import file_group_reader
+from hoodie.io import merge_source
 from tests.support.table_builder import local_client, rows_of_keys
 
 KEYS = [f"key-{number:04}" for number in range(2000)]
@@ -106,7 +106,7 @@ def test_keys_that_are_null_in_a_column_or_made_of_several_are_merged(tmp_path: 
 def test_files_of_several_row_groups_and_another_codec_hold_the_right_rows(
     base_path: Path, codec: str, block_size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_group_reader, "MERGE_BATCH_ROWS", 100)
+    monkeypatch.setattr(merge_source, "MERGE_BATCH_ROWS", 100)
     expected = dict.fromkeys(KEYS, (1, 1.0))
     with client(base_path, parquet_block_size=block_size) as c:
         c.bulk_insert(rows(KEYS, 1).to_batches(max_chunksize=50))

@@ -377,8 +377,9 @@ def test_several_writers_make_the_policy_for_failed_writes_lazy() -> None:
     assert options.concurrency_mode is WriteConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL
     assert options.has_several_writers
     assert options.failed_writes is FailedWritesPolicy.LAZY
-    (problem,) = problems_of({"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"})
-    assert "it is for merge-on-read tables" in problem
+    no_lock, no_buckets = problems_of({"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"})
+    assert "needs hoodie.write.lock.provider" in no_lock
+    assert "hoodie.index.type is SIMPLE" in no_buckets
 
 
 def test_writes_that_are_repeated_are_committed_by_themselves() -> None:

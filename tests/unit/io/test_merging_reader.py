@@ -113,7 +113,13 @@ def merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hoo
     ) -> HoodieFileGroupReader:  # fmt: skip
         class Scanner:
             def __init__(
-                self, storage: Any, files: Any, schema: Any, columns: Sequence[str], block_filter: Any
+                self,
+                storage: Any,
+                files: Any,
+                schema: Any,
+                columns: Sequence[str],
+                block_filter: Any,
+                positions_of: Any,
             ) -> None:
                 self.columns, self.counts = list(columns), LogScanCounts()
 

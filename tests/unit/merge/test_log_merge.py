@@ -24,7 +24,7 @@ from hoodie.merge.log_merge import (
     rules_of_logs,
     spec_of_logs,
 )
-from hoodie.merge.log_pair_merge import MergingByMode, MergingByPayload, PairEntries
+from hoodie.merge.log_pair_merge import MergingByMode, MergingByPayload, PairEntries, PairMerging
 from hoodie.merge.merge_modes import PartialUpdateMode, TableMerging
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.mode_rules import MergeEntries, later_log_entry_wins, rules_of_mode
@@ -327,8 +327,99 @@ def test_empty_fields_of_the_winner_take_the_values_of_the_loser(by_event_time: 
     assert outcome.codes.tolist() == [TAKE_INCOMING] * 3
 
 
+@attrs.frozen
+class FieldEntry:
+    key: int
+    kind: str
+    ordering: int
+    a: int | None
+    b: str | None
+    knows: tuple[bool, bool]
+
+
+FIELD_ENTRIES = st.lists(
+    st.builds(
+        FieldEntry,
+        st.integers(0, 2),
+        st.sampled_from("uuuuudDfF"),
+        st.integers(0, 3),
+        st.sampled_from([None, 0, 1, 2]),
+        st.sampled_from([None, "x", "y"]),
+        st.tuples(st.booleans(), st.booleans()),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@settings(max_examples=400)
+@given(FIELD_ENTRIES, st.sampled_from(list(MergeMode)[:2]), st.sampled_from([None, *PartialUpdateMode]), st.booleans())
+def test_a_fold_of_all_entries_leaves_what_one_pair_after_the_other_leaves(
+    given_entries: list[FieldEntry], mode: MergeMode, partial: PartialUpdateMode | None, has_parts: bool
+) -> None:
+    entries = sorted(given_entries, key=lambda entry: entry.key)
+    rules = rules_of_mode(TableMerging(mode, partial_update_mode=partial), True)
+    merging = MergingByMode(MergeSpec("ts", rules, default_values={"a": 0}, unavailable_value="y"), rules)
+    folded = pairs(
+        [
+            None
+            if entry.kind in "dD"
+            else {"_hoodie_commit_time": str(n), "id": str(entry.key), "ts": entry.ordering, "a": entry.a, "b": entry.b}
+            for n, entry in enumerate(entries)
+        ],
+        ordering=[None if entry.kind in "DF" else entry.ordering for entry in entries],
+        deletes=[n for n, entry in enumerate(entries) if entry.kind != "u"],
+        known=[
+            {
+                "_hoodie_commit_time",
+                "id",
+                "ts",
+                *(name for name, is_known in zip("ab", entry.knows, strict=True) if is_known),
+            }
+            for entry in entries
+        ]
+        if has_parts
+        else None,
+        keys=[str(entry.key) for entry in entries],
+    )
+    starts = np.flatnonzero([n == 0 or entry.key != entries[n - 1].key for n, entry in enumerate(entries)])
+    left, expected = merging.fold(folded, starts), PairMerging.fold(merging, folded, starts)
+    assert left.keys.equals(expected.keys)
+    assert left.is_delete.tolist() == expected.is_delete.tolist()
+    assert left.ordering == expected.ordering
+    rows = np.flatnonzero(~left.is_delete)
+    assert left.has_row[rows].all()
+    places = pa.array(rows)
+    if left.known is None:
+        assert left.rows.take(places).to_pylist() == expected.rows.take(places).to_pylist()
+        return
+    assert expected.known is not None
+    assert left.known[rows].tolist() == expected.known[rows].tolist()
+    for found, wanted, known in zip(
+        left.rows.take(places).to_pylist(), expected.rows.take(places).to_pylist(), left.known[rows], strict=True
+    ):
+        names = [name for name, is_known in zip(COLUMNS.names, known, strict=True) if is_known]
+        assert [found[name] for name in names] == [wanted[name] for name in names]
+
+
+def test_a_key_of_many_entries_is_merged_field_by_field_at_once() -> None:
+    rules = rules_of_mode(
+        TableMerging(MergeMode.EVENT_TIME_ORDERING, partial_update_mode=PartialUpdateMode.IGNORE_DEFAULTS), True
+    )
+
+    class Refusing(MergingByMode):
+        def merge(self, older: PairEntries, newer: PairEntries) -> PairEntries:
+            raise AssertionError("one pair after the other")
+
+    merging = Refusing(MergeSpec("ts", rules), rules)
+    count = 20_000
+    rows = [{"id": "k", "ts": n, "a": n if n < 5 else None, "b": "x"} for n in range(count)]
+    left = merging.fold(pairs(rows, keys=["k"] * count), np.array([0]))
+    assert shown(left.rows) == [(count - 1, 4, "x")]
+
+
 def test_rounds_touch_only_the_keys_that_still_have_entries() -> None:
-    class Noting(MergingByMode):
+    class Noting(MergingByPayload):
         sizes: ClassVar[list[int]] = []
 
         def merge(self, older: PairEntries, newer: PairEntries) -> PairEntries:
@@ -337,7 +428,7 @@ def test_rounds_touch_only_the_keys_that_still_have_entries() -> None:
 
     counts = [1, 3, 200, 1, 2]
     rows = [{"id": str(key), "ts": n} for key, count in enumerate(counts) for n in range(count)]
-    merging = Noting(MergeSpec("ts", COMMIT), COMMIT)
+    merging = Noting(spec_of("PartialUpdateAvroPayload"))
     starts = np.cumsum([0, *counts[:-1]])
     found = merging.fold(pairs(rows, keys=[r["id"] for r in rows]), starts)
     assert found.keys.to_pylist() == ["0", "1", "2", "3", "4"]

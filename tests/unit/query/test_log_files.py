@@ -36,7 +36,7 @@ from hoodie.query.read_task import tasks_of
 from hoodie.table.action.commit import incoming_keys
 from tests.support.table_builder import init_table, local_client, read_rows, rows
 from tests.unit.client.test_delta_commits import contexts, insert_into_logs, plan_compaction  # noqa: F401
-from tests.unit.query.test_times import NO_SERVICES, random_history, written_between
+from tests.unit.query.test_times import NO_SERVICES, OCC, random_history, written_between
 from tests.unit.query.test_times import State as Rows
 from tests.unit.test_tables_of_real_hudi import folders_of_tables, in_order
 
@@ -53,6 +53,16 @@ def base_path(tmp_path: Path, table_version: int) -> Path:
 def write(base_path: Path, *entries: tuple[Any, ...], **properties: str) -> str:
     with local_client(base_path, {**NO_SERVICES, **NO_SMALL_FILES, **properties}) as client:
         return client.upsert(rows(*entries)).instant_time
+
+
+def compact(base_path: Path) -> None:
+    with local_client(base_path, NO_SERVICES) as client:
+        assert client.compact() is not None
+
+
+def delete_first_base_file(base_path: Path) -> None:
+    first = HoodieTableMetaClient.load(str(base_path)).active_timeline.completed_writes().instants[0].requested_time
+    next(path for path in (base_path / "x").glob("*.parquet") if first in path.name).unlink()
 
 
 def ends_of(base_path: Path) -> list[str]:
@@ -266,6 +276,44 @@ def test_a_base_file_that_is_gone_below_the_log_files_of_a_range_is_an_error(bas
     with pytest.raises(HoodieIOException, match="were cleaned"):
         read_rows(base_path, as_of=times[1])
     assert read_rows(base_path) == [("a", "x", 3)]
+
+
+@pytest.mark.parametrize("table_version", [8, 9], indirect=True)
+def test_a_base_file_that_is_gone_below_a_range_that_no_instant_names_is_an_error(base_path: Path) -> None:
+    """A commit that was requested in the range was completed behind it, so the range has no state of an instant."""
+    write(base_path, ("a", "x", 5), ("b", "y", 5))
+    with local_client(base_path, {**OCC, **NO_SMALL_FILES, "hoodie.auto.commit": "false"}) as slow:
+        late = slow.start_commit()
+        result = slow.upsert(rows(("b", "y", 7)), late)
+        write(base_path, ("a", "x", 3), **OCC)
+        begin, end = ends_of(base_path)
+        slow.commit(late, result)
+    compact(base_path)
+    assert read_rows(base_path, query_type="incremental", begin=begin, end=end) == []
+    delete_first_base_file(base_path)
+    with pytest.raises(HoodieIOException, match="were cleaned"):
+        read_rows(base_path, query_type="incremental", begin=begin, end=end)
+
+
+@every_version
+def test_a_base_file_that_is_gone_below_log_files_that_were_compacted_is_an_error(base_path: Path) -> None:
+    """As a clean leaves it that died: by the log files alone, a late row would have won."""
+    write(base_path, ("a", "x", 5), ("b", "x", 5))
+    write(base_path, ("a", "x", 3))
+    write(base_path, ("b", "x", 6))
+    compact(base_path)
+    times = [i.requested_time for i in HoodieTableMetaClient.load(str(base_path)).active_timeline.completed_writes()]
+    begin, middle, end, _ = ends_of(base_path)
+    assert read_rows(base_path, as_of=times[2]) == [("a", "x", 5), ("b", "x", 6)]
+    assert read_rows(base_path, query_type="incremental", begin=begin, end=end) == [("b", "x", 6)]
+    delete_first_base_file(base_path)
+    for time in times[:3]:
+        with pytest.raises(HoodieIOException, match="were cleaned"):
+            read_rows(base_path, as_of=time)
+    for end_of_range in (middle, end):
+        with pytest.raises(HoodieIOException, match="were cleaned"):
+            read_rows(base_path, query_type="incremental", begin=begin, end=end_of_range)
+    assert read_rows(base_path) == read_rows(base_path, as_of=times[3]) == [("a", "x", 5), ("b", "x", 6)]
 
 
 # --- look-ups ---------------------------------------------------------------------------------------------------------

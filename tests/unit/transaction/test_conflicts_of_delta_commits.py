@@ -7,16 +7,19 @@ versions 8, 9   the log file is completed after the request, and belongs to the 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import READS_ROWS_KEY, HoodieCommitMetadata, HoodieReplaceCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieWriteConflictException
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, WriteStart
 from hoodie.transaction.conflict_resolution_strategy import (
     BucketIndexConcurrentFileWritesConflictResolutionStrategy,
+    NonBlockingConflictResolutionStrategy,
     SimpleConcurrentFileWritesConflictResolutionStrategy,
 )
 from tests.support.merge_on_read_table import MergeOnReadTable
@@ -95,6 +98,63 @@ def test_an_earlier_compaction_is_no_conflict(timeline: Timeline, action: str) -
     start = WriteStart.of(timeline.load())
     timeline.completed(15, 30, "f", operation="COMPACT")
     assert conflicts(timeline, 20, start, log_stat("f")) == []
+
+
+# --- writers that do not block each other -----------------------------------------------------------------------------
+
+GROUP = "00000001-0000-0000-0000-000000000000-0"
+OTHER = "00000001-5555-4555-8555-555555555555-0"
+
+
+def operation(time: int, *stats: HoodieWriteStat, **more: Any) -> ConcurrentOperation:
+    """A delta commit; with ``replaced`` of file groups a replacecommit."""
+    replaced = more.pop("replaced", ())
+    fields = {"operation_type": WriteOperationType.UPSERT, **more}
+    metadata = HoodieCommitMetadata({"p": stats}, **fields)
+    if replaced:
+        metadata = HoodieReplaceCommitMetadata({"p": stats}, partition_to_replace_file_ids={"p": replaced}, **fields)
+    action = Action.REPLACE_COMMIT if replaced else Action.DELTA_COMMIT
+    return ConcurrentOperation.of_commit(HoodieInstant(at(time), action, State.COMPLETED, at(time + 20)), metadata)
+
+
+READS = {"extra_metadata": {READS_ROWS_KEY: "true"}}
+
+
+@pytest.mark.parametrize(
+    ("other", "is_conflict"),
+    [
+        (operation(21, log_stat(GROUP)), False),
+        (operation(19, log_stat(GROUP)), False),
+        (operation(21, log_stat(GROUP), **READS), True),
+        (operation(19, log_stat(GROUP), **READS), False),
+        (operation(21, base_stat(GROUP)), True),
+        (operation(21, base_stat(GROUP), log_stat(GROUP)), True),
+        (operation(21, log_stat(OTHER)), True),
+        (operation(21, base_stat(OTHER)), True),
+        (operation(21, log_stat(GROUP), log_stat(OTHER)), True),
+        (operation(21, replaced=[GROUP]), True),
+        (operation(21, replaced=[OTHER]), True),
+        (operation(21, log_stat("00000002-0000-0000-0000-000000000000-0"), **READS), False),
+        (operation(21, base_stat(GROUP), operation_type=WriteOperationType.COMPACT), False),
+        (operation(21, log_stat(GROUP), operation_type=WriteOperationType.LOG_COMPACT), True),
+    ],
+    ids=[
+        "appended_later", "appended_earlier", "read_later", "read_earlier", "base_file", "base_and_log",
+        "log_of_another", "base_of_another", "log_of_both", "replaced", "replaced_another", "another_bucket",
+        "compacted", "logs_compacted",
+    ],
+)  # fmt: skip
+def test_log_files_stand_beside_log_files_of_the_same_file_group_alone(
+    other: ConcurrentOperation, is_conflict: bool
+) -> None:
+    strategy = NonBlockingConflictResolutionStrategy()
+    met = strategy.conflicting(operation(20, log_stat(GROUP)), other)
+    assert met == ({("p", GROUP)} if is_conflict else set())
+
+
+def test_a_base_file_stands_beside_nothing() -> None:
+    strategy = NonBlockingConflictResolutionStrategy()
+    assert strategy.conflicting(operation(20, base_stat(GROUP)), operation(21, log_stat(GROUP))) == {("p", GROUP)}
 
 
 # --- clients ----------------------------------------------------------------------------------------------------------

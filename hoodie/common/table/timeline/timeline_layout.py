@@ -19,6 +19,7 @@ import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TypeVar
 
 import attrs
@@ -37,6 +38,7 @@ ContentT = TypeVar("ContentT", bound=attrs.AttrsInstance)
 _ARCHIVE_FILE = re.compile(r"\.commits_\.archive\.(\d+)(_.*)?")
 _WRITE_TOKEN = "1-0-1"
 _AVRO_MAGIC = b"Obj\x01"
+_NAMES_KEPT = 4096
 TIMELINE_FOLDER = "timeline"
 """The folder of a timeline of layout 2 in ``.hoodie``, unless ``hoodie.timeline.path`` names another one."""
 
@@ -177,11 +179,7 @@ class TimelineLayoutV1(TimelineLayout):
 
     def parse_file_name(self, name: str) -> HoodieInstant | None:
         """See `TimelineLayout.parse_file_name`."""
-        requested_time, _, suffix = name.partition(".")
-        found = _SUFFIXES_V1.get(suffix)
-        if found is None or not requested_time.isdecimal() or not requested_time.isascii():
-            return None
-        return HoodieInstant(requested_time, *found)
+        return _parsed_v1(name)
 
     def encode(self, content: attrs.AttrsInstance) -> bytes:
         """JSON for commit metadata, Avro for all else."""
@@ -251,16 +249,7 @@ class TimelineLayoutV2(TimelineLayout):
 
     def parse_file_name(self, name: str) -> HoodieInstant | None:
         """See `TimelineLayout.parse_file_name`; `instant_of` knows the completion time of a legacy name too."""
-        times, _, suffix = name.partition(".")
-        requested_time, separator, completion_time = times.partition("_")
-        found = _SUFFIXES_V2.get(suffix)
-        numbers = (requested_time, completion_time) if separator else (requested_time,)
-        if found is None or not all(number.isdecimal() and number.isascii() for number in numbers):
-            return None
-        action, state = found
-        if state is State.COMPLETED:
-            return HoodieInstant(requested_time, action, state, completion_time or None, not separator)
-        return None if separator else HoodieInstant(requested_time, action, state)
+        return _parsed_v2(name)
 
     def instant_of(self, status: FileStatus) -> HoodieInstant | None:
         """See `TimelineLayout.instant_of`."""
@@ -300,6 +289,30 @@ def _suffixes(layout: TimelineLayout) -> dict[str, tuple[Action, State]]:
             with suppress(ValueError):
                 suffixes[layout.file_name("", action, state, "").lstrip("_.")] = action, state
     return suffixes
+
+
+# A write lists its timeline a dozen times, and between two listings most names stay.
+@lru_cache(maxsize=_NAMES_KEPT)
+def _parsed_v1(name: str) -> HoodieInstant | None:
+    requested_time, _, suffix = name.partition(".")
+    found = _SUFFIXES_V1.get(suffix)
+    if found is None or not requested_time.isdecimal() or not requested_time.isascii():
+        return None
+    return HoodieInstant(requested_time, *found)
+
+
+@lru_cache(maxsize=_NAMES_KEPT)
+def _parsed_v2(name: str) -> HoodieInstant | None:
+    times, _, suffix = name.partition(".")
+    requested_time, separator, completion_time = times.partition("_")
+    found = _SUFFIXES_V2.get(suffix)
+    numbers = (requested_time, completion_time) if separator else (requested_time,)
+    if found is None or not all(number.isdecimal() and number.isascii() for number in numbers):
+        return None
+    action, state = found
+    if state is State.COMPLETED:
+        return HoodieInstant(requested_time, action, state, completion_time or None, not separator)
+    return None if separator else HoodieInstant(requested_time, action, state)
 
 
 _LAYOUT_1 = TimelineLayoutV1()

@@ -34,7 +34,13 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import in_order, newest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
-from hoodie.common.table.view.log_placement import CompletionTime, CompletionTimes, log_file_order, place_log_files
+from hoodie.common.table.view.log_placement import (
+    CompletionTime,
+    CompletionTimes,
+    log_file_order,
+    place_log_files,
+    place_log_files_by_name,
+)
 from hoodie.common.util.shown_table import plural
 from hoodie.storage.storage import FileStatus
 
@@ -101,9 +107,7 @@ def build_file_groups(
             base_instants = {*bases, *(compactions or {}).get(group_id, ())}
             placed = place_log_files(base_instants, logs, completion_time or instants.completion_times.get)
         else:
-            placed = {time: () for time in bases}
-            for log_file in sorted(logs, key=log_file_order):
-                placed[log_file.instant_time] = (*placed.get(log_file.instant_time, ()), log_file)
+            placed = place_log_files_by_name(bases, logs, instants.pending_compactions)
         slices = tuple(
             FileSlice(
                 partition_path=partition_path,
@@ -242,6 +246,15 @@ class HoodieTableFileSystemView:
             HoodieIOException: The partition path would leave the table, or storage failed.
         """
         return self._file_groups_as_of(partition_path, None)
+
+    def all_file_groups(self, partition_path: str) -> list[HoodieFileGroup]:
+        """The file groups of a partition with their committed slices, sorted by file id, replaced ones included.
+
+        Raises:
+            HoodieIOException: The partition path would leave the table, or storage failed.
+        """
+        self.load_partitions([partition_path])
+        return list(self._groups[partition_path])
 
     def latest_base_files(self, partition_path: str) -> list[HoodieBaseFile]:
         """The newest committed base file of each file group: what a snapshot of a copy-on-write table reads.

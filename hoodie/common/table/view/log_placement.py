@@ -1,6 +1,7 @@
-"""Which slice of its file group a log file belongs to, where its name tells its own delta commit (timeline layout 2).
+"""Which slice of its file group a log file belongs to.
 
-::
+In timeline layout 1 the name of a log file tells its slice; see `place_log_files_by_name`. In layout 2 it tells its own
+delta commit::
 
     base files         10                20 (compaction)
     log files             12       16         23            delta commits by their requested time
@@ -15,10 +16,10 @@ completed count for nothing; Hudi gives log files to their slices, which readers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from hoodie.common.model.file_slice import HoodieLogFile
-from hoodie.common.table.timeline.instant_time import is_after, newest
+from hoodie.common.table.timeline.instant_time import is_after, is_before, newest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 
@@ -72,6 +73,29 @@ def place_log_files(
     slices: dict[str, list[HoodieLogFile]] = {time: [] for time in base_instants}
     for log_file in sorted(log_files, key=log_file_order):
         slices.setdefault(_slice_of(log_file, slices, completion_time), []).append(log_file)
+    return {time: tuple(logs) for time, logs in slices.items()}
+
+
+def place_log_files_by_name(
+    base_instants: Iterable[str], log_files: Iterable[HoodieLogFile], compactions: Collection[str]
+) -> dict[str, tuple[HoodieLogFile, ...]]:
+    """Timeline layout 1: the slices of a file group, each base instant with the log files of its slice, in order.
+
+    A log file has the base instant of its slice in its name. After a downgrade, older slices have log files that layout
+    2 named by their delta commits. Such a log file belongs to the newest slice before it: writers of layout 1 begin no
+    slice on top of another one but by a base file, or for a compaction.
+
+    Args:
+        base_instants: The instants of its committed base files.
+        log_files: Its log files.
+        compactions: The instants of pending compactions.
+    """
+    slices: dict[str, list[HoodieLogFile]] = {time: [] for time in base_instants}
+    for log_file in sorted(log_files, key=log_file_order):
+        own = log_file.instant_time
+        if own not in slices and own not in compactions:
+            own = newest(time for time in slices if is_before(time, own)) or own
+        slices.setdefault(own, []).append(log_file)
     return {time: tuple(logs) for time, logs in slices.items()}
 
 

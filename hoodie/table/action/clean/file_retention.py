@@ -11,7 +11,7 @@ from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_nam
 from hoodie.common.model.file_slice import HoodieFileGroupId, HoodieLogFile
 from hoodie.common.table.timeline.instant_time import in_order, is_before, oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
-from hoodie.common.table.view.log_placement import CompletionTime, place_log_files
+from hoodie.common.table.view.log_placement import CompletionTime, place_log_files, place_log_files_by_name
 from hoodie.storage.storage import FileStatus
 
 
@@ -51,8 +51,7 @@ class FileRetention:
     pending compaction needs; the slice that was the newest when the earliest pending write began, and later slices;
     files that are not committed.
 
-    A slice is its base file with its log files. In timeline layout 1 their names tell the slice; in layout 2 it is
-    found as readers find it, see `hoodie.common.table.view.log_placement`.
+    A slice is its base file with its log files, as readers find them: see `hoodie.common.table.view.log_placement`.
 
     Attributes:
         instants: Tells which instants are committed.
@@ -123,11 +122,10 @@ class FileRetention:
             if self.instants.has_completion_times:
                 coming = self.coming.get(HoodieFileGroupId(partition_path, file_id), ())
                 placed = place_log_files({*slices, *coming}, log_files, self.completion_time)
-                for instant_time, found in placed.items():
-                    slices[instant_time] += [log_file.path for log_file in found]
             else:
-                for log_file in log_files:
-                    slices[log_file.instant_time].append(log_file.path)
+                placed = place_log_files_by_name(slices, log_files, self.instants.pending_compactions)
+            for instant_time, found in placed.items():
+                slices[instant_time] += [log_file.path for log_file in found]
         return groups, others
 
     def _slices_that_go(self, group: HoodieFileGroupId, slices: Mapping[str, list[str]]) -> list[str]:

@@ -25,7 +25,12 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.unprepared_rows import failure_of
-from hoodie.common.model.write_operation_type import HoodieTableType, RecordOperation, WriteOperationType
+from hoodie.common.model.write_operation_type import (
+    ADDS_WITHOUT_BLOCKING,
+    HoodieTableType,
+    RecordOperation,
+    WriteOperationType,
+)
 from hoodie.common.model.write_status import (
     STATUS_SCHEMA,
     RowsSeen,
@@ -235,10 +240,20 @@ class BaseCommitActionExecutor(ABC):
             exact=exact,
             log_merging=self._write_context.log_merging,
             groups_with_new_keys=groups_with_new_keys(self._table.snapshot, slices if looks_up else ()),
+            replaced_file_groups=self._replaced_file_groups(),
             record_key_fields=self._table.record_key_fields,
             metrics=self._metrics,
             shared=self._shared,
         )
+
+    def _replaced_file_groups(self) -> Mapping[str, frozenset[str]] | None:
+        """See `IndexedTable`. An operation that replaces file groups must not give new ones the same ids."""
+        if not self._config.write.is_non_blocking or self.replaces:
+            return None
+        replaced: dict[str, set[str]] = {}
+        for group in self._table.view.replaced_file_groups():
+            replaced.setdefault(group.partition_path, set()).add(group.file_id)
+        return {path: frozenset(file_ids) for path, file_ids in replaced.items()}
 
     def _release_shared(self) -> None:
         """Free the values that tasks were given beside their rows: no such task runs any more."""
@@ -367,6 +382,7 @@ class BaseCommitActionExecutor(ABC):
         return MergeOnReadPartitioner(
             profile, self._config, slices, record_size, places,
             appends=not self.rewrites, fills_logs=self._table.index.puts_inserts_into_logs,
+            begins_logs=self._config.write.is_non_blocking and self.operation in ADDS_WITHOUT_BLOCKING,
         )  # fmt: skip
 
     def _slices_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[FileSlice]]:

@@ -29,7 +29,8 @@ class BucketInfo:
         file_id: UPDATE: the file group's id. INSERT: the prefix of the ids of the new groups.
         partition_path: The partition.
         file_slice: UPDATE: the version to start from.
-        log_place: UPDATE: where the rows are appended; None: the base file is rewritten.
+        log_place: UPDATE: where the rows are appended; None: the base file is rewritten. INSERT: where the rows are
+            written, if the new file group begins with a log file.
     """
 
     bucket_type: BucketType

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.key_blocks import are_surely_distinct
+from hoodie.common.data.grouped_rows import group_by
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -78,7 +79,7 @@ class IncomingKeys:
 
     def count_by_partition(self) -> pa.Table:
         """Partition path and ``count``; the rows that could not be prepared have a null path."""
-        counted = self.table.group_by(PARTITION_PATH).aggregate([([], "count_all")])
+        counted = group_by(self.table, [PARTITION_PATH]).aggregate([([], "count_all")])
         return counted.rename_columns([PARTITION_PATH, "count"])
 
     def has_duplicates(self, is_global: bool = False) -> bool:
@@ -88,7 +89,7 @@ class IncomingKeys:
             return False
         if is_global:
             return True
-        return bool(self.table.group_by([RECORD_KEY, PARTITION_PATH]).aggregate([]).num_rows < count)
+        return bool(group_by(self.table, [RECORD_KEY, PARTITION_PATH]).aggregate([]).num_rows < count)
 
     def count_by_location(self, locations: Locations, sees_rows: bool = False) -> LocatedRows:
         """How many rows go where.
@@ -102,7 +103,7 @@ class IncomingKeys:
         kept = pa.Table.from_batches(
             [batch.select(_PLACES) for batch in written], pa.schema([(name, pa.string()) for name in _PLACES])
         )
-        counted = kept.group_by(_PLACES).aggregate([([], "count_all")])
+        counted = group_by(kept, _PLACES).aggregate([([], "count_all")])
         return LocatedRows(
             counted.rename_columns([*_PLACES, "count"]),
             sum(batch.num_rows for batch in tagged) - kept.num_rows,
@@ -133,7 +134,7 @@ class LocatedRows:
         """
         counts = tagged.count_by([*_PLACES, OPERATION])
         wanted = _goes_somewhere(counts)
-        kept = counts.filter(wanted).group_by(_PLACES).aggregate([("count", "sum")])
+        kept = group_by(counts.filter(wanted), _PLACES).aggregate([("count", "sum")])
         return cls(
             kept.select([*_PLACES, "count_sum"]).rename_columns([*_PLACES, "count"]),
             pc.sum(counts.filter(pc.invert(wanted))["count"]).as_py() or 0,

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
     CURRENT_ROW_POSITION,
     OPERATION,
     RECORD_KEY,
@@ -22,11 +23,12 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import TaskFailure, WithoutEffect, WriteStatus
 from hoodie.engine.task_identity import TaskIdentity
+from hoodie.execution.insert_handler import upserts_only
 from hoodie.io.append_handle import HoodieAppendHandle, LogPlace
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_handle import last_of_each_key
 from hoodie.io.write_handle import RowCounter
-from hoodie.merge.appended_rows import needs_stored_values
+from hoodie.merge.appended_rows import deletes_are_rows, keys_without_order, needs_stored_values
 from hoodie.table.action.commit.bucket_info import BucketInfo
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler, not_there
 
@@ -55,25 +57,58 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         refusal = self._refuse_rival(bucket, incoming.num_rows) or self._refuse_places(file_slice, incoming)
         if refusal is not None:
             return [refusal]
-        given = pc.count_distinct(incoming[ROW_NUMBER]).as_py() if ROW_NUMBER in incoming.column_names else None
-        incoming = last_of_each_key(incoming)
-        combined = 0 if given is None else given - incoming.num_rows
-        statuses = self._append(task, place, file_slice, incoming)
-        first = statuses[0]
-        statuses[0] = attrs.evolve(first, without_effect=first.without_effect + WithoutEffect(combined=combined))
-        return [*statuses]
+        return self._append(task, place, file_slice, incoming)
+
+    def _handle_insert(
+        self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]
+    ) -> list[WriteStatus | TaskFailure]:
+        """Write new file groups: base files, or one that begins with a log file."""
+        if bucket.log_place is None:
+            return super()._handle_insert(task, bucket, batches)
+        incoming = pa.Table.from_batches(upserts_only(batch) for batch in batches)
+        # Rows without a file group are counted as new ones.
+        located = [name for name in (CURRENT_FILE_ID,) if name in incoming.column_names]
+        return self._append(task, bucket.log_place, None, incoming.drop_columns(located))
 
     def _append(
-        self, task: TaskIdentity, place: LogPlace, file_slice: FileSlice, incoming: pa.Table
+        self, task: TaskIdentity, place: LogPlace, file_slice: FileSlice | None, incoming: pa.Table
+    ) -> list[WriteStatus | TaskFailure]:
+        """Write log files: one, or more if it gets full. The deletes are in the last one.
+
+        Of several rows of one key the last one is written.
+
+        Args:
+            task: The task.
+            place: Where the first log file goes.
+            file_slice: The latest slice; None for a new file group.
+            incoming: The rows.
+        """
+        given = pc.count_distinct(incoming[ROW_NUMBER]).as_py() if ROW_NUMBER in incoming.column_names else None
+        tagged, incoming = incoming, last_of_each_key(incoming)
+        positions_of = self._positions_of(place, file_slice, tagged, incoming)
+        combined = 0 if given is None else given - incoming.num_rows
+        operations = [RecordOperation.UPSERT]
+        if deletes_are_rows(self.context.merge_spec):
+            operations.append(RecordOperation.DELETE_FLAGGED)
+        is_row = pc.is_in(incoming[OPERATION], value_set=pa.array(operations, pa.int8()))
+        rows = self._completed(file_slice, incoming.filter(is_row))
+        refusal = self._refuse_without_order(rows)
+        if refusal is not None:
+            return [refusal]
+        statuses = self._write_log_files(task, place, rows, incoming.filter(pc.invert(is_row)), positions_of)
+        if statuses:
+            first = statuses[0]
+            statuses[0] = attrs.evolve(first, without_effect=first.without_effect + WithoutEffect(combined=combined))
+        return [*statuses]
+
+    def _write_log_files(
+        self, task: TaskIdentity, place: LogPlace, left: pa.Table, deletes: pa.Table, positions_of: str | None
     ) -> list[WriteStatus]:
-        """Write log files: one, or more if it gets full. The deletes are in the last one."""
-        is_upsert = pc.equal(incoming[OPERATION], int(RecordOperation.UPSERT))
-        left = self._completed(file_slice, incoming.filter(is_upsert))
-        deletes = incoming.filter(pc.invert(is_upsert))
+        """Write rows and deletes, one for each key; see `_append`."""
         counter = RowCounter()
         statuses: list[WriteStatus] = []
         while left.num_rows or deletes.num_rows:
-            with HoodieAppendHandle(self.context, place, task, counter) as handle:
+            with HoodieAppendHandle(self.context, place, task, counter, positions_of) as handle:
                 left = handle.write(left)
                 if not left.num_rows and deletes.num_rows:
                     handle.delete(deletes)
@@ -82,10 +117,38 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
             place = handle.next_place
         return statuses
 
-    def _completed(self, file_slice: FileSlice, upserts: pa.Table) -> pa.Table:
+    def _positions_of(
+        self, place: LogPlace, file_slice: FileSlice | None, tagged: pa.Table, incoming: pa.Table
+    ) -> str | None:
+        """The instant of the base file whose row positions go into the log file; None if none do.
+
+        The index has looked into this base file, even while a compaction of the slice is pending. A base file may hold
+        a key at several positions. By their keys readers change all of these rows, by a position one of them: then no
+        positions are stored. Rows that a caller has placed (`upsert_prepped_records`) come without positions.
+        Hudi 0.15 fails on headers of positions, so version 6 has none.
+
+        Args:
+            place: Where the rows go.
+            file_slice: The slice; None for a new file group.
+            tagged: All rows: one for each position of a key.
+            incoming: The rows that are appended.
+        """
+        if not self.context.config.write.record_positions or not place.is_of_commit:
+            return None
+        if file_slice is None or file_slice.base_file is None:
+            return None
+        if CURRENT_ROW_POSITION not in tagged.column_names:
+            return None
+        if tagged.num_rows > incoming.num_rows:
+            of_keys = pc.count_distinct(tagged[CURRENT_ROW_POSITION]).as_py()
+            if of_keys > pc.count_distinct(incoming[CURRENT_ROW_POSITION]).as_py():
+                return None
+        return file_slice.base_file.instant_time
+
+    def _completed(self, file_slice: FileSlice | None, upserts: pa.Table) -> pa.Table:
         """Rows with the stored values of columns that the input lacks; of new keys these stay null."""
         spec, schema = self.context.merge_spec, self.context.schema
-        if not upserts.num_rows or not needs_stored_values(spec, schema):
+        if file_slice is None or not upserts.num_rows or not needs_stored_values(spec, schema):
             return upserts
         absent = [name for name in schema.names if name in spec.absent_columns]
         keys = upserts[RECORD_KEY].combine_chunks()
@@ -112,6 +175,21 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         )
         found = [batch.filter(pc.is_in(batch.column(0), value_set=keys)) for batch in reader.iter_batches()]
         return pa.Table.from_batches(found, pa.schema([schema.field(name) for name in names]))
+
+    def _refuse_without_order(self, upserts: pa.Table) -> TaskFailure | None:
+        """A refusal of rows of a partial update that lack the ordering field, and whose stored rows have none."""
+        spec = self.context.merge_spec
+        keys = keys_without_order(spec, upserts, upserts[RECORD_KEY])
+        if not len(keys):
+            return None
+        fields = ", ".join(dict.fromkeys([*spec.ordering_fields, *filter(None, [spec.rules.sequence_column])]))
+        return TaskFailure(
+            "HoodieUpsertException",
+            f"{len(keys)} records of this partial update have no stored value of '{fields}', such as that of key "
+            f"'{keys[0].as_py()}': they are new, or have a null there. Readers of a merge-on-read table could not "
+            f"merge them. Add '{fields}' to the input",
+            len(keys),
+        )
 
     def _refuse_places(self, file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
         """A refusal of rows that carry their location, or got it from a user's index, and are not there."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from hoodie.common.fs.file_names import make_file_id
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.io.append_handle import LogPlaces
@@ -28,6 +29,7 @@ class MergeOnReadPartitioner(UpsertPartitioner):
         log_places: Where changes are appended.
         appends: Whether they are; else base files are rewritten.
         fills_logs: Whether inserts are appended too.
+        begins_logs: Whether the first file of a file group that the index names is a log file too.
 
     Hudi: org.apache.hudi.table.action.deltacommit.SparkUpsertDeltaCommitPartitioner.
     """
@@ -42,8 +44,10 @@ class MergeOnReadPartitioner(UpsertPartitioner):
         *,
         appends: bool = True,
         fills_logs: bool = False,
+        begins_logs: bool = False,
     ) -> None:
         self._log_places = log_places
+        self._begins_logs = begins_logs
         self._fills_logs = appends and fills_logs
         super().__init__(profile, config, file_slices, record_size)
         if appends:
@@ -56,6 +60,9 @@ class MergeOnReadPartitioner(UpsertPartitioner):
             ]
 
     def _appended(self, bucket: BucketInfo) -> BucketInfo:
+        if bucket.bucket_type is BucketType.INSERT and self._begins_logs:
+            place = self._log_places.first(bucket.partition_path, make_file_id(bucket.file_id, 0))
+            return attrs.evolve(bucket, log_place=place)
         if bucket.bucket_type is not BucketType.UPDATE or bucket.file_slice is None:
             return bucket
         return attrs.evolve(bucket, log_place=self._log_places.of(bucket.file_slice))

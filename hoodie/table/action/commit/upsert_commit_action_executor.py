@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.table.action.commit.{SparkUpsertCommitActionExecutor, Spar
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import attrs
@@ -25,7 +25,7 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
     reserved_field,
 )
-from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.model.write_status import WithoutEffect
 from hoodie.config.payload_config import MissingKeyPolicy
 from hoodie.config.write_options import InputPersistence
@@ -35,6 +35,7 @@ from hoodie.exception import (
     HoodieUpsertException,
 )
 from hoodie.index.index import IndexedTable, tag_with_locations
+from hoodie.merge.appended_rows import lacking_order
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS, BaseCommitActionExecutor
 from hoodie.table.action.commit.incoming_keys import (
     DropDeleted,
@@ -265,19 +266,33 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
 
     def _refuse_missing_keys(self, tagged: HoodieData, located: pa.Table) -> None:
         """Fail a partial update that has keys which are not in the table, unless they may be inserted."""
-        if not self._must_know_keys or not located[CURRENT_FILE_ID].null_count:
+        if not located[CURRENT_FILE_ID].null_count:
+            return
+        lacking: Collection[str] = ()
+        if self._write_context.table_config.table_type is HoodieTableType.MERGE_ON_READ:
+            lacking = lacking_order(self._table.merge_spec, self._write_context.schema)
+        if not (self._must_know_keys or lacking):
             return
         missing = missing_keys(tagged, self._table.index.is_global)
         count = missing.count()
-        if count:
-            sample = missing.map_partitions_with_index(FirstRows(SAMPLED_BAD_ROWS), missing.schema).collect()
-            shown = sample[RECORD_KEY].to_pylist()[:SAMPLED_BAD_ROWS] if sample is not None else []
+        if not count:
+            return
+        sample = missing.map_partitions_with_index(FirstRows(SAMPLED_BAD_ROWS), missing.schema).collect()
+        shown = sample[RECORD_KEY].to_pylist()[:SAMPLED_BAD_ROWS] if sample is not None else []
+        problem = (
+            f"{count} of the keys of this partial update are not in the table, among them "
+            f"{', '.join(repr(key) for key in shown)}"
+        )
+        if not self._must_know_keys:
             raise HoodieKeyException(
-                f"{count} of the keys of this partial update are not in the table, among them "
-                f"{', '.join(repr(key) for key in shown)}; nothing was written. Leave them out, or set "
-                "hoodie.write.partial.update.missing.keys=INSERT to add them with nulls in the columns that the input "
-                "lacks"
+                f"{problem}; and it lacks the column '{', '.join(sorted(lacking))}', which orders records: readers of "
+                "a merge-on-read table do not agree about records without it; nothing was written. Add that column, or "
+                "leave these keys out"
             )
+        raise HoodieKeyException(
+            f"{problem}; nothing was written. Leave them out, or set hoodie.write.partial.update.missing.keys=INSERT "
+            "to add them with nulls in the columns that the input lacks"
+        )
 
     @property
     def _should_combine(self) -> bool:

@@ -243,7 +243,7 @@ def plan_file_groups(
             is_new=bucket.bucket_type is BucketType.INSERT,
             reason=_reason(bucket, dealt[number], looks),
             bytes_to_rewrite=_bytes_to_rewrite(bucket),
-            is_appended=bucket.log_place is not None,
+            is_appended=bucket.log_place is not None and bucket.bucket_type is BucketType.UPDATE,
             **{kind: dealt[number][kind] for kind in _KINDS},
         )
         for number, bucket in enumerate(buckets)

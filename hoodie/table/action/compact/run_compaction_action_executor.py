@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.table.action.compact.{RunCompactionActionExecutor, HoodieC
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -18,7 +18,7 @@ from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.model.write_status import WriteStatus
-from hoodie.common.table.compaction_plans import pending_compactions
+from hoodie.common.table.compaction_plans import BEYOND_PLAN_KEY, pending_compactions
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -193,7 +193,7 @@ class RunCompactionActionExecutor(TableAction[HoodieCompactionPlan, Compacted | 
             self._check_again(before, slices, instant_time)
             # A write that began before the compaction may have added columns meanwhile. Other readers, such as hudi-rs,
             # take the columns of the last requested commit for those of the table.
-            metadata = _metadata_of(statuses, self.snapshot.load_avro_schema() or avro_schema)
+            metadata = _metadata_of(statuses, self.snapshot.load_avro_schema() or avro_schema, _beyond(plan, slices))
 
             def check() -> None:
                 transaction.check_held()
@@ -389,13 +389,19 @@ def _is_of_slice(
     return not is_after(instant.completion_time, compaction)
 
 
-def _metadata_of(statuses: Iterable[WriteStatus], avro_schema: str) -> HoodieCommitMetadata:
+def _beyond(plan: HoodieCompactionPlan, slices: Iterable[FileSlice]) -> list[str]:
+    """The names of log files that are merged though the plan lacks them."""
+    planned = {file_name(path) for operation in plan.operations for path in operation.delta_file_paths}
+    return sorted({log_file.file_name for part in slices for log_file in part.log_files} - planned)
+
+
+def _metadata_of(statuses: Iterable[WriteStatus], avro_schema: str, beyond_plan: Sequence[str]) -> HoodieCommitMetadata:
     stats: dict[str, list[HoodieWriteStat]] = {}
     for status in statuses:
         stats.setdefault(status.partition_path, []).append(status.stat)
     return HoodieCommitMetadata(
         {path: tuple(group) for path, group in sorted(stats.items())},
-        {SCHEMA_KEY: avro_schema},
+        {SCHEMA_KEY: avro_schema, **({BEYOND_PLAN_KEY: ",".join(beyond_plan)} if beyond_plan else {})},
         WriteOperationType.COMPACT,
         compacted=True,
     )

@@ -30,6 +30,7 @@ from hoodie.table.action.rollback.command_blocks import SliceKey, take_back
 from hoodie.table.action.rollback.instant_files import COMPACTIONS
 from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
 from hoodie.table.action.table_action import TableAction, check_planned_instant
+from hoodie.table.slices_of_other_version import slice_of_other_version
 from hoodie.table.table_state import files_at, missing_at
 
 logger = logging.getLogger(__name__)
@@ -203,6 +204,9 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
             )
         self._refuse_what_is_going(instant_time, where)
         self._refuse_what_is_gone(instant_time, savepoints.contains(instant_time), where)
+        problem = slice_of_other_version(self.snapshot, instant_time)
+        if problem is not None:
+            raise HoodieRestoreException(f"{where}: {problem}")
 
     def _warn_of_late_commits(self) -> None:
         """Tell of commits that stay, though they were completed after the commit that is restored."""

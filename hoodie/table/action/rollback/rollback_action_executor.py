@@ -39,6 +39,7 @@ from hoodie.table.action.rollback.command_blocks import WRITE_TOKEN, take_back, 
 from hoodie.table.action.rollback.instant_files import COMPACTIONS, InstantFile, InstantFiles
 from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
 from hoodie.table.action.table_action import TableAction, check_planned_instant
+from hoodie.table.slices_of_other_version import slice_of_other_version
 from hoodie.table.table_state import LOG_FILES, last_versions
 from hoodie.transaction.concurrent_operation import created_file_groups
 
@@ -332,6 +333,11 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         if time_ in timeline.savepoint_times:
             raise HoodieRollbackException(f"{where}: it is savepointed; delete the savepoint first")
         self._refuse_the_last_one(instant, where)
+        before = timeline.completed_writes().before(time_).last_instant
+        if before is not None and self._is_compaction(time_, instant.action):
+            problem = slice_of_other_version(self.snapshot, before.requested_time)
+            if problem is not None:
+                raise HoodieRollbackException(f"{where}: {problem}")
         metadata = timeline.read_commit_metadata(instant)
         going = files_being_cleaned(timeline)
         wanted = {

@@ -21,6 +21,7 @@ from hoodie.exception import HoodieHeartbeatException, HoodieIOException, Hoodie
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_clock import age_ms
 from hoodie.storage.storage_path import join, parent
+from hoodie.table.action.completion import complete_later
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.action.table_action import announce, carry_out, no_check
 from hoodie.table.metadata_table import has_metadata_table, switch_off_metadata_table
@@ -28,6 +29,7 @@ from hoodie.table.table_state import being_rolled_back, pending_rollback_plan, r
 from hoodie.transaction.begun_instants import is_begun_here
 from hoodie.transaction.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
+from hoodie.transaction.planned_beside import compactions_without
 from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
@@ -85,7 +87,8 @@ class RollbackService:
 
         EAGER takes every pending one for failed, LAZY those whose heartbeat has expired, NEVER none. Compactions,
         clusterings, cleans and indexings that are pending are left alone. A writer that died just after it had
-        completed its instant left markers and a heartbeat: these are deleted.
+        completed its instant left markers and a heartbeat: these are deleted, and what it had yet to look at is looked
+        at.
 
         Returns:
             The instant times that were rolled back.
@@ -282,8 +285,33 @@ class RollbackService:
         for instant_time in in_order(set(beating) - pending):
             # A heartbeat begins before its instant can be seen.
             if is_heartbeat_expired(snapshot, instant_time, self._config.write):
+                self._look_for_the_dead(snapshot, instant_time)
                 snapshot.storage.delete_file(snapshot.heartbeat_path(instant_time))
         return snapshot
+
+    def _look_for_the_dead(self, snapshot: TableSnapshot, instant_time: str) -> None:
+        """Do what a writer does right after it completed its instant, and one that died there did not.
+
+        In timeline layout 2 a compaction may have been planned, and completed, without its log files.
+        """
+        completed = snapshot.active_timeline.find(instant_time, Action.DELTA_COMMIT)
+        if completed is None or completed.completion_time is None:
+            return
+        met = compactions_without(
+            snapshot.active_timeline, completed, snapshot.active_timeline.read_commit_metadata(completed)
+        )
+        if not met:
+            return
+        with self._transactions.transaction(snapshot, f"completing {instant_time} later"):
+            snapshot = snapshot.refreshed()
+            if completed not in snapshot.active_timeline:
+                return
+            later = complete_later(snapshot, completed)
+        logger.warning(
+            "%s of %s counts as completed at %s: compaction %s was planned without its log files before others could "
+            "see that it was completed at %s, and its writer died before it looked", completed, snapshot.base_path,
+            later.completion_time, ", ".join(met), completed.completion_time,
+        )  # fmt: skip
 
     # --- one instant ----------------------------------------------------------------------------------------------
 

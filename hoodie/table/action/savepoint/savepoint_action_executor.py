@@ -19,6 +19,7 @@ from hoodie.exception import HoodieException, HoodieSavepointException
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned
 from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.table_action import AnnouncedAction
+from hoodie.table.slices_of_other_version import slice_of_other_version
 from hoodie.table.table_state import files_at, missing_at
 
 logger = logging.getLogger(__name__)
@@ -126,6 +127,9 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
                 f"its version of {len(missing)} file groups was cleaned, such as {missing[0]}. Savepoint a later "
                 "commit, or raise hoodie.cleaner.commits.retained for the future"
             )
+        problem = slice_of_other_version(self.snapshot, instant_time)
+        if problem is not None:
+            raise self._refusal(f"the table could not be restored to it: {problem}")
         files = files_at(self.snapshot, instant_time)
         return HoodieSavepoint(instant_time, self._user, self._comment, int(time.time() * 1000), files)
 

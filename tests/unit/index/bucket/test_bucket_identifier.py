@@ -21,6 +21,7 @@ from hoodie.index.bucket.bucket_identifier import (
     are_bucket_ids,
     bucket_of_file_id,
     new_bucket_file_ids,
+    shared_bucket_file_id,
     values_of_hudi_0,
     values_of_hudi_1,
 )
@@ -147,3 +148,12 @@ def test_file_ids_name_their_bucket_and_are_the_same_when_they_are_made_again() 
 )
 def test_ids_of_buckets_are_told_from_random_ones(file_ids: list[str], expected: bool) -> None:
     assert are_bucket_ids(file_ids) is expected
+
+
+def test_writers_that_do_not_block_each_other_give_a_bucket_the_id_of_hudi() -> None:
+    first = shared_bucket_file_id(7)
+    assert first == "00000007-0000-0000-0000-000000000000-0"
+    second = shared_bucket_file_id(7, {first, shared_bucket_file_id(8)})
+    assert second == "00000007-0000-0000-0000-000000000001-0"
+    assert shared_bucket_file_id(7, {second}) == first
+    assert bucket_of_file_id(second) == 7

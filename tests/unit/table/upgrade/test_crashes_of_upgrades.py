@@ -13,10 +13,10 @@ import pytest
 
 import hoodie
 from hoodie import HoodieTableMetaClient, HoodieWriteResult
+from hoodie.client.table_version import downgrade_table, upgrade_table
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.timeline_listing import UPGRADE_FILE_NAME
 from hoodie.exception import HoodieCommitException, HoodieIOException
-from hoodie.table.upgrade import downgrade_table, upgrade_table
 from tests.support.hookable_storage import Faults, faults_of, hooked, run_with_faults
 from tests.support.later_version import change_properties
 from tests.support.table_builder import SMALL_FILTERS, init_table, local_client, rows

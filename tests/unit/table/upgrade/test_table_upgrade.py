@@ -15,6 +15,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieTableMetaClient
+from hoodie.client.table_version import downgrade_table, upgrade_table
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
 from hoodie.common.table.timeline.timeline_listing import UPGRADE_FILE_NAME
 from hoodie.exception import (
@@ -27,7 +28,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     TableNotFoundException,
 )
-from hoodie.table.upgrade import TableVersionChange, downgrade_table, upgrade_table
+from hoodie.table.upgrade import TableVersionChange
 from tests.support.later_version import change_properties
 from tests.support.object_store_servers import Bucket
 from tests.support.table_builder import SMALL_FILTERS, content, init_table, local_client, rows, write_config

@@ -214,10 +214,20 @@ def test_a_view_agrees_with_a_model_that_asks_for_each_file_alone(
         # Where savepoints hold all, as after a restore to one, what is older than the last was archived.
         return number < min(starts, default=max(writes, default=0))
 
-    expected: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for file_id, number, version in files:
-        if file_id not in replaced and is_visible(number, version):
-            expected[file_id][number].add(version)
+    visible = sorted(file for file in files if file[0] not in replaced and is_visible(*file[1:]))
+
+    def slice_of(file_id: str, number: int) -> int:
+        """A base file or a pending compaction begins a slice on top of another one; log files alone do not."""
+        begun = [other for name, other, version in visible if name == file_id and (version == 0 or is_coming(other))]
+        first = min(other for name, other, _ in visible if name == file_id)
+        return max(other for other in (first, *begun) if other <= number)
+
+    def is_coming(number: int) -> bool:
+        return states.get(number) == "compaction"
+
+    expected: dict[str, dict[int, set[tuple[int, int]]]] = defaultdict(lambda: defaultdict(set))
+    for file_id, number, version in visible:
+        expected[file_id][slice_of(file_id, number)].add((number, version))
     listing = [
         base(file_id, instant_time(number)) if version == 0 else log(file_id, instant_time(number), version)
         for file_id, number, version in sorted(files)
@@ -225,8 +235,8 @@ def test_a_view_agrees_with_a_model_that_asks_for_each_file_alone(
     groups = build_file_groups(PARTITION, listing, instants, {HoodieFileGroupId(PARTITION, name) for name in replaced})
     assert shape(groups) == {
         file_id: [
-            (instant_time(number), 0 in versions, len(versions - {0}))
-            for number, versions in sorted(slices.items(), reverse=True)
+            (instant_time(number), (number, 0) in parts, sum(version > 0 for _, version in parts))
+            for number, parts in sorted(slices.items(), reverse=True)
         ]
         for file_id, slices in expected.items()
     }

@@ -1,4 +1,4 @@
-"""The programs of docs/quickstart.md, with what they print."""
+"""The programs of a page of docs, with what they print."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-PAGE = (Path(__file__).parents[2] / "docs" / "quickstart.md").read_text(encoding="utf-8")
 _STEP = re.compile(
     r"^<!-- tab: (?P<tab>\w+) -->\n```python\n(?P<program>.*?)^```\n(?:```text\n(?P<output>.*?)^```\n)?",
     re.DOTALL | re.MULTILINE,
 )
 
 
-def run_tabs(tabs: Collection[str], folder: Path, names: Mapping[str, Any]) -> int:
+def read_page(name: str) -> str:
+    """The text of a page of docs."""
+    return (Path(__file__).parents[2] / "docs" / name).read_text(encoding="utf-8")
+
+
+def run_tabs(page: str, tabs: Collection[str], folder: Path, names: Mapping[str, Any]) -> int:
     """Run the programs of some tabs in the order of the page, and compare what they print with it.
 
     Args:
-        tabs: Their names on the page.
+        page: The name of the page.
+        tabs: The names of the tabs on the page.
         folder: Takes the place of ``/tmp``.
         names: What the first program finds.
 
@@ -28,12 +33,12 @@ def run_tabs(tabs: Collection[str], folder: Path, names: Mapping[str, Any]) -> i
         The number of programs.
     """
     known = dict(names)
-    steps = [found for found in _STEP.finditer(PAGE) if found["tab"] in tabs]
+    steps = [found for found in _STEP.finditer(read_page(page)) if found["tab"] in tabs]
     for step in steps:
         out = StringIO()
         program = step["program"].replace("/tmp/", f"{folder}/")
         with redirect_stdout(out):
-            exec(compile(program, "docs/quickstart.md", "exec"), known)
+            exec(compile(program, f"docs/{page}", "exec"), known)
         printed = "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines())
         assert printed == (step["output"] or "").strip(), program
     return len(steps)

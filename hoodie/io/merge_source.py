@@ -1,0 +1,178 @@
+"""The rows of a base file, for the next version of its file group.
+
+Hudi has no such class: its merge handle reads records one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.common.model.record_columns import (
+    COMMIT_SEQNO_META,
+    COMMIT_TIME_META,
+    META_COLUMN_SET,
+    RECORD_KEY,
+    RECORD_KEY_META,
+)
+from hoodie.io.parquet.parquet_footer import Footer
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.splicing import StoredChunks, StoredColumns
+from hoodie.merge.merge_spec import MergeSpec
+from hoodie.storage.storage import HoodieStorage
+
+MERGE_BATCH_ROWS = 1 << 16
+"""Rows that are merged at a time."""
+SMALL_ROW_GROUP = 0.25
+"""Row groups below this share of the wanted size are joined instead of copied, except for the last one."""
+LARGE_ROW_GROUP = 1.25
+"""Row groups above this share of the wanted size are not copied either, because copying holds them in memory."""
+
+
+@attrs.frozen(eq=False)
+class StoredRows:
+    """Consecutive rows.
+
+    Attributes:
+        start: The number of the first row.
+        rows: The decoded columns.
+        row_group: The copied columns of a row group, if one begins here and some of its columns are copied.
+    """
+
+    start: int
+    rows: pa.RecordBatch
+    row_group: StoredChunks | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return int(self.rows.nbytes) + (self.row_group.stored_bytes if self.row_group is not None else 0)
+
+
+class MergeSource:
+    """The stored rows of a file group in their order, for the next version of it.
+
+    Most columns are decoded. The record key and the user's column that it is made of, which the merge does not change,
+    can be copied as they are stored; decoding and encoding them would be half of the work. The file name and partition
+    path, which are written anew for each row, are not read.
+
+    Args:
+        storage: Where the file is.
+        path: Full path of the base file.
+        schema: The schema to read the rows in, including meta columns.
+        merge_spec: How stored and incoming records are merged.
+        config: How the next version is stored.
+        columns: The columns to read, for rows that keep their meta columns; None for those of rows that are stamped
+            anew, whose commit times are dictionaries.
+    """
+
+    def __init__(
+        self,
+        storage: HoodieStorage,
+        path: str,
+        schema: pa.Schema,
+        merge_spec: MergeSpec,
+        config: HoodieStorageConfig,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self.path = path
+        self._schema = schema
+        self._user_schema = pa.schema([field for field in schema if field.name not in META_COLUMN_SET])
+        self._merge_spec = merge_spec
+        self._config = config
+        self._columns = columns or [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self._user_schema.names]
+        # A file holds few commit times, so they are read, merged and written as dictionaries, by small numbers.
+        self._reader = HoodieParquetReader(storage, path, [COMMIT_TIME_META] if columns is None else [])
+
+    def open(self) -> None:
+        """See `HoodieParquetReader.open`."""
+        self._reader.open()
+
+    def close(self) -> None:
+        """See `HoodieParquetReader.close`."""
+        self._reader.close()
+
+    def footer(self) -> Footer:
+        """See `HoodieParquetReader.footer`."""
+        return self._reader.footer()
+
+    def dictionary_columns(self) -> frozenset[str]:
+        """See `HoodieParquetReader.dictionary_columns`."""
+        return self._reader.dictionary_columns()
+
+    def columns_to_copy(self, updates: pa.Table) -> list[str]:
+        """The columns that a merge does not change, and whose bytes fit into the next version.
+
+        The user's columns among them are those that equal the record key in each stored and incoming row. If a record
+        may be deleted, there are none.
+
+        Args:
+            updates: The incoming rows of stored records.
+        """
+        if updates.num_rows and self._merge_spec.may_delete(updates):
+            return []
+        found = self.copies_of_key(updates.column_names)
+        return [name for name in found if name == RECORD_KEY_META or updates[name].equals(updates[RECORD_KEY])]
+
+    def copies_of_key(self, names: Collection[str]) -> list[str]:
+        """The record key, and the columns with its bytes in every row; none if the next version cannot copy them.
+
+        Args:
+            names: The columns that may be copied. Those that decide about records are not.
+        """
+        merged = set(self._merge_spec.stored_columns(self._user_schema))
+        fields = [
+            field
+            for field in self._user_schema
+            if field.type == pa.string() and field.name in names and field.name not in merged
+        ]
+        key = pa.field(RECORD_KEY_META, pa.string())
+        return self._stored.copies_of(key, fields, str(self._config.parquet_compression_codec))
+
+    @property
+    def row_count(self) -> int:
+        """The number of all rows."""
+        return sum(count for count, _ in self._stored.row_groups)
+
+    def rows(self, copied: Sequence[str]) -> Iterator[StoredRows]:
+        """All rows, one row group after the other; copied columns are not decoded.
+
+        Args:
+            copied: Some of `columns_to_copy`. They are decoded too in row groups whose size differs from the wanted
+                one, or whose columns differ after all.
+
+        Raises:
+            HoodieCorruptedDataException: The file is damaged.
+        """
+        start = 0
+        stored = self._stored
+        wanted_bytes = self._config.parquet_block_size
+        for number, (count, plain_bytes) in enumerate(stored.row_groups):
+            is_last = number == len(stored.row_groups) - 1
+            has_size = is_last or plain_bytes >= SMALL_ROW_GROUP * wanted_bytes
+            chunks = first = None
+            if copied and count and has_size and plain_bytes <= LARGE_ROW_GROUP * wanted_bytes:
+                chunks = stored.chunks(number, copied)
+            if chunks is not None:
+                batches = self._row_group(number, copied)
+                first = next(batches, None)
+            if first is not None and first.nbytes * count <= LARGE_ROW_GROUP * wanted_bytes * first.num_rows:
+                yield StoredRows(start, first, chunks)
+                start += first.num_rows
+            else:
+                batches = self._row_group(number, ())
+            for batch in batches:
+                yield StoredRows(start, batch)
+                start += batch.num_rows
+
+    @cached_property
+    def _stored(self) -> StoredColumns:
+        return self._reader.stored_columns()
+
+    def _row_group(self, number: int, without: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        wanted = [name for name in self._columns if name not in without]
+        return self._reader.iter_batches(wanted, self._schema, row_groups=[number], batch_rows=MERGE_BATCH_ROWS)

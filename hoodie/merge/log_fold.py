@@ -1,0 +1,114 @@
+"""Merge all entries of a key into one by a merge mode that merges fields, without a step for each entry.
+
+It leaves what `MergingByMode.merge` leaves, called for one entry after the other. Two things make that possible::
+
+    entries        u10      u20      u15      d30      u40      u25
+    wins           yes      yes      no       yes      yes      no        a running maximum tells
+    makes up       -------- without the row that is left --------   u40, u25
+
+Which entries win depends on ordering values alone. And a field of the row that is left is one of few: what the last
+winner says that has a value there, else what the first other row says that has one. Rows before the last delete that
+won say nothing.
+
+Hudi: merges pair by pair.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from hoodie.merge.mode_rules import MergeEntries
+
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@attrs.frozen(eq=False)
+class RunningWinners:
+    """Which entries of log files win against all before them of their key; arrays with one item for each.
+
+    Attributes:
+        starts: The first entry of each key.
+        wins: Which of them win.
+        last: For each key, the last one that wins.
+        says: Which of them are rows that the row that is left is made of.
+    """
+
+    starts: Numbers
+    wins: Flags
+    last: Numbers
+    says: Flags
+
+    @classmethod
+    def of(
+        cls, starts: Numbers, entries: MergeEntries | None, is_delete: Flags, is_in_delete_block: Flags
+    ) -> RunningWinners:
+        """Find them as `later_log_entry_wins` decides of each pair.
+
+        Args:
+            starts: The first entry of each key; its others follow it, in their order.
+            entries: What is compared; None if the later entry always wins.
+            is_delete: Which of them delete their key.
+            is_in_delete_block: Which of them are records of delete blocks.
+        """
+        count = len(is_delete)
+        numbers = np.arange(count)
+        counts = np.diff(np.append(starts, count))
+        first = np.repeat(starts, counts)
+        wins = np.ones(count, dtype=np.bool_)
+        if entries is not None:
+            wins = _by_order(entries, numbers, first, is_in_delete_block)
+        winner = np.maximum.accumulate(np.where(wins, numbers, -1))
+        # A row that wins against nothing, or against a delete, takes nothing over.
+        before = np.where(numbers > first, winner[numbers - 1], -1)
+        begins = wins & ((before < 0) | is_delete[before])
+        begin = np.maximum.accumulate(np.where(begins, numbers, -1))
+        ends = starts + counts - 1
+        says = ~is_delete & (numbers >= np.repeat(begin[ends], counts))
+        return cls(starts, wins, winner[ends], says)
+
+    def source_of(self, known: Flags | None, is_empty: Flags | None) -> Numbers:
+        """The entry of each key whose value of a column is left; -1 if none is known.
+
+        Args:
+            known: Which entries say what the column holds; None if all do.
+            is_empty: Where a value gives way to another one; None if none does.
+        """
+        count = len(self.says)
+        says = self.says if known is None else self.says & known
+        full = says if is_empty is None else says & ~is_empty
+        numbers = np.arange(count)
+        last_winner = self._last(np.where(full & self.wins, numbers, -1))
+        first_full = self._first(np.where(full, numbers, count))
+        # All empty values of a column are the same.
+        first_known = self._first(np.where(says, numbers, count))
+        first = np.where(first_full < count, first_full, np.where(first_known < count, first_known, -1))
+        found = np.where(last_winner >= 0, last_winner, first)
+        # A delete is left as it is.
+        return np.where(self.says[self.last], found, -1)
+
+    def _last(self, numbers: Numbers) -> Numbers:
+        return np.maximum.reduceat(numbers, self.starts)
+
+    def _first(self, numbers: Numbers) -> Numbers:
+        return np.minimum.reduceat(numbers, self.starts)
+
+
+def _by_order(entries: MergeEntries, numbers: Numbers, first: Numbers, is_in_delete_block: Flags) -> Flags:
+    """Which entries win against all before them of their key, by ordering values."""
+    is_hard = entries.is_hard
+    hard = np.maximum.accumulate(np.where(is_hard, numbers, -1))
+    is_behind_hard = hard >= first
+    # Behind a hard delete the first row wins, and deletes of delete blocks before it do not.
+    is_row = ~is_hard & ~is_in_delete_block
+    rows = np.cumsum(is_row)
+    counts = ~is_hard & (~is_behind_hard | (rows > rows[np.maximum(hard, 0)]))
+    ranks = np.unique(entries.ordering, return_inverse=True)[1].reshape(-1) + 1
+    ranks = np.where(counts, ranks, 0)
+    # What is compared lies behind a hard delete, or is all of a key.
+    segments = np.cumsum(is_hard | (numbers == first)) * (int(ranks.max(initial=0)) + 1)
+    largest = np.maximum.accumulate(segments + ranks)
+    wins: Flags = is_hard | (counts & (segments + ranks == largest))
+    return wins
