@@ -190,22 +190,24 @@ class MergingReader:
     def columns_to_copy(self, source: MergeSource) -> list[str]:
         """The columns of the base file that the merge leaves as they are stored, after `collect`.
 
-        These are the record key, and the user's column that it is made of. If a record may be deleted, or if positions
-        in blocks tell the rows, there are none.
+        These are the record key, and the user's column that it is made of. Without `only_replaces` there are none.
 
         Args:
             source: The base file, opened.
         """
         records = self._prepared
-        if records is None or not self.only_replaces or records.positions is not None:
+        if records is None or not self.only_replaces:
             return []
         return source.copies_of_key(records.columns_like_key.difference(records.stored_columns))
 
     @property
     def only_replaces(self) -> bool:
-        """Whether no row of the base file is deleted, as far as `collect` can tell: rows are replaced and added."""
-        records = self._prepared
-        return records is not None and records.replaces_only and self._rules.key_generator is None
+        """Whether each row of the base file keeps its place and key, after `collect`: rows are replaced and added.
+
+        Positions in blocks are not trusted with that.
+        """
+        records, generator = self._prepared, self._rules.key_generator
+        return records is not None and records.replaces_only and records.positions is None and generator is None
 
     def rows_around(self, source: MergeSource, copied: Sequence[str]) -> Iterator[StoredRows]:
         """The merged rows for a new base file, without the columns that are copied; new rows have all columns.
