@@ -340,7 +340,8 @@ def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: 
     [
         pytest.param(
             operation, dies, version, id=f"{id_of(operation, dies)}-{version}",
-            marks=[] if dies and operation.name in QUICK and version != 8 else [pytest.mark.slow],
+            marks=[] if dies and operation.name in QUICK and version != 8
+            else [pytest.mark.slow] if operation.name in QUICK and version == 9 else [pytest.mark.soak],
         )
         for operation in DELTA_COMMITS for dies in (True, False) for version in (6, 8, 9)
     ],

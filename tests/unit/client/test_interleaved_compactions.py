@@ -19,7 +19,7 @@ QUICK_SEEDS = 15
 """`make test` runs these of each version, `make test-slow` the others."""
 CHUNK = 15
 FEW_SEEDS = 5
-"""Of writers that do not block each other, in `make test`."""
+"""Of writers that do not block each other, in `make test`; `make soak` runs the others."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,7 +77,7 @@ def shared_templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[
 @pytest.mark.parametrize("version", VERSIONS[1:])
 @pytest.mark.parametrize(
     ("first", "seeds"),
-    [(0, FEW_SEEDS), *(pytest.param(first, CHUNK, marks=pytest.mark.slow) for first in range(FEW_SEEDS, SEEDS, CHUNK))],
+    [(0, FEW_SEEDS), *(pytest.param(first, CHUNK, marks=pytest.mark.soak) for first in range(FEW_SEEDS, SEEDS, CHUNK))],
 )
 def test_writers_that_do_not_block_each_other_lose_no_row(
     first: int,

@@ -59,7 +59,7 @@ INDEXES = {"SIMPLE": {}, "BUCKET": {"hoodie.index.type": "BUCKET", "hoodie.bucke
 VERSIONS = (6, 8, 9)
 QUICK = ((6, "beside", "SIMPLE"), (8, "thread", "BUCKET"), (9, "inline", "SIMPLE"), (9, "beside", "BUCKET"))
 LOGS = [
-    pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow], id="-".join(map(str, case)))
+    pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.soak], id="-".join(map(str, case)))
     for case in ((version, who, index) for version in VERSIONS for who in COMPACTING for index in INDEXES)
 ]
 MAX_DELAY_S = 0.3

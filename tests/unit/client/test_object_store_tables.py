@@ -196,7 +196,7 @@ QUICK = ("upsert", "upsert into log files", "compaction")
 @pytest.mark.parametrize(
     ("work", "after", "arguments"),
     [
-        pytest.param(*case[1:], id=case[0].replace(" ", "_"), marks=[] if case[0] in QUICK else [pytest.mark.slow])
+        pytest.param(*case[1:], id=case[0].replace(" ", "_"), marks=[] if case[0] in QUICK else [pytest.mark.soak])
         for case in DEATHS
     ],
 )

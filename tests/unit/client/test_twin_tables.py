@@ -45,14 +45,14 @@ def test_twins_of_any_kind_show_the_same_rows(tmp_path: Path, version: int) -> N
     live(tmp_path, version, version, STEPS)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_twins_of_each_index_show_the_same_rows(tmp_path: Path, version: int, index: str) -> None:
     live(tmp_path, version, version, SLOW_STEPS, index=index)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("version", "merging"), [(version, name) for name, rules in MERGING.items() for version in rules.versions]
 )

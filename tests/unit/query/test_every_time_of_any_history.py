@@ -13,8 +13,8 @@ from tests.support.every_time import live
 
 STEPS = 10
 SEEDS = 1
-"""`make test` runs these of each version, `make test-slow` the others."""
-SLOW_SEEDS = 8
+"""`make test` runs these of each version, `make soak` the others."""
+MORE_SEEDS = 8
 SOAK_SEEDS = 150
 SOAK_STEPS = 25
 
@@ -28,7 +28,7 @@ def _quiet(faulty_storage: None) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(SEEDS), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(SEEDS, SLOW_SEEDS))]
+    "seed", [*range(SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(SEEDS, MORE_SEEDS))]
 )
 @pytest.mark.parametrize("table_version", [6, 8, 9], indirect=True)
 def test_every_time_of_any_history_is_what_the_model_holds(tmp_path: Path, table_version: int, seed: int) -> None:
