@@ -53,6 +53,7 @@ class ModeTable:
         properties: More properties that decide about merging.
         version: 8 or 9.
         told: Properties that real Hudi is told as well.
+        table_type: ``COPY_ON_WRITE`` or ``MERGE_ON_READ``.
     """
 
     name: str
@@ -61,6 +62,7 @@ class ModeTable:
     properties: Mapping[str, str] = attrs.field(factory=dict)
     version: int = 9
     told: Mapping[str, str] = attrs.field(factory=dict)
+    table_type: str = "COPY_ON_WRITE"
 
 
 # Hudi 1.2.0 fails for the other payload classes in tables of version 8 (those of Debezium and DMS where a flagged row
@@ -160,6 +162,7 @@ def create(base_path: Path | str, table: ModeTable) -> HoodieTableMetaClient:
         payload_class=table.payload,
         properties=table.properties,
         table_version=table.version,
+        table_type=table.table_type,
     )
 
 
@@ -172,6 +175,7 @@ def hudi_options(table: ModeTable) -> dict[str, str]:
         "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
         "hoodie.metadata.enable": "false",
         "hoodie.write.table.version": str(table.version),
+        "hoodie.datasource.write.table.type": table.table_type,
         **table.properties,
         **table.told,
     }
