@@ -99,7 +99,7 @@ class RunCompactionActionExecutor(TableAction[HoodieCompactionPlan, Compacted | 
 
     def plan(self) -> HoodieCompactionPlan | None:
         """Never called: `ScheduleCompactionActionExecutor` plans."""
-        raise NotImplementedError
+        raise AssertionError("a schedule executor makes the plan")
 
     def refuse_rivals(self, plan: HoodieCompactionPlan, instant_time: str, before: TableSnapshot | None) -> None:
         """Stop where an older pending compaction has one of the file groups, or a restore is pending.
