@@ -28,6 +28,8 @@ from tests.support.log_files import log_files_in
 from tests.support.merge_on_read_table import read_by_hudi_rs
 from tests.support.table_builder import SMALL_FILTERS, init_table, local_client, read_rows, rows
 
+pytestmark = pytest.mark.table_version(9)  # Version 6 has no positions.
+
 POSITIONS = {"hoodie.write.record.positions": "true"}
 BY_KEYS = {"hoodie.merge.use.record.positions": "false"}
 LOOKS_UP = ("SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM", "INMEMORY")
