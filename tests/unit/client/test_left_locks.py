@@ -23,9 +23,9 @@ from hoodie.exception import HoodieLockException
 from hoodie.transaction.lock import lock_waiting
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import SteppedClock, lock_configuration
+from tests.support.other_process import start_program
 from tests.support.table_builder import instants, local_client, write_action, write_config
 
-ROOT = Path(__file__).parents[3]
 OCC = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
@@ -62,14 +62,7 @@ OF_JAVA = {"lockCreateTime": 1700000000000, "lockThreadName": "main", "lockStack
 
 
 def run(program: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", program, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    return start_program(program, *arguments, stderr=subprocess.PIPE)
 
 
 def provider(base_path: object, **properties: object) -> FileSystemBasedLockProvider:

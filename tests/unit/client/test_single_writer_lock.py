@@ -9,8 +9,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,10 +27,10 @@ from hoodie.table.action.rollback import rollback_service
 from hoodie.table.repair.orphan_files import remove_orphan_files
 from hoodie.transaction.lock import lock_waiting
 from tests.support.object_store_servers import Bucket
+from tests.support.other_process import start_program as start
 from tests.support.table_builder import local_client, write_action
 from tests.support.table_invariants import check_table
 
-ROOT = Path(__file__).parents[3]
 WRITER = """
 import json, sys
 import pyarrow as pa
@@ -103,17 +101,6 @@ def row(key: str) -> pa.Table:
 
 def keys(path: str) -> set[str]:
     return set(hoodie.read_table(path, columns=["id"])["id"].to_pylist())
-
-
-def start(program: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", program, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
 
 
 class Holder:
