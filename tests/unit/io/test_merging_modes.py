@@ -17,7 +17,7 @@ from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.io import merging_reader
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.log.log_record_scanner import LogScanCounts
+from hoodie.io.log.log_block_scanner import LogScanCounts
 from hoodie.io.log.log_records import LogDeletes, LogEntries, LogRows
 from hoodie.io.merging_reader import LogMerging
 from hoodie.storage.storage_factory import open_storage
