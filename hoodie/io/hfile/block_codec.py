@@ -168,32 +168,41 @@ def decode_block(data: bytes | memoryview, compression: HFileCompression, source
     return header, content
 
 
-def encode_block(
-    block_type: BlockType, content: bytes, previous_offset: int, compression: HFileCompression, level: int = -1
-) -> bytes:
-    """A whole block, as HBase 2.4 writes it: with CRC-32C checksums.
+def compress(content: bytes, compression: HFileCompression, level: int = -1) -> bytes:
+    """The data of a block.
 
     Args:
-        block_type: Its kind.
-        content: What it holds, before compression.
-        previous_offset: Where the previous block of its kind begins; -1 for none.
+        content: What the block holds.
         compression: GZ or NONE.
-        level: The level of zlib; -1, the default of zlib, is what Java uses.
+        level: The level of zlib; -1, its default, is what Java uses.
 
     Raises:
         HoodieNotSupportedException: Another codec.
     """
-    data = content
-    if compression is HFileCompression.GZ:
-        data = _compress(content, level)
-    elif compression is not HFileCompression.NONE:
+    if compression is HFileCompression.NONE:
+        return content
+    if compression is not HFileCompression.GZ:
         raise unsupported_codec(compression, "blocks to write")
+    compressor = zlib.compressobj(level, zlib.DEFLATED, _GZIP)
+    stream = compressor.compress(content) + compressor.flush()
+    return stream[:_GZIP_SYSTEM] + b"\0" + stream[_GZIP_SYSTEM + 1 :]
+
+
+def encode_block(block_type: BlockType, data: bytes, content_bytes: int, previous_offset: int = -1) -> bytes:
+    """A whole block, as HBase 2.4 writes it: with CRC-32C checksums.
+
+    Args:
+        block_type: Its kind.
+        data: Its content, compressed.
+        content_bytes: The length of the content before compression.
+        previous_offset: Where the previous block of its kind begins; -1 for none.
+    """
     end = HEADER_BYTES + len(data)
     checksum_bytes = -(-end // BYTES_PER_CHECKSUM) * _CHECKSUM_BYTES
     header = _HEADER.pack(
         block_type.value,
         len(data) + checksum_bytes,
-        len(content),
+        content_bytes,
         previous_offset,
         ChecksumType.CRC32C,
         BYTES_PER_CHECKSUM,
@@ -233,12 +242,6 @@ def _verify_checksums(block: memoryview, header: BlockHeader, source: str) -> No
             f"Cannot read {source}: a {header.checksum_type.name} checksum does not fit its bytes from "
             f"{int(differing[0]) * step} on, so the file is damaged"
         )
-
-
-def _compress(content: bytes, level: int) -> bytes:
-    compressor = zlib.compressobj(level, zlib.DEFLATED, _GZIP)
-    stream = compressor.compress(content) + compressor.flush()
-    return stream[:_GZIP_SYSTEM] + b"\0" + stream[_GZIP_SYSTEM + 1 :]
 
 
 def _decompress(data: memoryview, content_bytes: int, source: str) -> bytes:

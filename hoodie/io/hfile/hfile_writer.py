@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import Protocol
 
+import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
 from hoodie.exception import HoodieKeyException, HoodieSchemaException
-from hoodie.io.hfile.block_codec import HEADER_BYTES, BlockType, HFileCompression, encode_block
+from hoodie.io.hfile.block_codec import HEADER_BYTES, BlockType, HFileCompression, compress, encode_block
 from hoodie.io.hfile.block_index import IndexEntries, encode_root_index, middle_key
-from hoodie.io.hfile.data_block import MAX_ROW_BYTES, EncodedEntries, encoded_entries, stored_key
+from hoodie.io.hfile.data_block import MAX_ROW_BYTES, encoded_entries, stored_key
 from hoodie.io.hfile.hfile_reader import (
     BLOOM_FILTER,
     BLOOM_FILTER_TYPE,
@@ -32,6 +36,9 @@ from hoodie.io.hfile.trailer import TRAILER_BYTES, HFileTrailer, encode_file_inf
 
 BLOCK_BYTES = 1 << 20
 """The default of ``hoodie.hfile.block.size`` for metadata tables."""
+_COMPRESSING_THREADS = 2
+_BLOCKS_AHEAD = 4
+"""How many blocks wait until the first of them is written."""
 _KEY_EXTRA_BYTES = len(stored_key(b""))
 
 
@@ -42,13 +49,21 @@ class ByteSink(Protocol):
         """Append some bytes."""
 
 
+@attrs.frozen
+class _FullBlock:
+    """A data block to write: its key in the index, and its content."""
+
+    index_key: bytes
+    content: bytes
+
+
 class HFileWriter:
     """Writes one HFile: entries in the order of their keys, in any number of batches, then `finish`.
 
     The same input gives the same bytes, however it is cut into batches. The index has one level, which is what HBase
     writes while it stays below 128 KiB; readers take larger ones.
 
-    Memory: one block, and the index.
+    Memory: some blocks, and the index. A call with several blocks compresses two at a time.
 
     Args:
         sink: Where the bytes go. The caller closes it.
@@ -132,8 +147,7 @@ class HFileWriter:
         if not len(keys):
             return
         self._check_keys(keys)
-        for portion in encoded_entries(keys, values):
-            self._add(portion, keys)
+        self._write_data_blocks(self._full_blocks(keys, values))
         self._entry_count += len(keys)
         key_bytes, value_bytes = (pc.sum(pc.binary_length(array)).as_py() for array in (keys, values))
         self._key_bytes += key_bytes + _KEY_EXTRA_BYTES * len(keys)
@@ -147,7 +161,8 @@ class HFileWriter:
             bloom_filter: Of all keys. With it, the file info names the first and the last key, as in Hudi's base
                 files; log blocks have none of these.
         """
-        self._end_block()
+        if self._pending:
+            self._write_data_blocks(iter([self._end_block()]))
         meta = IndexEntries()
         if bloom_filter is not None:
             self._info[BLOOM_FILTER_TYPE] = bloom_filter.type_code.encode("ascii")
@@ -206,20 +221,21 @@ class HFileWriter:
             f"Cannot write {self._source}: the key of entry {self._entry_count + place} {problem}"
         )
 
-    def _add(self, portion: EncodedEntries, keys: pa.StringArray) -> None:
-        """Add entries to the block at hand, and end each block that is full."""
-        bounds, place, last = portion.bounds, 0, len(portion.bounds) - 1
-        while place < last:
-            if not self._pending_bytes:
-                self._begin_block(keys, portion.first + place)
-            room = self._block_bytes - self._pending_bytes
-            until = min(int(np.searchsorted(bounds, bounds[place] + room, side="left")), last)
-            until = max(until, place + 1)
-            self._pending.append(portion.data[bounds[place] : bounds[until]])
-            self._pending_bytes += int(bounds[until] - bounds[place])
-            if self._pending_bytes >= self._block_bytes:
-                self._end_block()
-            place = until
+    def _full_blocks(self, keys: pa.StringArray, values: pa.BinaryArray) -> Iterator[_FullBlock]:
+        """Add entries to the block at hand; gives each block that is full."""
+        for portion in encoded_entries(keys, values):
+            bounds, place, last = portion.bounds, 0, len(portion.bounds) - 1
+            while place < last:
+                if not self._pending_bytes:
+                    self._begin_block(keys, portion.first + place)
+                room = self._block_bytes - self._pending_bytes
+                until = min(int(np.searchsorted(bounds, bounds[place] + room, side="left")), last)
+                until = max(until, place + 1)
+                self._pending.append(portion.data[bounds[place] : bounds[until]])
+                self._pending_bytes += int(bounds[until] - bounds[place])
+                if self._pending_bytes >= self._block_bytes:
+                    yield self._end_block()
+                place = until
 
     def _begin_block(self, keys: pa.StringArray, place: int) -> None:
         key = _key_at(keys, place)
@@ -229,20 +245,45 @@ class HFileWriter:
         before = _key_at(keys, place - 1) if place else self._last_key
         self._index_key = middle_key(before or b"", key)
 
-    def _end_block(self) -> None:
-        if not self._pending:
+    def _end_block(self) -> _FullBlock:
+        block = _FullBlock(self._index_key, b"".join(self._pending))
+        self._pending, self._pending_bytes = [], 0
+        return block
+
+    def _write_data_blocks(self, blocks: Iterator[_FullBlock]) -> None:
+        """Write blocks in order; many of them are compressed beside each other, which takes most of the time."""
+        few = list(islice(blocks, 2))
+        if len(few) < 2:
+            for block in few:
+                self._write_data_block(block, self._compressed(block.content))
             return
+        with ThreadPoolExecutor(_COMPRESSING_THREADS, thread_name_prefix="hoodie-hfile") as pool:
+            ahead: deque[tuple[_FullBlock, Future[bytes]]] = deque()
+            for block in chain(few, blocks):
+                ahead.append((block, pool.submit(self._compressed, block.content)))
+                if len(ahead) > _BLOCKS_AHEAD:
+                    first, data = ahead.popleft()
+                    self._write_data_block(first, data.result())
+            for block, data in ahead:
+                self._write_data_block(block, data.result())
+
+    def _write_data_block(self, block: _FullBlock, data: bytes) -> None:
         offset = self._size
         previous = self._index.offsets[-1] if len(self._index) else -1
-        size = self._write_block(BlockType.DATA, b"".join(self._pending), previous)
-        self._index.append(offset, size, self._index_key)
-        self._pending, self._pending_bytes = [], 0
+        size = self._put_block(BlockType.DATA, data, len(block.content), previous)
+        self._index.append(offset, size, block.index_key)
 
     def _write_block(self, block_type: BlockType, content: bytes, previous_offset: int = -1) -> int:
-        """Write a block, and return its length."""
-        block = encode_block(block_type, content, previous_offset, self._compression, self._level)
+        """Compress and write a block; returns its length."""
+        return self._put_block(block_type, self._compressed(content), len(content), previous_offset)
+
+    def _compressed(self, content: bytes) -> bytes:
+        return compress(content, self._compression, self._level)
+
+    def _put_block(self, block_type: BlockType, data: bytes, content_bytes: int, previous_offset: int) -> int:
+        block = encode_block(block_type, data, content_bytes, previous_offset)
         self._put(block)
-        self._uncompressed += HEADER_BYTES + len(content)
+        self._uncompressed += HEADER_BYTES + content_bytes
         return len(block)
 
     def _put(self, data: bytes) -> None:
