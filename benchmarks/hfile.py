@@ -3,8 +3,8 @@
     python -m benchmarks.hfile [--entries 400000] [--runs 5] [--json FILE]
 
 The entries are those of a record index: random keys of 36 characters, and for each the record of one of 400 files.
-``level 1`` is zlib's fastest; Hudi writes with its default. A plain
-loop over the entries of one block, as a program without numpy would have it, is a line of its own.
+``level 1`` is zlib's fastest; Hudi writes with its default. A plain loop over the entries of one block, as a program
+without numpy would have it, is a line of its own.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ then the entries without the lengths of their keys.
 The key of an entry is at most the first key of its block, and greater than all keys of the block before: HBase writes
 the shortest such key. It is stored as in data blocks: int16 length of the row, row, and what HBase knows beside it.
 
-HBase writes lengths as Hadoop's ``VLong``. Hudi's own writer (1.1, 1.2) writes protocol buffers' numbers, which differ
-from 128 on.
+HBase and Hudi 1.2 write lengths as Hadoop's ``VLong``. The first releases of Hudi's own writer write protocol buffers'
+numbers, which differ from 128 on; its reader does not know them.
 """
 
 from __future__ import annotations

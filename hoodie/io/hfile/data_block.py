@@ -36,7 +36,7 @@ _KEY_END = b"\0\x7f" + b"\xff" * 7 + b"\x04"
 _VERSION = b"\0"
 _BETWEEN = _ROW_LENGTH.size + len(_KEY_END)
 """What a key has beside its row."""
-_MOST_AT_ONCE = 64 << 20
+_MOST_AT_ONCE = 16 << 20
 """Entries are encoded in portions of about so many bytes, so that no offset exceeds 32 bits."""
 
 Longs = npt.NDArray[np.int64]

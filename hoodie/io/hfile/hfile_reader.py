@@ -431,14 +431,13 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _sorted_keys(keys: pa.StringArray | pa.ChunkedArray) -> pa.StringArray:
-    """Distinct keys in ascending order of their bytes."""
+    """Keys in ascending order of their bytes."""
     if isinstance(keys, pa.ChunkedArray):
         keys = keys.combine_chunks()
     if keys.null_count:
         raise HoodieKeyException(f"Cannot look up keys in an HFile: {keys.null_count} of {len(keys)} are null")
     keys = keys.cast(pa.string())
-    if len(keys) > 1 and not pc.all(pc.less(keys[:-1], keys[1:])).as_py():
-        keys = pc.unique(keys)
+    if len(keys) > 1 and not pc.all(pc.less_equal(keys[:-1], keys[1:])).as_py():
         keys = keys.take(pc.sort_indices(keys))
     return keys
 

@@ -63,7 +63,7 @@ class HFileWriter:
     The same input gives the same bytes, however it is cut into batches. The index has one level, which is what HBase
     writes while it stays below 128 KiB; readers take larger ones.
 
-    Memory: some blocks, and the index. A call with several blocks compresses two at a time.
+    Memory: 32 MiB, a few blocks, and the index. A call with several blocks compresses two at a time.
 
     Args:
         sink: Where the bytes go. The caller closes it.
@@ -105,7 +105,7 @@ class HFileWriter:
         self._size = 0
         self._uncompressed = TRAILER_BYTES
         self._index = IndexEntries()
-        self._pending: list[memoryview] = []
+        self._pending: list[memoryview | bytes] = []
         self._pending_bytes = 0
         self._index_key = b""
         self._first_key: bytes | None = None
@@ -231,10 +231,14 @@ class HFileWriter:
                 room = self._block_bytes - self._pending_bytes
                 until = min(int(np.searchsorted(bounds, bounds[place] + room, side="left")), last)
                 until = max(until, place + 1)
-                self._pending.append(portion.data[bounds[place] : bounds[until]])
-                self._pending_bytes += int(bounds[until] - bounds[place])
+                piece = portion.data[bounds[place] : bounds[until]]
+                self._pending_bytes += len(piece)
                 if self._pending_bytes >= self._block_bytes:
+                    self._pending.append(piece)
                     yield self._end_block()
+                else:
+                    # A copy does not hold the whole portion.
+                    self._pending.append(bytes(piece))
                 place = until
 
     def _begin_block(self, keys: pa.StringArray, place: int) -> None:

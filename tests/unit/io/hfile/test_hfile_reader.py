@@ -57,7 +57,7 @@ def test_look_ups_find_what_a_dict_finds(
 
 @pytest.mark.parametrize("form", FORMS)
 def test_long_keys_are_found_in_files_of_every_form(form: dict[str, Any]) -> None:
-    # From 116 bytes on, the two writers store the lengths of keys in the index in different ways.
+    # From 116 bytes on, lengths in the index take two bytes, and there are two ways to store them.
     entries = [(b"k" * length + bytes([number]), b"%d" % length) for length in range(100, 300) for number in (65, 66)]
     entries.sort()
     reader = HFileReader.of_bytes(plain_hfile(entries, block_bytes=1, **form), "f")

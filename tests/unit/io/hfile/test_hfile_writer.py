@@ -74,6 +74,24 @@ def test_entries_that_are_encoded_in_portions_give_the_same_bytes(monkeypatch: p
     assert whole == plain_hfile(entries, block_bytes=1000, info=INFO)
 
 
+def test_a_block_ends_with_the_entry_that_reaches_its_size() -> None:
+    entries = [(b"%03d" % number, bytes(26)) for number in range(20)]
+    for block_bytes, expected in ((199, 4), (200, 4), (201, 5)):
+        found = written([entries], block_bytes=block_bytes)
+        assert found == plain_hfile(entries, block_bytes=block_bytes, info=INFO)
+        batches = HFileReader.of_bytes(found, "f").batches(batch_bytes=1)
+        assert next(batches).num_rows == expected
+
+
+@pytest.mark.parametrize("codec", ["GZ", "NONE"])
+def test_blocks_of_several_checksums_are_written_as_the_rule_says(codec: str) -> None:
+    rng = random.Random(5)
+    entries = [(f"{number:04}".encode(), rng.randbytes(400)) for number in range(300)]
+    found = written([entries], compression=HFileCompression[codec], block_bytes=50_000)
+    assert found == plain_hfile(entries, codec=codec, block_bytes=50_000, info=INFO)
+    assert entries_in(found) == entries
+
+
 def test_slices_of_arrays_are_written_as_their_own_rows() -> None:
     keys, values = pa.array(["z", "a", "b", "c"]), pa.array([b"0", b"1", b"22", b"333"])
     found = encode_hfile(keys[1:3], values[1:3], SCHEMA)
