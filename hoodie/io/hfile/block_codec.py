@@ -22,8 +22,9 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedExc
 _HEADER = struct.Struct(">8siiqbii")
 HEADER_BYTES = _HEADER.size
 """The length of a block's header."""
-MAX_CONTENT_BYTES = 1 << 30
-"""The largest content that is read: blocks hold at least one entry, whatever its size."""
+MAX_CONTENT_BYTES = 512 << 20
+"""The largest content that is read. Blocks have about a MiB, but hold at least one entry, whatever its size: that of a
+partition with a million files takes about 100 MiB."""
 BYTES_PER_CHECKSUM = 16 << 10
 """The length of the chunks of blocks that are written."""
 _CHECKSUM_BYTES = 4

@@ -136,6 +136,23 @@ def parse_inner_index(content: bytes, end: int, source: str) -> IndexEntries:
         raise HoodieCorruptedDataException(f"Cannot read {source}: the index is damaged: {error}") from error
 
 
+def check_places(entries: IndexEntries, end: int, source: str) -> None:
+    """Raise if blocks do not stand one behind the other: an index that names blocks often would cost too much.
+
+    Args:
+        entries: The blocks that several blocks of an index name.
+        end: Where they must end.
+        source: The place of the index and file, for messages.
+
+    Raises:
+        HoodieCorruptedDataException: They do not.
+    """
+    try:
+        _checked(entries, end, is_sorted=True)
+    except ValueError as error:
+        raise HoodieCorruptedDataException(f"Cannot read {source}: the index is damaged: {error}") from error
+
+
 def encode_root_index(entries: IndexEntries) -> bytes:
     """The content of a root, as HBase writes it.
 

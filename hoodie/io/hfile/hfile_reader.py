@@ -32,6 +32,7 @@ from hoodie.io.hfile.block_codec import HEADER_BYTES, BlockType, decode_block, p
 from hoodie.io.hfile.block_index import (
     IndexEntries,
     WantedBlock,
+    check_places,
     parse_inner_index,
     parse_root_index,
     wanted_blocks,
@@ -361,6 +362,7 @@ class HFileReader:
             inner_found = wanted_blocks(inner, wanted, block.first, block.until, as_prefixes=as_prefixes)
             below += [attrs.evolve(part, number=part.number + len(joined)) for part in inner_found]
             joined.extend(inner)
+        check_places(joined, self.trailer.load_on_open_offset, self._at("the index", self.trailer.load_on_open_offset))
         yield from self._below(joined, below, level - 1, wanted, as_prefixes)
 
     def _read_blocks(

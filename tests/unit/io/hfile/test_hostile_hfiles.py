@@ -178,7 +178,7 @@ def test_lengths_of_blocks_that_lie_are_told_and_take_no_memory(whole: bytes, of
         assert peak < 1 << 20
 
 
-@pytest.mark.parametrize("announced", [5, 10_000_000 - 1, 10_000_000 + 1, 1 << 30])
+@pytest.mark.parametrize("announced", [5, 10_000_000 - 1, 10_000_000 + 1, 500_000_000, 1 << 30])
 def test_streams_that_hold_more_or_less_than_announced_are_told(announced: int) -> None:
     stream = zlib.compress(bytes(10_000_000), wbits=31)
     header = struct.pack(">8siiqbii", b"DATABLK*", len(stream), announced, -1, 0, 16384, 33 + len(stream))
@@ -221,6 +221,17 @@ def test_an_index_that_names_a_block_twice_or_out_of_the_file_is_told() -> None:
     assert two[row : row + 3] == b"key"
     with pytest.raises(HoodieCorruptedDataException, match=rf"the index at byte {root - 33} .* keys are not in order"):
         everything(two[:row] + b"a" + two[row + 1 :])
+
+
+def test_blocks_of_an_index_that_name_one_block_twice_are_told() -> None:
+    data = plain_hfile(ENTRIES, codec="NONE", checksum=0, block_bytes=100, leaf_entries=1)
+    second = data.index(b"IDXLEAF2", data.index(b"IDXLEAF2") + 1) + 33 + 12
+    first_size = 33 + struct.unpack_from(">i", data, STORED)[0]
+    changed = data[:second] + struct.pack(">qi", 0, first_size) + data[second + 12 :]
+    reader = HFileReader.of_bytes(changed, "/t/f.hfile")
+    assert reader.look_up(pa.array(["key00"])).num_rows == 1
+    with pytest.raises(HoodieCorruptedDataException, match=r"the index at byte \d+ of the HFile .* which cannot be"):
+        reader.look_up_prefixes(pa.array(["key"]))
 
 
 @pytest.mark.parametrize("change", [-1, 1])
