@@ -25,6 +25,8 @@ HEADER_BYTES = _HEADER.size
 MAX_CONTENT_BYTES = 512 << 20
 """The largest content that is read. Blocks have about a MiB, but hold at least one entry, whatever its size: that of a
 partition with a million files takes about 100 MiB."""
+MAX_STORED_BYTES = MAX_CONTENT_BYTES + (MAX_CONTENT_BYTES >> 10)
+"""The largest block that is read, with checksums and what compression may add."""
 BYTES_PER_CHECKSUM = 16 << 10
 """The length of the chunks of blocks that are written."""
 _CHECKSUM_BYTES = 4
@@ -118,7 +120,7 @@ def parse_header(data: bytes | memoryview, source: str) -> BlockHeader:
             raise HoodieNotSupportedException(f"Cannot read {source}: it is {_UNSUPPORTED[magic]}")
         raise HoodieCorruptedDataException(f"Cannot read {source}: it begins with {magic!r}, which no block does")
     stored_bytes = HEADER_BYTES + behind
-    if not (0 <= content <= MAX_CONTENT_BYTES and HEADER_BYTES <= data_end <= stored_bytes):
+    if not (0 <= content <= MAX_CONTENT_BYTES and HEADER_BYTES <= data_end <= stored_bytes <= MAX_STORED_BYTES):
         raise HoodieCorruptedDataException(
             f"Cannot read {source}: its lengths of {behind}, {content} and {data_end} bytes contradict each other, or "
             f"exceed {MAX_CONTENT_BYTES} bytes"

@@ -21,7 +21,7 @@ from itertools import pairwise
 import attrs
 
 from hoodie.exception import HoodieCorruptedDataException
-from hoodie.io.hfile.block_codec import HEADER_BYTES
+from hoodie.io.hfile.block_codec import HEADER_BYTES, MAX_STORED_BYTES
 
 _ENTRY = struct.Struct(">qi")
 _MIDDLE_BYTES = 16
@@ -247,7 +247,7 @@ def _checked(entries: IndexEntries, end: int, *, is_sorted: bool) -> IndexEntrie
     """Entries of blocks that stand one behind the other before some byte, their keys in order."""
     position = 0
     for offset, size in zip(entries.offsets, entries.sizes, strict=True):
-        if offset < position or size < HEADER_BYTES or offset + size > end:
+        if offset < position or not HEADER_BYTES <= size <= MAX_STORED_BYTES or offset + size > end:
             raise ValueError(f"it names a block of {size} bytes at byte {offset}, which cannot be")
         position = offset + size
     if is_sorted and any(entries.keys[n] > entries.keys[n + 1] for n in range(len(entries) - 1)):

@@ -28,7 +28,7 @@ from hoodie.exception import (
     HoodieMissingFileException,
     HoodieNotSupportedException,
 )
-from hoodie.io.hfile.block_codec import HEADER_BYTES, BlockType, decode_block, parse_header
+from hoodie.io.hfile.block_codec import HEADER_BYTES, MAX_STORED_BYTES, BlockType, decode_block, parse_header
 from hoodie.io.hfile.block_index import (
     IndexEntries,
     WantedBlock,
@@ -275,6 +275,11 @@ class HFileReader:
         """Read what stands behind the data: the root of the index, the index of the meta blocks, the file info."""
         trailer, end = self.trailer, self._size - TRAILER_BYTES
         start = trailer.load_on_open_offset
+        if end - start > MAX_STORED_BYTES:
+            raise HoodieCorruptedDataException(
+                f"Cannot read {self._at('the index', start)}: it and what follows take {end - start} bytes, and "
+                f"{MAX_STORED_BYTES} are read"
+            )
         if start < self._kept_from:
             self._kept = read_range(self._stream, self._source, start, self._kept_from - start) + self._kept
             self._kept_from = start

@@ -6,6 +6,7 @@ import random
 import struct
 import tracemalloc
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieNotSupportedException
-from hoodie.io.hfile.hfile_reader import HFileReader
+from hoodie.io.hfile.block_codec import parse_header
+from hoodie.io.hfile.hfile_reader import HFileReader, open_hfile
+from hoodie.storage.local_storage import LocalStorage
 from tests.support.plain_hfile import plain_block, plain_hfile
 
 ENTRIES = [(b"key%02d" % number, b"value%d" % number) for number in range(12)]
@@ -232,6 +235,27 @@ def test_blocks_of_an_index_that_name_one_block_twice_are_told() -> None:
     assert reader.look_up(pa.array(["key00"])).num_rows == 1
     with pytest.raises(HoodieCorruptedDataException, match=r"the index at byte \d+ of the HFile .* which cannot be"):
         reader.look_up_prefixes(pa.array(["key"]))
+
+
+def test_a_large_file_that_lies_takes_no_memory(tmp_path: Path) -> None:
+    size = 3 << 30
+    path = tmp_path / "f.hfile"
+    with path.open("wb") as file:
+        file.seek(size - 4096)
+        file.write(plain_hfile(ENTRIES, changed={1: size - 5000, 2: 100, 9: 0, 10: 0})[-4096:])
+    tracemalloc.start()
+    try:
+        opened = open_hfile(LocalStorage("/"), str(path))
+        with pytest.raises(HoodieCorruptedDataException, match=r"byte 100 of the HFile .* 537395200 are read"), opened:
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
+    # A block of that length, in a file that is as long.
+    header = struct.pack(">8siiqbii", b"DATABLK*", 1 << 30, 1 << 30, -1, 0, 16384, 33 + (1 << 30))
+    with pytest.raises(HoodieCorruptedDataException, match="exceed 536870912 bytes"):
+        parse_header(header, "/t/f.hfile")
 
 
 @pytest.mark.parametrize("change", [-1, 1])
