@@ -66,6 +66,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def nothing_waits_for_the_disk() -> Iterator[None]:
+    """No test outlives a power cut. Those of durability replace `os.fsync` to see its calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def table_version_of_module(request: pytest.FixtureRequest) -> Iterator[None]:
     """The version of the tables that fixtures of a module make: that of its marker, or of the command line."""
@@ -155,9 +163,8 @@ def table(tmp_path: Path) -> ServicesTable:
 
 @pytest.fixture
 def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Local files are those that fail (`tests.support.hookable_storage`), and nothing waits for the disk."""
+    """Local files are those that fail (`tests.support.hookable_storage`)."""
     use_for_local_files(monkeypatch, FaultyStorage)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     yield
     FaultyStorage.faults = Faults()
 
