@@ -117,6 +117,7 @@ interop-smoke: .venv/.stamp .venv35/.stamp
 bench: .venv/.benchmarks
 	$(PY) -m benchmarks.bloom_filter
 	$(PY) -m benchmarks.avro_codec
+	$(PY) -m benchmarks.hfile
 	$(PY) -m benchmarks.local_upsert --profile
 	$(PY) -m benchmarks.local_read
 	$(PY) -m benchmarks.indexes --rows 400000

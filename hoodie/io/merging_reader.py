@@ -34,7 +34,8 @@ from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.log.log_block_filter import LogBlockFilter
-from hoodie.io.log.log_record_scanner import EVERY_BLOCK, HoodieLogRecordScanner, LogScanCounts
+from hoodie.io.log.log_block_scanner import EVERY_BLOCK, LogScanCounts
+from hoodie.io.log.log_record_scanner import HoodieLogRecordScanner
 from hoodie.io.log_row_store import concat_rows, with_replaced_rows
 from hoodie.io.merge_source import MERGE_BATCH_ROWS, MergeSource, StoredRows
 from hoodie.io.merged_log_records import LogMergeRules, MergedLogRecords

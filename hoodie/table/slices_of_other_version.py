@@ -17,7 +17,8 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.io.log.log_block_filter import LogBlockFilter
-from hoodie.io.log.log_record_scanner import EVERY_BLOCK, HoodieLogRecordScanner
+from hoodie.io.log.log_block_scanner import EVERY_BLOCK
+from hoodie.io.log.log_record_scanner import HoodieLogRecordScanner
 
 _FIRST_OF_LAYOUT_2 = 8
 

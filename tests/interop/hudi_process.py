@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -188,6 +189,25 @@ class HudiProcess:
         """A file of the timeline, read as an object of this class of Hudi."""
         decoded: dict[str, Any] = self._call(command="decode_avro", path=str(path), class_name=class_name)
         return decoded
+
+    def read_hfile(self, path: Path, keys: Sequence[str], reader: str) -> dict[str, Any]:
+        """An HFile as ``hbase``'s reader or ``hudi``'s own sees it.
+
+        The result has ``entries`` (key, value in Base64), for each of the ascending ``keys`` whether it is ``found``,
+        the ``schema`` and the ``bloom_filter``.
+        """
+        result: dict[str, Any] = self._call(command="read_hfile", path=str(path), keys=list(keys), reader=reader)
+        return result
+
+    def write_hfile(
+        self, path: Path, entries: Sequence[tuple[str, bytes]], schema: str, writer: str, codec: str, block_bytes: int
+    ) -> None:
+        """Write an HFile by ``hbase``'s writer or ``hudi``'s own."""
+        encoded = [(key, base64.b64encode(value).decode()) for key, value in entries]
+        self._call(
+            command="write_hfile", path=str(path), entries=encoded, schema=schema, writer=writer, codec=codec,
+            block_bytes=block_bytes,
+        )  # fmt: skip
 
     def bucket_hashes(self, keys: Sequence[tuple[str, str]]) -> list[int]:
         """Hash of each (hash fields, record key), as the simple bucket index makes it."""

@@ -8,6 +8,7 @@ Rows come and go as Parquet files. Started by `tests.interop.hudi_process`:
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -197,6 +198,127 @@ def decode_avro(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     return decoded
 
 
+def read_hfile(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
+    """The entries of an HFile, and which keys are found by seeking them in order; by HBase's reader or Hudi's own."""
+    read = _read_by_hbase if command["reader"] == "hbase" else _read_by_hudi
+    return read(spark.sparkContext, command["path"], command["keys"])
+
+
+def _read_by_hbase(context: Any, path: str, keys: list[str]) -> dict[str, Any]:
+    jvm, conf = context._jvm, context._jsc.hadoopConfiguration()
+    hbase = jvm.org.apache.hudi.org.apache.hadoop.hbase
+    file = jvm.org.apache.hadoop.fs.Path(path)
+    reader = hbase.io.hfile.HFile.createReader(file.getFileSystem(conf), file, conf)
+    scanner = reader.getScanner(False, True)
+    entries, more = [], scanner.seekTo()
+    while more:
+        cell = scanner.getCell()
+        entries.append((hbase.CellUtil.cloneRow(cell), hbase.CellUtil.cloneValue(cell)))
+        more = scanner.next()
+    empty = bytearray()
+    cells = [hbase.KeyValue(bytearray(key.encode()), empty, empty, empty) for key in keys]
+    schema = reader.getHFileInfo().get(bytearray(b"schema"))
+    meta = reader.getMetaBlock("bloomFilter", False)
+    found = {
+        "entries": [[bytes(row).decode(), _base64(value)] for row, value in entries],
+        "found": [scanner.seekTo(cell) == 0 for cell in cells] if entries else [],
+        "schema": bytes(schema).decode(),
+        "bloom_filter": None if meta is None else bytes(meta.getBufferWithoutHeader().toBytes()).decode(),
+    }
+    reader.close()
+    return found
+
+
+def _read_by_hudi(context: Any, path: str, keys: list[str]) -> dict[str, Any]:
+    jvm = context._jvm
+    data = jvm.java.nio.file.Files.readAllBytes(jvm.java.io.File(path).toPath())
+    io = jvm.org.apache.hudi.io
+
+    def open_reader() -> Any:
+        # The class of the buffer moved between releases.
+        for name in ("org.apache.hudi.io", "org.apache.hudi.common.util.io"):
+            try:
+                buffer = _package(jvm, name).ByteBufferBackedInputStream(data)
+            except TypeError:
+                continue
+            reader = io.hfile.HFileReaderImpl(io.ByteArraySeekableDataInputStream(buffer), len(data))
+            reader.initializeMetadata()
+            return reader
+        raise LookupError("ByteBufferBackedInputStream")
+
+    reader = open_reader()
+    entries, more = [], reader.getNumKeyValueEntries() > 0 and reader.seekTo()
+    while more:
+        entry = reader.getKeyValue().get()
+        start, length = entry.getValueOffset(), entry.getValueLength()
+        value = jvm.java.util.Arrays.copyOfRange(entry.getBytes(), start, start + length)
+        entries.append([entry.getKey().getContentInString(), _base64(value)])
+        more = reader.next()
+    schema = reader.getMetaInfo(io.hfile.UTF8StringKey("schema"))
+    meta = reader.getMetaBlock("bloomFilter")
+    seeker = open_reader()
+    seeker.seekTo()
+    found = {
+        "entries": entries,
+        "found": [seeker.seekTo(io.hfile.UTF8StringKey(key)) == 0 for key in keys] if entries else [],
+        "schema": bytes(schema.get()).decode(),
+        "bloom_filter": bytes(_rest_of(meta.get())).decode() if meta.isPresent() else None,
+    }
+    seeker.close()
+    reader.close()
+    return found
+
+
+def write_hfile(spark: SparkSession, command: dict[str, Any]) -> None:
+    """Write an HFile as Hudi's base files are written; by HBase's writer or Hudi's own."""
+    jvm, conf = spark.sparkContext._jvm, spark.sparkContext._jsc.hadoopConfiguration()
+    entries = [(key, bytearray(base64.b64decode(value))) for key, value in command["entries"]]
+    schema = bytearray(command["schema"].encode())
+    if command["writer"] == "hudi":
+        io = jvm.org.apache.hudi.io
+        codec = getattr(io.compress.CompressionCodec, {"GZ": "GZIP", "NONE": "NONE"}[command["codec"]])
+        context = io.hfile.HFileContext.builder().blockSize(command["block_bytes"]).compressionCodec(codec).build()
+        stream = jvm.java.io.FileOutputStream(command["path"])
+        writer = io.hfile.HFileWriterImpl(context, stream)
+        writer.appendFileInfo("schema", schema)
+        for key, value in entries:
+            writer.append(key, value)
+        writer.close()
+        stream.close()
+        return
+    hbase = jvm.org.apache.hudi.org.apache.hadoop.hbase
+    codec = getattr(jvm, "org.apache.hudi.org.apache.hadoop.hbase.io.compress.Compression$Algorithm").valueOf(
+        command["codec"]
+    )
+    comparator = jvm.org.apache.hudi.io.storage.HoodieHBaseKVComparator()
+    builder = hbase.io.hfile.HFileContextBuilder().withBlockSize(command["block_bytes"]).withCompression(codec)
+    file = jvm.org.apache.hadoop.fs.Path(command["path"])
+    factory = hbase.io.hfile.HFile.getWriterFactoryNoCache(conf).withPath(file.getFileSystem(conf), file)
+    writer = factory.withFileContext(builder.withCellComparator(comparator).build()).create()
+    writer.appendFileInfo(bytearray(b"schema"), schema)
+    empty = bytearray()
+    for key, value in entries:
+        writer.append(hbase.KeyValue(bytearray(key.encode()), empty, empty, value))
+    writer.close()
+
+
+def _package(jvm: Any, name: str) -> Any:
+    for part in name.split("."):
+        jvm = getattr(jvm, part)
+    return jvm
+
+
+def _rest_of(buffer: Any) -> bytes:
+    data = bytearray(buffer.remaining())
+    for place in range(len(data)):
+        data[place] = buffer.get() & 0xFF
+    return bytes(data)
+
+
+def _base64(data: Any) -> str:
+    return base64.b64encode(bytes(data)).decode()
+
+
 COMMANDS = {
     "archived_commits": archived_commits,
     "bucket_hashes": bucket_hashes,
@@ -204,7 +326,9 @@ COMMANDS = {
     "decode_avro": decode_avro,
     "instants": instants,
     "write": write,
+    "write_hfile": write_hfile,
     "read": read,
+    "read_hfile": read_hfile,
     "read_each": read_each,
     "read_stream": read_stream,
     "rollback": rollback,

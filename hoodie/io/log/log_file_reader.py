@@ -27,12 +27,11 @@ import pyarrow as pa
 
 from hoodie.exception import (
     HoodieCorruptedDataException,
-    HoodieException,
-    HoodieIOException,
     HoodieMissingFileException,
     HoodieNotSupportedException,
 )
 from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType, StoredLogBlock
+from hoodie.storage.byte_ranges import named_read_errors, read_range
 from hoodie.storage.storage import HoodieStorage
 
 MAGIC = b"#HUDI#"
@@ -195,7 +194,7 @@ class _FileBytes:
         self._stream = stream
         self._path = path
         self._windows: deque[tuple[int, bytes]] = deque(maxlen=2)
-        with _named_errors(path):
+        with named_read_errors(path):
             self.size = int(stream.size())
 
     def held(self, offset: int, count: int) -> bytes | None:
@@ -217,15 +216,7 @@ class _FileBytes:
 
     def fetch(self, offset: int, count: int) -> bytes:
         """Some bytes of the file, which must have them, from storage."""
-        with _named_errors(self._path):
-            self._stream.seek(offset)
-            found: bytes = self._stream.read(count)
-        if len(found) != count:
-            raise HoodieIOException(
-                f"reading {self._path} failed: {len(found)} of {count} bytes came from byte {offset}, so the file was "
-                "cut short meanwhile; read again"
-            )
-        return found
+        return read_range(self._stream, self._path, offset, count)
 
     def find_magic(self, offset: int) -> int:
         """Where the next magic begins; the end of the file if there is none."""
@@ -275,13 +266,3 @@ class _Fields:
             key = self.read_int()
             texts[key] = self.read_bytes(self.read_int()).decode("utf-8")
         return texts
-
-
-@contextmanager
-def _named_errors(path: str) -> Iterator[None]:
-    try:
-        yield
-    except HoodieException:
-        raise
-    except (OSError, pa.ArrowException) as error:
-        raise HoodieIOException(f"reading {path} failed: {error}") from error

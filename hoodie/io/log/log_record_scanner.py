@@ -1,14 +1,6 @@
 """Scan the log files of one file slice: the records that count, in the order in which they are merged.
 
-Which blocks count is known only when the headers of all have been seen:
-
-- A ROLLBACK command takes back the blocks of its target that stand before it. Blocks of that instant behind it count.
-- A block of a log compaction takes the place of the blocks of the instants that it lists, at the newest of them. It may
-  have been compacted itself.
-- Blocks of one instant stay together, where the first of them stands.
-
-Blocks that two attempts of a task wrote all count, the later ones last, as they do for Hudi 0.15.0 and later. Hudi 0.14
-chose one attempt by the header BLOCK_IDENTIFIER, and lost rows by it.
+`hoodie.io.log.log_block_scanner` says which blocks count.
 
 Hudi: org.apache.hudi.common.table.log.{BaseHoodieLogRecordReader, HoodieMergedLogRecordReader}.
 """
@@ -16,9 +8,7 @@ Hudi: org.apache.hudi.common.table.log.{BaseHoodieLogRecordReader, HoodieMergedL
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import attrs
@@ -28,51 +18,19 @@ import pyarrow as pa
 
 from hoodie.avro.schema_converters import fields_in_millis
 from hoodie.common.model.file_slice import HoodieLogFile
-from hoodie.common.table.table_metadata import map_concurrently
-from hoodie.common.table.view.log_placement import log_file_order
-from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
+from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.log.data_block import DataBlockReader
 from hoodie.io.log.delete_block import decode_delete_block
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlock, HoodieLogBlockType, StoredLogBlock
 from hoodie.io.log.log_block_filter import LogBlockFilter
-from hoodie.io.log.log_file_reader import open_log_file
+from hoodie.io.log.log_block_scanner import EVERY_BLOCK, LogBlockScanner, LogScanCounts
 from hoodie.io.log.log_records import LogDeletes, LogEntries, LogRows
 from hoodie.io.log.record_positions import decode_positions
 from hoodie.storage.storage import HoodieStorage
 
 logger = logging.getLogger(__name__)
 
-EVERY_BLOCK = LogBlockFilter()
-"""Lets all blocks count: what versions 8 and 9 need."""
-_ROLLBACK = "0"
-"""Value of the header COMMAND_BLOCK_TYPE."""
-_KEPT_BYTES = 32 << 20
-"""The most bytes of contents that stay in memory from the first look at the files."""
-_KEPT_BYTES_OF_FILE = 1 << 20
-"""The same for one file."""
-_POSITION_HEADERS = (
-    HeaderMetadataType.RECORD_POSITIONS,
-    HeaderMetadataType.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS,
-)
-
 EntriesT = TypeVar("EntriesT", LogRows, LogDeletes)
-
-
-@attrs.frozen
-class LogScanCounts:
-    """What a scan met, whether it counts or not.
-
-    Attributes:
-        log_files: Log files, without CDC files.
-        log_blocks: Blocks of all types.
-        corrupt_blocks: Torn blocks.
-        rollback_blocks: Commands.
-    """
-
-    log_files: int = 0
-    log_blocks: int = 0
-    corrupt_blocks: int = 0
-    rollback_blocks: int = 0
 
 
 class HoodieLogRecordScanner:
@@ -104,18 +62,14 @@ class HoodieLogRecordScanner:
         block_filter: LogBlockFilter = EVERY_BLOCK,
         base_instant_time: str | None = None,
     ) -> None:
-        self._storage = storage
-        self._log_files = sorted((file for file in log_files if not file.is_cdc), key=log_file_order)
+        self._block_scanner = LogBlockScanner(storage, log_files, block_filter, base_instant_time)
         self._data_blocks = DataBlockReader(schema, columns)
-        self._block_filter = block_filter
         self._base_instant_time = base_instant_time
-        self._counts = LogScanCounts()
-        self._texts: dict[str, str] = {}
 
     @property
     def counts(self) -> LogScanCounts:
         """What was met, as soon as a scan has begun."""
-        return self._counts
+        return self._block_scanner.counts
 
     def scan(self, blocks: Sequence[StoredLogBlock] | None = None) -> Iterator[LogEntries]:
         """The records of the blocks that count, in the order in which they are merged.
@@ -133,7 +87,7 @@ class HoodieLogRecordScanner:
             HoodieNotSupportedException: A block has a type or version that hoodie does not read.
             HoodieSchemaException: A column of a block cannot be read in the type of the schema.
         """
-        for block in self._loaded(self.blocks() if blocks is None else blocks):
+        for block in self._block_scanner.loaded(self.blocks() if blocks is None else blocks):
             if block.block_type is HoodieLogBlockType.DELETE:
                 yield from self._deletes(block)
             else:
@@ -145,18 +99,7 @@ class HoodieLogRecordScanner:
         Raises:
             HoodieException: See `scan`.
         """
-        queued: dict[str, list[StoredLogBlock]] = {}
-        met: Counter[HoodieLogBlockType] = Counter()
-        kept_bytes = 0
-        for blocks in map_concurrently(self._blocks_of_file, self._log_files):
-            met.update(block.block_type for block in blocks)
-            for block in blocks:
-                kept_bytes += len(block.content or b"")
-                self._queue(attrs.evolve(block, content=None) if kept_bytes > _KEPT_BYTES else block, queued)
-        self._counts = LogScanCounts(
-            len(self._log_files), met.total(), met[HoodieLogBlockType.CORRUPT], met[HoodieLogBlockType.COMMAND]
-        )
-        counted = [block for instant_time in _merge_order(queued) for block in queued[instant_time]]
+        counted = self._block_scanner.blocks()
         for block in counted:
             if block.block_type is HoodieLogBlockType.HFILE_DATA:
                 raise HoodieNotSupportedException(
@@ -164,54 +107,6 @@ class HoodieLogRecordScanner:
                     "blocks into tables whose base files are HFiles, which hoodie does not read"
                 )
         return counted
-
-    def _blocks_of_file(self, log_file: HoodieLogFile) -> list[StoredLogBlock]:
-        """The blocks of one file; contents of small ones stay in memory up to a limit."""
-        found, kept_bytes = [], 0
-        with open_log_file(self._storage, log_file.path) as file:
-            for block in file.stored_blocks():
-                kept_bytes += len(block.content or b"")
-                content = block.content if kept_bytes <= _KEPT_BYTES_OF_FILE else None
-                found.append(attrs.evolve(block, headers=self._needed_headers(block), content=content))
-        return found
-
-    def _needed_headers(self, block: StoredLogBlock) -> Mapping[int, str]:
-        """The headers without positions in other base files, which may be long; blocks share equal texts."""
-        positions_of = block.headers.get(HeaderMetadataType.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS)
-        has_positions = positions_of is not None and positions_of == self._base_instant_time
-        return {
-            key: self._texts.setdefault(text, text) if key == HeaderMetadataType.SCHEMA else text
-            for key, text in block.headers.items()
-            if has_positions or key not in _POSITION_HEADERS
-        }
-
-    def _queue(self, block: StoredLogBlock, queued: dict[str, list[StoredLogBlock]]) -> None:
-        """Add a block to those of its instant, or do what it commands."""
-        if block.block_type is HoodieLogBlockType.CORRUPT:
-            logger.warning(
-                "Log file %s is torn at byte %d: %d bytes are left out",
-                block.path,
-                block.offset_bytes,
-                block.content_bytes,
-            )
-        elif block.block_type is HoodieLogBlockType.COMMAND:
-            queued.pop(_target_of_rollback(block), None)
-        elif block.block_type is not HoodieLogBlockType.CDC_DATA:
-            if block.instant_time is None:
-                raise HoodieCorruptedDataException(f"Cannot read {block.source}: it does not tell its instant")
-            if self._block_filter.counts(block.instant_time):
-                queued.setdefault(block.instant_time, []).append(block)
-
-    def _loaded(self, blocks: Iterable[StoredLogBlock]) -> Iterator[HoodieLogBlock]:
-        """Blocks with their contents; a file is opened where one of them has to be read."""
-        for path, group in groupby(blocks, key=lambda block: block.path):
-            rest = deque(group)
-            while rest and (content := rest[0].content) is not None:
-                yield rest.popleft().loaded(content)
-            if rest:
-                with open_log_file(self._storage, path) as file:
-                    while rest:
-                        yield file.read(rest.popleft())
 
     def _rows(self, block: HoodieLogBlock) -> Iterator[LogRows]:
         is_partial = block.headers.get(HeaderMetadataType.IS_PARTIAL, "").lower() == "true"
@@ -248,52 +143,6 @@ class HoodieLogRecordScanner:
             return entries
         some = positions[first : first + count]
         return attrs.evolve(entries, positions=some, positions_of=self._base_instant_time)
-
-
-def _target_of_rollback(block: StoredLogBlock) -> str:
-    command = block.headers.get(HeaderMetadataType.COMMAND_BLOCK_TYPE)
-    if command != _ROLLBACK:
-        raise HoodieNotSupportedException(f"Cannot read {block.source}: it holds the unknown command {command!r}")
-    target = block.headers.get(HeaderMetadataType.TARGET_INSTANT_TIME)
-    if target is None:
-        raise HoodieCorruptedDataException(f"Cannot read {block.source}: it does not tell which instant it rolls back")
-    return target
-
-
-def _merge_order(queued: Mapping[str, Sequence[StoredLogBlock]]) -> list[str]:
-    """The instants whose blocks are merged, in order: a log compaction stands for the instants that it compacted.
-
-        i1  i2  i3  m1(i1,i2)  i4  m2(m1,i3)        m2  i4
-
-    Args:
-        queued: Blocks by instants, in the order of their first blocks.
-    """
-    compacted = {instant_time: _compacted_instants(blocks) for instant_time, blocks in queued.items()}
-    place_of = {instant_time: place for place, instant_time in enumerate(queued)}
-    replaced_by: dict[str, str] = {}
-    for instant_time in reversed(place_of):
-        for listed in compacted[instant_time]:
-            if place_of.get(listed, -1) >= place_of[instant_time]:
-                raise HoodieCorruptedDataException(
-                    f"Cannot read {queued[instant_time][0].source}: it compacts the instant {listed}, which is not "
-                    "before it"
-                )
-            replaced_by[listed] = replaced_by.get(instant_time, instant_time)
-    places: dict[str, int] = {}
-    for instant_time, place in place_of.items():
-        if not compacted[instant_time]:
-            places[replaced_by.get(instant_time, instant_time)] = place
-    for instant_time, place in place_of.items():
-        # What was compacted is not among the files, or does not count.
-        if instant_time not in replaced_by:
-            places.setdefault(instant_time, place)
-    return sorted(places, key=places.__getitem__)
-
-
-def _compacted_instants(blocks: Sequence[StoredLogBlock]) -> list[str]:
-    """The instants that a log compaction merged into blocks of its own; none for other blocks."""
-    headers = {block.headers.get(HeaderMetadataType.COMPACTED_BLOCK_TIMES, "") for block in blocks}
-    return [text for header in sorted(headers) for part in header.split(",") if (text := part.strip())]
 
 
 def _positions(block: HoodieLogBlock, count: int) -> npt.NDArray[np.int64] | None:

@@ -17,7 +17,8 @@ from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.io import merging_reader
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.log.log_record_scanner import LogScanCounts
+from hoodie.io.log.log_block import StoredLogBlock
+from hoodie.io.log.log_block_scanner import LogScanCounts
 from hoodie.io.log.log_records import LogDeletes, LogEntries, LogRows
 from hoodie.io.merging_reader import LogMerging
 from hoodie.storage.storage_factory import open_storage
@@ -74,7 +75,10 @@ def test_each_step_in_log_files_leaves_what_hudi_leaves_of_it_in_an_upsert(
         ) -> None:
             self.columns = list(columns)
 
-        def scan(self) -> Iterator[LogEntries]:
+        def blocks(self) -> list[StoredLogBlock]:
+            return []
+
+        def scan(self, blocks: Sequence[StoredLogBlock]) -> Iterator[LogEntries]:
             for e in entries:
                 yield attrs.evolve(e, rows=e.rows.select(self.columns)) if isinstance(e, LogRows) else e
 

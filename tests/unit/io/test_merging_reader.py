@@ -29,7 +29,7 @@ from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
 from hoodie.io.log.data_block import LogBlockFormat, encode_data_blocks
 from hoodie.io.log.delete_block import encode_delete_blocks
 from hoodie.io.log.log_block_filter import LogBlockFilter
-from hoodie.io.log.log_record_scanner import LogScanCounts
+from hoodie.io.log.log_block_scanner import LogScanCounts
 from hoodie.io.log.log_records import LogEntries, LogRows
 from hoodie.io.merging_reader import LogMerging, MergingReader
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader

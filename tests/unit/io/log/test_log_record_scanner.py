@@ -26,14 +26,15 @@ from hoodie.exception import (
     HoodieMissingFileException,
     HoodieNotSupportedException,
 )
-from hoodie.io.log import log_record_scanner
+from hoodie.io.log import log_block_scanner
 from hoodie.io.log.data_block import LogBlockFormat, encode_data_blocks
 from hoodie.io.log.delete_block import encode_delete_blocks
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
 from hoodie.io.log.log_block_filter import LogBlockFilter
+from hoodie.io.log.log_block_scanner import EVERY_BLOCK, LogScanCounts
 from hoodie.io.log.log_block_writer import encode_log_block, encode_rollback_block
 from hoodie.io.log.log_file_reader import read_log_blocks
-from hoodie.io.log.log_record_scanner import EVERY_BLOCK, HoodieLogRecordScanner, LogScanCounts
+from hoodie.io.log.log_record_scanner import HoodieLogRecordScanner
 from hoodie.io.log.log_records import LogDeletes, LogRows
 from hoodie.storage.local_storage import LocalStorage
 from tests.support.hookable_storage import Call, HookableStorage, storage_with
@@ -459,7 +460,7 @@ def test_small_contents_above_the_limit_are_read_again(tmp_path: Path, monkeypat
     expected = entries(scanner(files))
     for limit in ("_KEPT_BYTES", "_KEPT_BYTES_OF_FILE"):
         with monkeypatch.context() as patch:
-            patch.setattr(log_record_scanner, limit, 0)
+            patch.setattr(log_block_scanner, limit, 0)
             storage, reads = counted_storage(tmp_path)
             assert entries(scanner(files, storage=storage)) == expected
             assert len(reads) == 10
@@ -497,10 +498,10 @@ def test_a_file_that_goes_or_shrinks_between_headers_and_contents_is_told(tmp_pa
     blocks = found.blocks()
     path.unlink()
     with pytest.raises(HoodieMissingFileException):
-        list(found._loaded(blocks))
+        list(found._block_scanner.loaded(blocks))
     path.write_bytes(content[:-100_000])
     with pytest.raises(HoodieIOException, match="was cut short meanwhile"):
-        list(found._loaded(blocks))
+        list(found._block_scanner.loaded(blocks))
 
 
 def test_a_storage_that_fails_at_any_call_is_told_with_the_file(tmp_path: Path) -> None:

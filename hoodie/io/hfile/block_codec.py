@@ -1,0 +1,268 @@
+"""The blocks that an HFile consists of: header, compression, checksums.
+
+    8 bytes magic | int32 bytes behind the header | int32 bytes of the content before compression
+    | int64 offset of the previous block of its kind, or -1 | int8 checksum type | int32 bytes per checksum
+    | int32 bytes of header and data without checksums | data | one uint32 checksum per chunk of header and data
+
+All numbers are big endian. HBase writes CRC-32C checksums, Hudi's own writer none (type 0, zeros).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from enum import Enum, IntEnum
+
+import attrs
+import numpy as np
+
+from hoodie.common.util.crc32c import crc32c_of_chunks
+from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
+
+_HEADER = struct.Struct(">8siiqbii")
+HEADER_BYTES = _HEADER.size
+"""The length of a block's header."""
+MAX_CONTENT_BYTES = 512 << 20
+"""The largest content that is read. Blocks have about a MiB, but hold at least one entry, whatever its size: that of a
+partition with a million files takes about 100 MiB."""
+MAX_STORED_BYTES = MAX_CONTENT_BYTES + (MAX_CONTENT_BYTES >> 10)
+"""The largest block that is read, with checksums and what compression may add."""
+BYTES_PER_CHECKSUM = 16 << 10
+"""The length of the chunks of blocks that are written."""
+_CHECKSUM_BYTES = 4
+_GZIP = 31
+"""What zlib calls a gzip stream with the largest window."""
+_GZIP_SYSTEM = 9
+"""Where the header of a gzip stream names the operating system; Java writes 0 there."""
+_GZIP_RATIO = 1100
+"""Deflate cannot shrink more than that."""
+_GZIP_LEAST_BYTES = 1 << 10
+"""A content of so many bytes is not refused for the ratio."""
+
+
+class BlockType(Enum):
+    """Kinds of blocks; the value is the magic that they begin with."""
+
+    DATA = b"DATABLK*"
+    META = b"METABLKc"
+    ROOT_INDEX = b"IDXROOT2"
+    LEAF_INDEX = b"IDXLEAF2"
+    INTERMEDIATE_INDEX = b"IDXINTE2"
+    FILE_INFO = b"FILEINF2"
+
+
+_UNSUPPORTED = {
+    b"DATABLKE": "a data block with an encoding of HBase",
+    b"BLMFBLK2": "a block of a bloom filter of HBase",
+    b"BLMFMET2": "a bloom filter of HBase",
+    b"DFBLMET2": "a bloom filter of HBase for deletes",
+}
+_TYPES = {block_type.value: block_type for block_type in BlockType}
+
+
+class HFileCompression(IntEnum):
+    """Codecs of blocks; the value is the one in trailers. Hudi writes GZ (its default) and NONE."""
+
+    LZO = 0
+    GZ = 1
+    NONE = 2
+    SNAPPY = 3
+    LZ4 = 4
+    BZIP2 = 5
+    ZSTD = 6
+
+
+class ChecksumType(IntEnum):
+    """Checksums of blocks; the value is the one in headers."""
+
+    NULL = 0
+    CRC32 = 1
+    CRC32C = 2
+
+
+@attrs.frozen
+class BlockHeader:
+    """What the header of a block says, checked against itself.
+
+    Attributes:
+        block_type: Its magic.
+        stored_bytes: The length of the whole block with header and checksums.
+        content_bytes: The length of its content before compression.
+        checksum_type: The kind of its checksums.
+        bytes_per_checksum: The length of the chunks that have one checksum each.
+        data_end: The length of header and data, without checksums.
+    """
+
+    block_type: BlockType
+    stored_bytes: int
+    content_bytes: int
+    checksum_type: ChecksumType
+    bytes_per_checksum: int
+    data_end: int
+
+
+def parse_header(data: bytes | memoryview, source: str) -> BlockHeader:
+    """The header of a block.
+
+    Args:
+        data: The block's first bytes, at least `HEADER_BYTES`.
+        source: The block's place and file, for messages.
+
+    Raises:
+        HoodieCorruptedDataException: It is no header, or its lengths contradict each other.
+        HoodieNotSupportedException: It is a kind of block that Hudi does not write.
+    """
+    if len(data) < HEADER_BYTES:
+        raise HoodieCorruptedDataException(f"Cannot read {source}: {len(data)} bytes are no header of a block")
+    magic, behind, content, _, checksum, per_checksum, data_end = _HEADER.unpack_from(data)
+    if magic not in _TYPES:
+        if magic in _UNSUPPORTED:
+            raise HoodieNotSupportedException(f"Cannot read {source}: it is {_UNSUPPORTED[magic]}")
+        raise HoodieCorruptedDataException(f"Cannot read {source}: it begins with {magic!r}, which no block does")
+    stored_bytes = HEADER_BYTES + behind
+    if not (0 <= content <= MAX_CONTENT_BYTES and HEADER_BYTES <= data_end <= stored_bytes <= MAX_STORED_BYTES):
+        raise HoodieCorruptedDataException(
+            f"Cannot read {source}: its lengths of {behind}, {content} and {data_end} bytes contradict each other, or "
+            f"exceed {MAX_CONTENT_BYTES} bytes"
+        )
+    if checksum not in list(ChecksumType):
+        raise HoodieNotSupportedException(f"Cannot read {source}: its checksums have the unknown type {checksum}")
+    checksum_bytes = stored_bytes - data_end
+    if checksum != ChecksumType.NULL and (
+        per_checksum <= 0 or checksum_bytes != -(-data_end // per_checksum) * _CHECKSUM_BYTES
+    ):
+        raise HoodieCorruptedDataException(
+            f"Cannot read {source}: {checksum_bytes} bytes of checksums, one per {per_checksum} bytes, do not fit "
+            f"{data_end} bytes"
+        )
+    return BlockHeader(_TYPES[magic], stored_bytes, content, ChecksumType(checksum), per_checksum, data_end)
+
+
+def decode_block(data: bytes | memoryview, compression: HFileCompression, source: str) -> tuple[BlockHeader, bytes]:
+    """The header and the content of a whole block.
+
+    Args:
+        data: The block; bytes may follow.
+        compression: The codec of the file.
+        source: The block's place and file, for messages.
+
+    Raises:
+        HoodieCorruptedDataException: The block is cut short, a checksum does not fit, or it cannot be decompressed.
+        HoodieNotSupportedException: A kind of block, checksum or codec that hoodie does not read.
+    """
+    header = parse_header(data, source)
+    if header.stored_bytes > len(data):
+        raise HoodieCorruptedDataException(
+            f"Cannot read {source}: it announces {header.stored_bytes} bytes, and {len(data)} are there"
+        )
+    view = memoryview(data)[: header.stored_bytes]
+    _verify_checksums(view, header, source)
+    stored = view[HEADER_BYTES : header.data_end]
+    if compression is HFileCompression.NONE:
+        content = bytes(stored)
+    elif compression is HFileCompression.GZ:
+        content = _decompress(stored, header.content_bytes, source)
+    else:
+        raise unsupported_codec(compression, source)
+    if len(content) != header.content_bytes:
+        raise HoodieCorruptedDataException(
+            f"Cannot read {source}: it announces a content of {header.content_bytes} bytes, and has {len(content)}"
+        )
+    return header, content
+
+
+def compress(content: bytes, compression: HFileCompression, level: int = -1) -> bytes:
+    """The data of a block.
+
+    Args:
+        content: What the block holds.
+        compression: GZ or NONE.
+        level: The level of zlib; -1, its default, is what Java uses.
+
+    Raises:
+        HoodieNotSupportedException: Another codec.
+    """
+    if compression is HFileCompression.NONE:
+        return content
+    if compression is not HFileCompression.GZ:
+        raise unsupported_codec(compression, "blocks to write")
+    compressor = zlib.compressobj(level, zlib.DEFLATED, _GZIP)
+    stream = compressor.compress(content) + compressor.flush()
+    return stream[:_GZIP_SYSTEM] + b"\0" + stream[_GZIP_SYSTEM + 1 :]
+
+
+def encode_block(block_type: BlockType, data: bytes, content_bytes: int, previous_offset: int = -1) -> bytes:
+    """A whole block, as HBase 2.4 writes it: with CRC-32C checksums.
+
+    Args:
+        block_type: Its kind.
+        data: Its content, compressed.
+        content_bytes: The length of the content before compression.
+        previous_offset: Where the previous block of its kind begins; -1 for none.
+    """
+    end = HEADER_BYTES + len(data)
+    checksum_bytes = -(-end // BYTES_PER_CHECKSUM) * _CHECKSUM_BYTES
+    header = _HEADER.pack(
+        block_type.value,
+        len(data) + checksum_bytes,
+        content_bytes,
+        previous_offset,
+        ChecksumType.CRC32C,
+        BYTES_PER_CHECKSUM,
+        end,
+    )
+    block = header + data
+    return block + crc32c_of_chunks(block, BYTES_PER_CHECKSUM).astype(">u4").tobytes()
+
+
+def unsupported_codec(compression: HFileCompression, source: str) -> HoodieNotSupportedException:
+    """The error for a codec that hoodie does not have.
+
+    Args:
+        compression: The codec.
+        source: What needs it.
+    """
+    return HoodieNotSupportedException(
+        f"Cannot code {source}: their compression is {compression.name}; hoodie has GZ and NONE, which Hudi writes "
+        "(hoodie.hfile.compression.algorithm)"
+    )
+
+
+def _verify_checksums(block: memoryview, header: BlockHeader, source: str) -> None:
+    if header.checksum_type is ChecksumType.NULL:
+        return
+    data = block[: header.data_end]
+    stored = np.frombuffer(block[header.data_end :], dtype=">u4")
+    step = header.bytes_per_checksum
+    if header.checksum_type is ChecksumType.CRC32C:
+        found = crc32c_of_chunks(data, step)
+    else:
+        chunks = (data[start : start + step] for start in range(0, len(data), step))
+        found = np.fromiter(map(zlib.crc32, chunks), dtype=np.uint32, count=len(stored))
+    differing = np.flatnonzero(found != stored)
+    if len(differing):
+        raise HoodieCorruptedDataException(
+            f"Cannot read {source}: a {header.checksum_type.name} checksum does not fit its bytes from "
+            f"{int(differing[0]) * step} on, so the file is damaged"
+        )
+
+
+def _decompress(data: memoryview, content_bytes: int, source: str) -> bytes:
+    """The content of one gzip stream; never much more memory than it announces, and than its stream can hold."""
+    if content_bytes > max(_GZIP_RATIO * len(data), _GZIP_LEAST_BYTES):
+        raise HoodieCorruptedDataException(
+            f"Cannot read {source}: {len(data)} compressed bytes cannot hold the {content_bytes} that it announces"
+        )
+    decompressor = zlib.decompressobj(_GZIP)
+    try:
+        # One byte more than announced tells a stream that is longer.
+        content = decompressor.decompress(data, content_bytes + 1)
+        if not decompressor.eof and len(content) <= content_bytes:
+            content += decompressor.decompress(decompressor.unconsumed_tail, 1)
+    except zlib.error as error:
+        raise HoodieCorruptedDataException(f"Cannot read {source}: its gzip stream is damaged: {error}") from error
+    if not decompressor.eof or decompressor.unused_data:
+        raise HoodieCorruptedDataException(
+            f"Cannot read {source}: its gzip stream does not end where {content_bytes} bytes of content end"
+        )
+    return content

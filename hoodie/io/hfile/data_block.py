@@ -1,0 +1,218 @@
+"""The content of data blocks: entries of a key and a value, to and from Arrow.
+
+    int32 length of the key | int32 length of the value | key | value | one byte 0 (HBase's version of the cell)
+
+The key holds the record key as its row, and what HBase needs beside it:
+
+    int16 length of the row | row | int8 0 (no column family) | int64 time, the latest | int8 4 (put)
+
+The first releases of Hudi's own writer end a key with the row.
+
+All numbers are big endian. Arrow copies the bytes; numpy finds and makes the numbers between them.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array as compact_list
+from collections.abc import Iterator, Sequence
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.exception import HoodieCorruptedDataException
+
+ENTRY_SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
+"""The columns of entries: the record key, and the bytes of the record."""
+MAX_ROW_BYTES = (1 << 15) - 1
+"""The longest record key."""
+_HEAD = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
+_LENGTHS = struct.Struct(">II")
+_ROW_LENGTH = struct.Struct(">h")
+_KEY_END = b"\0\x7f" + b"\xff" * 7 + b"\x04"
+_VERSION = b"\0"
+_BETWEEN = _ROW_LENGTH.size + len(_KEY_END)
+"""What a key has beside its row."""
+_MOST_AT_ONCE = 16 << 20
+"""Entries are encoded in portions of about so many bytes, so that no offset exceeds 32 bits."""
+
+Longs = npt.NDArray[np.int64]
+
+
+@attrs.frozen(eq=False)
+class DataBlock:
+    """The entries of one data block, which stay in its content until they are asked for.
+
+    Attributes:
+        spans: Four values for each entry: its key, what is between, its value, what is between; the last may be
+            missing.
+        source: The block's place and file, for messages.
+    """
+
+    spans: pa.BinaryArray
+    source: str
+
+    def __len__(self) -> int:
+        return (len(self.spans) + 1) // 4
+
+    def keys(self) -> pa.StringArray:
+        """All keys.
+
+        Raises:
+            HoodieCorruptedDataException: A key is no text.
+        """
+        return self._texts(self.spans.take(pa.array(np.arange(0, len(self.spans), 4))))
+
+    def entries(self, numbers: Longs | None = None) -> pa.RecordBatch:
+        """Entries of the block, in the columns of `ENTRY_SCHEMA`.
+
+        Args:
+            numbers: Their places among the entries; None for all.
+
+        Raises:
+            HoodieCorruptedDataException: A key is no text.
+        """
+        places = 4 * (np.arange(len(self)) if numbers is None else numbers)
+        keys = self._texts(self.spans.take(pa.array(places)))
+        return pa.RecordBatch.from_arrays([keys, self.spans.take(pa.array(places + 2))], schema=ENTRY_SCHEMA)
+
+    def _texts(self, keys: pa.BinaryArray) -> pa.StringArray:
+        try:
+            return keys.cast(pa.string())
+        except pa.ArrowInvalid as error:
+            raise HoodieCorruptedDataException(f"Cannot read {self.source}: a key is not UTF-8: {error}") from error
+
+
+def decode_data_block(content: bytes, source: str) -> DataBlock:
+    """The entries of a data block.
+
+    Args:
+        content: The content of the block; it must stay below 2 GiB.
+        source: The block's place and file, for messages.
+
+    Raises:
+        HoodieCorruptedDataException: The lengths in the content contradict each other.
+    """
+    size, lengths_at, position = len(content), _LENGTHS.unpack_from, 0
+    bounds = compact_list("q", [0])
+    add_bound = bounds.append
+    while position + _LENGTHS.size <= size:
+        key, value = lengths_at(content, position)
+        position += key + value + 9
+        add_bound(position)
+    if position != size:
+        raise HoodieCorruptedDataException(
+            f"Cannot read {source}: entry {max(len(bounds) - 2, 0)} does not end where the content of {size} bytes does"
+        )
+    starts = np.frombuffer(bounds, dtype=np.int64)[:-1]
+    if not len(starts):
+        return DataBlock(pa.array([], pa.binary()), source)
+    data = np.frombuffer(content, dtype=np.uint8)
+    if size < _HEAD.itemsize or int(starts[-1]) > size - _HEAD.itemsize:
+        raise _bad_entry(source, len(starts) - 1)
+    heads = data[starts[:, None] + np.arange(_HEAD.itemsize)].view(_HEAD)[:, 0]
+    keys, rows = heads["key"].astype(np.int64), heads["row"].astype(np.int64)
+    row_starts = starts + _HEAD.itemsize
+    key_ends = starts + _LENGTHS.size + keys
+    value_ends = key_ends + heads["value"]
+    is_bad = (rows < 0) | (keys < rows + _ROW_LENGTH.size) | (data[value_ends] != 0)
+    if is_bad.any():
+        raise _bad_entry(source, int(np.argmax(is_bad)))
+    ends = np.empty((len(starts), 4), dtype=np.int32)
+    for column, places in enumerate((row_starts, row_starts + rows, key_ends, value_ends)):
+        ends[:, column] = places
+    offsets = ends.reshape(-1)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+    return DataBlock(pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers), source)
+
+
+def _bad_entry(source: str, number: int) -> HoodieCorruptedDataException:
+    return HoodieCorruptedDataException(
+        f"Cannot read {source}: the lengths of entry {number} contradict each other, or it is not of Hudi's form"
+    )
+
+
+@attrs.frozen(eq=False)
+class EncodedEntries:
+    """Entries as they stand in data blocks.
+
+    Attributes:
+        first: The place of the first one among those that were given.
+        data: Their bytes, one entry after the other.
+        bounds: Where each begins in the bytes, and where the last one ends.
+    """
+
+    first: int
+    data: memoryview
+    bounds: Longs
+
+
+def encoded_entries(keys: pa.StringArray, values: pa.BinaryArray) -> Iterator[EncodedEntries]:
+    """Entries as they stand in data blocks, in portions.
+
+    Args:
+        keys: Record keys, each of at most `MAX_ROW_BYTES` bytes, no nulls.
+        values: Their values, no nulls.
+    """
+    rows = pc.binary_length(keys).to_numpy().astype(np.int64)
+    heads = np.empty(len(rows), dtype=_HEAD)
+    heads["key"], heads["row"] = rows + _BETWEEN, rows
+    heads["value"] = pc.binary_length(values).to_numpy()
+    sizes = rows + heads["value"] + (_HEAD.itemsize + len(_KEY_END) + len(_VERSION))
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    first = 0
+    while first < len(rows):
+        until = max(int(np.searchsorted(bounds, bounds[first] + _MOST_AT_ONCE, side="right")) - 1, first + 1)
+        yield EncodedEntries(
+            first,
+            _joined(heads[first:until], keys[first:until], values[first:until]),
+            bounds[first : until + 1] - bounds[first],
+        )
+        first = until
+
+
+def _joined(heads: np.ndarray, keys: pa.StringArray, values: pa.BinaryArray) -> memoryview:
+    """The bytes of some entries."""
+    offsets = np.arange(0, _HEAD.itemsize * (len(heads) + 1), _HEAD.itemsize, dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(heads))]
+    pieces = [
+        pa.Array.from_buffers(pa.binary(), len(heads), buffers),
+        keys.cast(pa.binary()),
+        pa.scalar(_KEY_END, pa.binary()),
+        values,
+        pa.scalar(_VERSION, pa.binary()),
+    ]
+    joined = pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.binary()))
+    return memoryview(joined.buffers()[2])[: int(np.frombuffer(joined.buffers()[1], dtype=np.int32)[len(heads)])]
+
+
+def stored_key(row: bytes) -> bytes:
+    """A record key as it stands in data blocks and in the index.
+
+    Args:
+        row: Its bytes.
+    """
+    return _ROW_LENGTH.pack(len(row)) + row + _KEY_END
+
+
+class KeysOf(Sequence[bytes]):
+    """The bytes of strings, one at a time, for a search in them.
+
+    Args:
+        strings: An array of strings without nulls.
+    """
+
+    def __init__(self, strings: pa.StringArray) -> None:
+        _, offsets, data = strings.buffers()
+        bounds = np.frombuffer(offsets, dtype=np.int32) if len(strings) else np.zeros(1, dtype=np.int32)
+        self._bounds = bounds[strings.offset : strings.offset + len(strings) + 1]
+        self._data = memoryview(data) if data is not None else memoryview(b"")
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def __getitem__(self, place: int) -> bytes:  # type: ignore[override]
+        return bytes(self._data[self._bounds[place] : self._bounds[place + 1]])

@@ -1,0 +1,58 @@
+"""HFile blocks: the records of metadata tables as keys and encoded values. Their content is a whole HFile.
+
+Hudi: org.apache.hudi.common.table.log.block.HoodieHFileDataBlock.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.hfile.block_codec import HFileCompression
+from hoodie.io.hfile.hfile_reader import HFileReader
+from hoodie.io.hfile.hfile_writer import encode_hfile
+from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType
+from hoodie.io.log.log_block_writer import data_headers, encode_log_block
+
+
+def encode_hfile_block(
+    keys: pa.StringArray,
+    values: pa.BinaryArray,
+    avro_schema: str,
+    instant_time: str,
+    *,
+    compression: HFileCompression = HFileCompression.GZ,
+    level: int = -1,
+) -> bytes:
+    """A whole HFile block with some records; a log file is a sequence of blocks.
+
+    Args:
+        keys: The record keys, see `hoodie.io.hfile.hfile_writer.HFileWriter.write`.
+        values: For each key the Avro binary of its record, with the meta fields.
+        avro_schema: Their schema as JSON, meta fields included.
+        instant_time: The delta commit that writes them.
+        compression: GZ or NONE.
+        level: The level of zlib; -1, its default, is what Java uses.
+
+    Raises:
+        HoodieKeyException: The keys are not distinct, not in order, or cannot be stored.
+        HoodieSchemaException: The arrays do not fit each other.
+    """
+    source = f"an HFile block of the instant {instant_time}"
+    content = encode_hfile(keys, values, avro_schema, source, compression=compression, level=level)
+    return encode_log_block(HoodieLogBlockType.HFILE_DATA, data_headers(instant_time, avro_schema, None, None), content)
+
+
+def open_hfile_block(block: HoodieLogBlock) -> HFileReader:
+    """A reader of the records of an HFile block.
+
+    Args:
+        block: A block of type HFILE_DATA.
+
+    Raises:
+        HoodieCorruptedDataException: It is of another type, or damaged.
+        HoodieNotSupportedException: See `HFileReader`.
+    """
+    if block.block_type is not HoodieLogBlockType.HFILE_DATA:
+        raise HoodieCorruptedDataException(f"Cannot read an HFile in {block.source}: it holds {block.block_type.name}")
+    return HFileReader.of_bytes(block.content, f"in {block.source}")

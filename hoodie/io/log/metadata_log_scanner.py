@@ -1,0 +1,104 @@
+"""Scan the log files of a file slice of a metadata table: encoded records and deleted keys, the oldest first.
+
+`hoodie.io.log.log_block_scanner` says which blocks count.
+
+Hudi: org.apache.hudi.metadata.HoodieMetadataLogRecordReader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.model.file_slice import HoodieLogFile
+from hoodie.exception import HoodieNotSupportedException
+from hoodie.io.hfile.hfile_reader import HFileReader
+from hoodie.io.log.delete_block import decode_delete_block
+from hoodie.io.log.hfile_block import open_hfile_block
+from hoodie.io.log.log_block import HoodieLogBlockType
+from hoodie.io.log.log_block_filter import LogBlockFilter
+from hoodie.io.log.log_block_scanner import EVERY_BLOCK, LogBlockScanner, LogScanCounts
+from hoodie.io.log.log_records import LogDeletes
+from hoodie.storage.storage import HoodieStorage
+
+
+@attrs.frozen(eq=False)
+class LogEncodedRecords:
+    """Records of one HFile block, still encoded.
+
+    Attributes:
+        instant_time: The instant that wrote the block.
+        entries: Their keys (string) and values (binary), see `hoodie.io.hfile.data_block.ENTRY_SCHEMA`; the keys are
+            ascending.
+        avro_schema: The schema of the values as JSON; None if the block has none.
+    """
+
+    instant_time: str
+    entries: pa.Table
+    avro_schema: str | None
+
+
+class MetadataLogScanner:
+    """Gives the records and deletes of one slice's log files in a metadata table, the oldest first.
+
+    Memory: see `LogBlockScanner`, and the records of one block that were asked for.
+
+    Args:
+        storage: Where the files are.
+        log_files: The log files of the slice, in any order.
+        block_filter: Which blocks count.
+
+    Hudi: org.apache.hudi.metadata.HoodieMetadataLogRecordReader. Differs: merges nothing.
+    """
+
+    def __init__(
+        self, storage: HoodieStorage, log_files: Iterable[HoodieLogFile], block_filter: LogBlockFilter = EVERY_BLOCK
+    ) -> None:
+        self._block_scanner = LogBlockScanner(storage, log_files, block_filter)
+
+    @property
+    def counts(self) -> LogScanCounts:
+        """What was met, as soon as a scan has begun."""
+        return self._block_scanner.counts
+
+    def scan(
+        self, keys: pa.StringArray | None = None, prefixes: pa.StringArray | None = None
+    ) -> Iterator[LogEncodedRecords | LogDeletes]:
+        """The records and deletes of the blocks that count, in the order in which they are merged.
+
+        Deletes come whole, whatever keys are asked for. A block without any of the keys gives nothing.
+
+        Args:
+            keys: The keys that are wanted, in any order.
+            prefixes: What wanted keys begin with, in any order. With neither, all records come; with both, those of
+                the keys, then those of the prefixes.
+
+        Raises:
+            HoodieMissingFileException: A log file is not there.
+            HoodieIOException: Storage failed.
+            HoodieCorruptedDataException: A block is damaged; the message names the file and the byte.
+            HoodieNotSupportedException: A block has a type or version that metadata tables do not have.
+        """
+        for block in self._block_scanner.loaded(self._block_scanner.blocks()):
+            if block.block_type is HoodieLogBlockType.DELETE:
+                yield from decode_delete_block(block)
+                continue
+            if block.block_type is not HoodieLogBlockType.HFILE_DATA:
+                raise HoodieNotSupportedException(
+                    f"Cannot read {block.source}: it is of type {block.block_type.name}, and data blocks of metadata "
+                    "tables are HFiles"
+                )
+            for entries in _chosen(open_hfile_block(block), keys, prefixes):
+                if entries.num_rows:
+                    yield LogEncodedRecords(str(block.instant_time), entries, block.schema)
+
+
+def _chosen(reader: HFileReader, keys: pa.StringArray | None, prefixes: pa.StringArray | None) -> Iterator[pa.Table]:
+    if keys is None and prefixes is None:
+        yield from (pa.Table.from_batches([batch]) for batch in reader.batches())
+    if keys is not None:
+        yield reader.look_up(keys)
+    if prefixes is not None:
+        yield reader.look_up_prefixes(prefixes)
