@@ -178,7 +178,8 @@ def test_lengths_of_blocks_that_lie_are_told_and_take_no_memory(whole: bytes, of
             peak = tracemalloc.get_traced_memory()[1] + pa.total_allocated_bytes() - before
         finally:
             tracemalloc.stop()
-        assert peak < 1 << 20
+        # Other threads of the process may take some meanwhile.
+        assert peak < 8 << 20
 
 
 @pytest.mark.parametrize("announced", [5, 10_000_000 - 1, 10_000_000 + 1, 500_000_000, 1 << 30])
