@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.avro.columnar_cursors import Content, Cursors, Longs
-from hoodie.avro.columnar_schema import AvroType
+from hoodie.avro.columnar_schema import AvroType, variant_column
 from hoodie.avro.columnar_values import READERS, BadValueError, DecimalReader, Reader, step_over_number
+from hoodie.avro.schema_reader import VARIANT
 from hoodie.exception import HoodieSchemaException
 
 _FEW = 32
@@ -31,6 +32,8 @@ def reader_of(avro: AvroType, wanted: pa.DataType) -> Reader:
     """
     if avro.kind == "union":
         return UnionReader(avro, wanted)
+    if avro.kind == "variant" and wanted == VARIANT:
+        return VariantReader(avro, wanted)
     if avro.kind == "record" and pa.types.is_struct(wanted):
         return RecordReader(avro, wanted)
     if avro.kind == "array" and pa.types.is_list(wanted):
@@ -80,21 +83,7 @@ class UnionReader(Reader):
             cursors.put(places, some)
         if not is_wanted or cursors.content.is_torn:
             return None
-        return self._united(len(cursors), parts)
-
-    def _united(self, count: int, parts: list[tuple[Longs, pa.Array]]) -> pa.Array:
-        if not parts:
-            return pa.nulls(count, self.wanted)
-        order = np.zeros(count, np.int32)
-        is_null = np.ones(count, np.bool_)
-        values, before = [], 0
-        for places, array in parts:
-            order[places] = np.arange(before, before + len(places), dtype=np.int32)
-            is_null[places] = False
-            before += len(places)
-            values.append(array)
-        together = values[0] if len(values) == 1 else pa.concat_arrays(values)
-        return together.take(pa.array(order, mask=is_null))
+        return _united(len(cursors), self.wanted, parts)
 
     def step(self, data: memoryview, position: int, end: int) -> int:
         choice, position = step_over_number(data, position, end)
@@ -102,6 +91,78 @@ class UnionReader(Reader):
             raise BadValueError("there is no branch of that number")
         branch = self._branches[choice]
         return position if branch is None else branch.step(data, position, end)
+
+
+def _united(count: int, wanted: pa.DataType, parts: list[tuple[Longs, pa.Array]]) -> pa.Array:
+    """Values that belong to some places each; null elsewhere."""
+    if not parts:
+        return pa.nulls(count, wanted)
+    order = np.zeros(count, np.int32)
+    is_null = np.ones(count, np.bool_)
+    values, before = [], 0
+    for places, array in parts:
+        order[places] = np.arange(before, before + len(places), dtype=np.int32)
+        is_null[places] = False
+        before += len(places)
+        values.append(array)
+    together = values[0] if len(values) == 1 else pa.concat_arrays(values)
+    return together.take(pa.array(order, mask=is_null))
+
+
+class VariantReader(Reader):
+    """Reads unions of several types as `VARIANT`."""
+
+    def __init__(self, avro: AvroType, wanted: pa.DataType) -> None:
+        super().__init__(avro, wanted)
+        self._branches = [None if node.kind == "null" else _BranchReader(node) for node in avro.inner]
+
+    def read(self, cursors: Cursors, is_wanted: bool) -> pa.Array | None:
+        choices = cursors.choice(len(self._branches), self.path, "branch")
+        parts: dict[str, list[tuple[Longs, pa.Array]]] = {field.name: [] for field in VARIANT}
+        is_null = np.zeros(len(cursors), np.bool_)
+        for number, branch in enumerate(self._branches):
+            places = np.flatnonzero(choices == number)
+            if branch is None:
+                is_null[places] = True
+            elif len(places):
+                some = cursors.at(places)
+                parts[branch.column].append((places, branch.read(some, is_wanted)))
+                cursors.put(places, some)
+        if not is_wanted or cursors.content.is_torn:
+            return None
+        if is_null.all():
+            return pa.nulls(len(cursors), VARIANT)
+        columns = [pa.array(choices.astype(np.int8))]
+        columns += [_united(len(cursors), VARIANT.field(name).type, parts[name]) for name in VARIANT.names[1:]]
+        return pa.StructArray.from_arrays(columns, fields=list(VARIANT), mask=pa.array(is_null))
+
+    def step(self, data: memoryview, position: int, end: int) -> int:
+        choice, position = step_over_number(data, position, end)
+        if not 0 <= choice < len(self._branches):
+            raise BadValueError("there is no branch of that number")
+        branch = self._branches[choice]
+        return position if branch is None else branch.reader.step(data, position, end)
+
+
+class _BranchReader:
+    """Reads the values of one branch for a column of `VARIANT`."""
+
+    def __init__(self, avro: AvroType) -> None:
+        self.column, leaf = variant_column(avro)
+        self._type = VARIANT.field(self.column).type
+        self._is_raw = leaf is None
+        self.reader = reader_of(avro, avro.arrow_type) if leaf is None else reader_of(leaf, leaf.arrow_type)
+
+    def read(self, cursors: Cursors, is_wanted: bool) -> pa.Array | None:
+        if not self._is_raw:
+            found = self.reader.read(cursors, is_wanted)
+            return None if found is None else found.cast(self._type)
+        start = cursors.positions.copy()
+        self.reader.read(cursors, False)
+        if not is_wanted or cursors.content.is_torn:
+            return None
+        lengths = cursors.positions - start
+        return Cursors(cursors.content, start, cursors.ends, cursors.records).spans(lengths, True)
 
 
 class RecordReader(Reader):
