@@ -218,7 +218,9 @@ class _TreeBuilder:
 
 
 def _is_nullable(node: AvroType) -> bool:
-    return node.kind == "null" or (node.kind in ("union", "variant") and any(branch.kind == "null" for branch in node.inner))
+    return node.kind == "null" or (
+        node.kind in ("union", "variant") and any(branch.kind == "null" for branch in node.inner)
+    )
 
 
 def _symbols(avro: dict[str, Any], path: str) -> tuple[str, ...]:

@@ -44,10 +44,13 @@ VARIANT = pa.struct(
         pa.field("binary", pa.binary()),
     ]
 )
-"""A value of a union of several types: the number of its branch in the schema, and the value itself in one of three
-columns: booleans and integers (dates and times are those that Avro stores); floats and doubles; strings (UTF-8), bytes
-and decimals (unscaled, as stored). A branch that is a record of one such field counts as that field; of any other branch
-``binary`` holds the Avro bytes. Null where the union is null."""
+"""A value of a union of several types; null where the union is null.
+
+``branch`` is the number of its type in the schema. The value is in one of three columns: ``integer`` has booleans,
+integers, dates and times as Avro stores them; ``floating`` has floats and doubles; ``binary`` has strings in UTF-8, bytes,
+and decimals unscaled. A branch that is a record of one such field counts as that field. Of any other branch, ``binary``
+has the Avro bytes.
+"""
 
 
 def parse_record(avro_schema: str) -> dict[str, Any]:

@@ -78,9 +78,7 @@ def file_name_ids(file_names: pa.Array) -> pa.Array:
     if not count:
         return pa.array([], pa.string())
     md5 = hashlib.md5
-    digests = b"".join(
-        [md5(name, usedforsecurity=False).digest() for name in file_names.cast(pa.binary()).to_pylist()]
-    )
+    digests = b"".join([md5(name, usedforsecurity=False).digest() for name in file_names.cast(pa.binary()).to_pylist()])
     padded = np.zeros((count, _PADDED_DIGEST_BYTES), np.uint8)
     padded[:, :_DIGEST_BYTES] = np.frombuffer(digests, np.uint8).reshape(count, _DIGEST_BYTES)
     first, second, third = (padded[:, place::3] for place in range(3))
@@ -197,9 +195,7 @@ def _split(keys: pa.Array) -> pa.StructArray:
 # --- file groups ------------------------------------------------------------------------------------------------------
 
 
-def file_groups_of_keys(
-    keys: pa.Array, group_count: int, *, by_secondary_key: bool = False
-) -> npt.NDArray[np.int64]:
+def file_groups_of_keys(keys: pa.Array, group_count: int, *, by_secondary_key: bool = False) -> npt.NDArray[np.int64]:
     """The number of the file group of each key.
 
     It is the hash that Java gives a string, modulo the number of groups.

@@ -1,7 +1,7 @@
 """The values of a metadata table as columns: from Avro to Arrow and back.
 
-A record holds one payload, by its type. Rows of a payload have these columns, whoever wrote them; ``type`` is the number
-in `MetadataRecordType`:
+A record holds one payload, by its type. Rows of a payload have these columns, whoever wrote them; ``type`` is the
+number in `MetadataRecordType`:
 
 ==================  ================================================================================================
 payload             columns beside ``type`` (int32)
@@ -16,8 +16,8 @@ payload             columns beside ``type`` (int32)
 ==================  ================================================================================================
 
 ``VARIANT`` is `hoodie.avro.schema_reader.VARIANT`; its ``branch`` is the place in
-`hoodie.metadata.metadata_record_schema.WRAPPERS`. ``value_type`` is the number of a `hoodie.metadata.column_values`
-``ValueType``. Columns that the writer did not have are null.
+`hoodie.metadata.metadata_record_schema.WRAPPERS`. ``value_type`` is the number of a
+`hoodie.common.model.column_range.ValueType`. Columns that the writer did not have are null.
 
 Keys are not among the columns: the field ``key`` is always "", since the key of an entry is that of its HFile.
 
@@ -29,6 +29,7 @@ from __future__ import annotations
 from enum import Enum
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -53,6 +54,7 @@ from hoodie.metadata.record_index_location import RECORD_INDEX_FIELDS, file_ids_
 FILE_INFO = pa.struct([pa.field("size_bytes", pa.int64()), pa.field("is_deleted", pa.bool_())])
 """What the metadata table knows of a file."""
 _TYPE = pa.field("type", pa.int32())
+_FEW_ROWS = 1000
 _MAX_COLUMN_BYTES = (1 << 31) - 1
 
 
@@ -182,9 +184,24 @@ def _files_columns(files: pa.Array, writer_schema: str) -> list[pa.Array]:
         [files.keys, pa.StructArray.from_arrays(files.items.flatten(), fields=list(FILE_INFO))],
         fields=[wanted.key_field, wanted.item_field],
     )
-    return [
-        pa.Array.from_buffers(wanted, len(files), files.buffers()[:2], files.null_count, files.offset, [entries])
-    ]
+    return [pa.Array.from_buffers(wanted, len(files), files.buffers()[:2], files.null_count, files.offset, [entries])]
+
+
+def flat_files(files: pa.MapArray) -> tuple[npt.NDArray[np.int64], pa.Array, pa.StructArray]:
+    """The files of all rows, one after the other.
+
+    Args:
+        files: The column of `MetadataPayload.FILES`.
+
+    Returns:
+        The row of each file, its name (string), and its `FILE_INFO`.
+    """
+    if not len(files):
+        return np.empty(0, np.int64), pa.array([], pa.string()), pa.array([], FILE_INFO)
+    offsets = np.frombuffer(files.buffers()[1], np.int32)[files.offset : files.offset + len(files) + 1]
+    begin, end = int(offsets[0]), int(offsets[-1])
+    owners = np.repeat(np.arange(len(files)), np.diff(offsets))
+    return owners, files.keys[begin:end], files.items[begin:end]
 
 
 def _bloom_columns(blooms: pa.Array, writer_schema: str) -> list[pa.Array]:
@@ -253,7 +270,7 @@ def encode_values(
 
     Args:
         rows: The columns of the payload's schema, in any order; ones that the writer's schema lacks must be null or
-            missing. Rows with equal values next to each other, or dictionaries, take no less time.
+            missing. Equal rows of a record index are encoded once.
         writer_schema: The schema to write, meta columns included.
         payload: The payload of all rows.
         base_file_name: The name of the base file that a compaction writes them into, as Hudi stores it there; None
@@ -267,6 +284,30 @@ def encode_values(
             field for.
         HoodieException: The values take 2 GB or more: encode fewer at a time.
     """
+    if payload is MetadataPayload.RECORD_INDEX and rows.num_rows > _FEW_ROWS:
+        distinct, places = _distinct_rows(rows)
+        if distinct.num_rows < rows.num_rows // 2:
+            return _encoded(distinct, writer_schema, payload, base_file_name).take(places)
+    return _encoded(rows, writer_schema, payload, base_file_name)
+
+
+def _distinct_rows(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
+    """Distinct rows, and the place of each row among them."""
+    numbers = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns:
+        if column.null_count == len(column):
+            continue
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode("encode")
+        codes = coded.indices.to_numpy().astype(np.int64)
+        # Numbered anew after each column, so that they stay small.
+        _, numbers = np.unique(numbers * len(coded.dictionary) + codes, return_inverse=True)
+    _, first = np.unique(numbers, return_index=True)
+    return rows.take(pa.array(first)), pa.array(numbers)
+
+
+def _encoded(
+    rows: pa.RecordBatch, writer_schema: str, payload: MetadataPayload, base_file_name: str | None
+) -> pa.Array:
     tree = record_tree(writer_schema)
     count = rows.num_rows
     given = dict(zip(rows.schema.names, rows.columns, strict=True))

@@ -110,6 +110,6 @@ def instant_millis(instant_time: str, timezone: str) -> int:
 def instant_time_of_millis(millis: int, timezone: str) -> str:
     """The instant time of what an entry stores, see `instant_millis`; 17 digits.
 
-    Times of 14 digits and of the hour that daylight saving repeats do not come back: entries lack what tells them apart.
+    Times of 14 digits, and those of the hour that daylight saving repeats, do not come back.
     """
     return format_instant_time(_EPOCH + timedelta(milliseconds=millis), timezone)
