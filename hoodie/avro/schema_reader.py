@@ -47,9 +47,9 @@ VARIANT = pa.struct(
 """A value of a union of several types; null where the union is null.
 
 ``branch`` is the number of its type in the schema. The value is in one of three columns: ``integer`` has booleans,
-integers, dates and times as Avro stores them; ``floating`` has floats and doubles; ``binary`` has strings in UTF-8, bytes,
-and decimals unscaled. A branch that is a record of one such field counts as that field. Of any other branch, ``binary``
-has the Avro bytes.
+integers, dates and times as Avro stores them; ``floating`` has floats and doubles; ``binary`` has strings in UTF-8,
+bytes, and decimals unscaled. A branch that is a record of one such field counts as that field. Of any other branch,
+``binary`` has the Avro bytes.
 """
 
 

@@ -63,7 +63,8 @@ class FileColumnRanges:
     Attributes:
         partition_path: Its partition; "" in a table without partitions.
         file_name: Its name.
-        ranges: From `hoodie.io.parquet.column_ranges.read_column_ranges`, or of a log file `column_ranges_of_rows`.
+        ranges: From `hoodie.io.parquet.column_ranges.read_column_ranges`; of a log file from `column_ranges_of_rows`,
+            or `empty_column_ranges`.
     """
 
     partition_path: str
@@ -231,6 +232,11 @@ def column_ranges_of_rows(
             in_the_unit = _IN_MILLIS[value_type] if name in in_millis else value_type
             ranges.append(_range_of_values(name, values, in_the_unit))
     return ranges
+
+
+def empty_column_ranges(columns: Iterable[str]) -> list[HoodieColumnRange]:
+    """The ranges of columns of a log file that holds deletes alone."""
+    return [HoodieColumnRange(name, ValueType.NULL, None, None, 0, 0) for name in columns]
 
 
 def _value_type(arrow_type: pa.DataType, table_version: int) -> ValueType | None:
