@@ -37,7 +37,7 @@ class MetadataEntries:
     @classmethod
     def none(cls, partition_path: str, payload: MetadataPayload) -> Self:
         """No records."""
-        return cls(partition_path, payload, _NO_KEYS, payload.schema.empty_table().to_batches()[0])
+        return cls(partition_path, payload, _NO_KEYS, pa.RecordBatch.from_pylist([], schema=payload.schema))
 
     @classmethod
     def deletes(cls, partition_path: str, payload: MetadataPayload, deleted_keys: pa.Array) -> Self:

@@ -49,7 +49,7 @@ def read_column_ranges(metadata: pq.FileMetaData, columns: Collection[str] | Non
             those of types without an order, are left out.
 
     Returns:
-        One for each column; none for a file without rows.
+        One for each column; none for a file without row groups.
     """
     if not metadata.num_row_groups:
         return []
