@@ -156,8 +156,8 @@ def partition_stats_entries(partition_paths: pa.Array, stats: pa.RecordBatch, *,
     """
     count = stats.num_rows
     table = pa.table({"p": partition_paths, "c": stats.column("column_name"), "n": pa.array(np.arange(count))})
-    table = table.sort_by([("p", "ascending"), ("c", "ascending"), ("n", "ascending")]).combine_chunks()
-    stats = stats.take(table.column("n"))
+    table = table.sort_by([("p", "ascending"), ("c", "ascending"), ("n", "ascending")])
+    stats = stats.take(table.column("n").combine_chunks())
     paths, columns = table.column("p").combine_chunks(), stats.column("column_name")
     is_new = pc.or_(pc.not_equal(paths[1:], paths[:-1]), pc.not_equal(columns[1:], columns[:-1]))
     starts = np.flatnonzero(np.append(True, is_new.to_numpy(zero_copy_only=False))) if count else np.empty(0, np.int64)

@@ -34,11 +34,18 @@ from hoodie.metadata.record_merging import MergedRecords, merge_records
 from tests.support.metadata_table_files import StoredRecords
 
 IN_TABLES_OF_0_X = {"integer": 0, "floating": 0.0}
-COMPACTED_AS = {WRAPPERS.index("DateWrapper"): WRAPPERS.index("IntWrapper"), WRAPPERS.index("DecimalWrapper"): WRAPPERS.index("BytesWrapper")}
+COMPACTED_AS = {
+    WRAPPERS.index("DateWrapper"): WRAPPERS.index("IntWrapper"),
+    WRAPPERS.index("DecimalWrapper"): WRAPPERS.index("BytesWrapper"),
+}
 
 
 def files_of(table: Path) -> dict[str, Path]:
-    return {path.name: path for path in table.rglob("*") if path.is_file() and ".hoodie" not in path.relative_to(table).parts}
+    return {
+        path.name: path
+        for path in table.rglob("*")
+        if path.is_file() and ".hoodie" not in path.relative_to(table).parts
+    }
 
 
 def ranges_in(path: Path, version: int) -> list[HoodieColumnRange]:
@@ -46,7 +53,9 @@ def ranges_in(path: Path, version: int) -> list[HoodieColumnRange]:
     if path.suffix == ".parquet":
         return read_column_ranges(pq.read_metadata(path))
     blocks = list(read_log_blocks(path.read_bytes(), str(path)))
-    parts = [decode_avro_block(b.content, str(b.schema)) for b in blocks if b.block_type is HoodieLogBlockType.AVRO_DATA]
+    parts = [
+        decode_avro_block(b.content, str(b.schema)) for b in blocks if b.block_type is HoodieLogBlockType.AVRO_DATA
+    ]
     if not parts:
         return []
     rows = pa.Table.from_batches(parts)
@@ -135,10 +144,9 @@ def test_statistics_of_partitions_are_those_of_their_files(
 ) -> None:
     table = later_tables / name / name
     snapshot = TableSnapshot.load(str(table))
-    partitions = [path for path in snapshot.table_metadata.get_all_partition_paths()]
-    places = {}
-    for partition in partitions:
-        for file_slice in snapshot.view().latest_file_slices(partition):
+    view, places = snapshot.view(), {}
+    for partition in view.list_partitions():
+        for file_slice in view.latest_file_slices(partition):
             for file in filter(None, (file_slice.base_file, *file_slice.log_files)):
                 places[file.path.rpartition("/")[2]] = partition
     columns = latest(real_records, table, "column_stats")

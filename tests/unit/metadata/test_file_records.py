@@ -136,7 +136,10 @@ def test_a_clean_lists_what_it_deleted() -> None:
     metadata = HoodieCleanMetadata("5", 1, 2, "", "", {"a": cleaned("a", gone=False)})
     assert made(clean_files_entries(metadata)) == {"a": (2, {"x": (0, True)})}
     metadata = HoodieCleanMetadata("5", 1, 2, "", "", {"": cleaned("", gone=True)})
-    assert made(clean_files_entries(metadata)) == {"__all_partitions__": (1, {".": (0, True)}), ".": (2, {"x": (0, True)})}
+    assert made(clean_files_entries(metadata)) == {
+        "__all_partitions__": (1, {".": (0, True)}),
+        ".": (2, {"x": (0, True)}),
+    }
     assert clean_files_entries(HoodieCleanMetadata("5", 1, 0, "", "")).is_empty
 
 

@@ -49,7 +49,13 @@ def test_a_file_without_a_filter_has_no_record() -> None:
     plain = FileBloomFilter("p", "f.parquet", parse_footer("f", {}))
     simple = FileBloomFilter("p", "g.parquet", parse_footer("g", {b"org.apache.hudi.bloomfilter": b"AAAA"}))
     entries = bloom_filter_entries([plain, simple], "20260101000000000")
-    row = {"type": 4, "bloom_type": "SIMPLE", "timestamp": "20260101000000000", "bloom_filter": b"AAAA", "is_deleted": False}
+    row = {
+        "type": 4,
+        "bloom_type": "SIMPLE",
+        "timestamp": "20260101000000000",
+        "bloom_filter": b"AAAA",
+        "is_deleted": False,
+    }
     assert entries.rows.to_pylist() == [row]
     deleted = deleted_bloom_filter_entries([("p", "g.parquet")], "20260102000000000", 6)
     assert deleted.keys == entries.keys

@@ -17,7 +17,9 @@ from hoodie.metadata.metadata_partition_type import MetadataPartitionType, file_
 from hoodie.metadata.metadata_records import MetadataPayload, decode_values
 from tests.support.metadata_table_files import StoredRecords
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(["\\", "$", "\0", "a$b\\", "\\$"])
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(
+    ["\\", "$", "\0", "a$b\\", "\\$"]
+)
 
 
 def java_hash(text: str) -> int:

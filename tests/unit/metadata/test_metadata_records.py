@@ -61,7 +61,16 @@ def test_values_of_a_slice_are_read(real_records: list[StoredRecords]) -> None:
 
 def test_file_ids_are_stored_as_numbers_or_as_text() -> None:
     one = "7d4c0e1a-0b5c-4f6e-8d2a-ffee01234567"
-    ids = [one, f"{one}-0", f"{one}-17", "bucket-5", one.upper(), f"{one}-007", "é-1", "00000012-0b5c-4f6e-8d2a-000000000000-0"]
+    ids = [
+        one,
+        f"{one}-0",
+        f"{one}-17",
+        "bucket-5",
+        one.upper(),
+        f"{one}-007",
+        "é-1",
+        "00000012-0b5c-4f6e-8d2a-000000000000-0",
+    ]
     rows = rows_of(MetadataPayload.RECORD_INDEX, *(location(file_id) for file_id in ids))
     values = encode_values(rows, SCHEMA_9, MetadataPayload.RECORD_INDEX)
     assert decode_values(values, SCHEMA_9, MetadataPayload.RECORD_INDEX).equals(rows)
@@ -86,7 +95,9 @@ def test_many_equal_entries_take_the_same_bytes_as_single_ones() -> None:
         *(location(ids[number], f"p{number % 7}", int(number) % 2) for number in chosen.tolist()),
     )
     values = encode_values(rows, SCHEMA_9, MetadataPayload.RECORD_INDEX)
-    single = [encode_values(rows.slice(first, 500), SCHEMA_9, MetadataPayload.RECORD_INDEX) for first in range(0, 5000, 500)]
+    single = [
+        encode_values(rows.slice(first, 500), SCHEMA_9, MetadataPayload.RECORD_INDEX) for first in range(0, 5000, 500)
+    ]
     assert values.equals(pa.concat_arrays(single))
     assert decode_values(values, SCHEMA_9, MetadataPayload.RECORD_INDEX).equals(rows)
 
@@ -105,7 +116,9 @@ def test_columns_that_a_writer_did_not_have_are_null() -> None:
     )  # fmt: skip
     values = encode_values(rows, SCHEMA_6, MetadataPayload.COLUMN_STATS)
     assert decode_values(values, SCHEMA_6, MetadataPayload.COLUMN_STATS).equals(rows)
-    again = decode_values(encode_values(rows, SCHEMA_9, MetadataPayload.COLUMN_STATS), SCHEMA_9, MetadataPayload.COLUMN_STATS)
+    again = decode_values(
+        encode_values(rows, SCHEMA_9, MetadataPayload.COLUMN_STATS), SCHEMA_9, MetadataPayload.COLUMN_STATS
+    )
     assert again.column("is_tight_bound").to_pylist() == [False]
     secondary = decode_values(values, SCHEMA_6, MetadataPayload.SECONDARY_INDEX)
     assert secondary.to_pylist() == [{"type": 3, "is_deleted": None}]

@@ -23,7 +23,9 @@ COUNTS = st.integers(0, 5)
 RANGES = st.one_of(
     st.none(),
     st.tuples(st.just(3), st.integers(-5, 5), st.integers(-5, 5)),
-    st.tuples(st.just(5), st.sampled_from([-math.inf, -1.5, 0.5, 2.0, math.nan]), st.sampled_from([-1.5, 2.0, math.nan])),
+    st.tuples(
+        st.just(5), st.sampled_from([-math.inf, -1.5, 0.5, 2.0, math.nan]), st.sampled_from([-1.5, 2.0, math.nan])
+    ),
 )
 STATS = st.tuples(st.sampled_from(["deleted", "tight", "loose", "loose"]), RANGES, COUNTS)
 
@@ -50,7 +52,7 @@ def folded_files(older: dict[str, int | None] | None, newer: dict[str, int | Non
     found = dict(older or {})
     for name, size in newer.items():
         if size is None:
-            if found.get(name, None) is None:
+            if found.get(name) is None:
                 found[name] = None
             else:
                 del found[name]
@@ -128,7 +130,14 @@ def test_ranges_of_columns_are_united_unless_they_are_replaced(steps: list[tuple
             continue
         state, ends, count = step
         branch, low, high = ends or (None, None, None)
-        row = {"deleted": state == "deleted", "tight": state == "tight", "kind": branch, "low": low, "high": high, "count": count}
+        row = {
+            "deleted": state == "deleted",
+            "tight": state == "tight",
+            "kind": branch,
+            "low": low,
+            "high": high,
+            "count": count,
+        }
         expected[key] = folded_stats(expected[key], row) if key in expected else row
         column = "integer" if branch == 3 else "floating"
         rows.append({
@@ -147,7 +156,14 @@ def test_ranges_of_columns_are_united_unless_they_are_replaced(steps: list[tuple
         low, high = (None if end is None else end["integer"] if end["branch"] == 3 else end["floating"] for end in ends)
         assert len({None if end is None else end["branch"] for end in ends}) == 1
         kind = None if ends[0] is None else ends[0]["branch"]
-        made[key] = {"deleted": row["is_deleted"], "tight": row["is_tight_bound"], "kind": kind, "low": low, "high": high, "count": row["value_count"]}
+        made[key] = {
+            "deleted": row["is_deleted"],
+            "tight": row["is_tight_bound"],
+            "kind": kind,
+            "low": low,
+            "high": high,
+            "count": row["value_count"],
+        }
     assert {key: shown(row) for key, row in made.items()} == {key: shown(row) for key, row in expected.items()}
     assert deleted == (set() if drop else {key for key, gone in last_gone.items() if gone})
 
@@ -160,7 +176,9 @@ def test_ranges_of_columns_are_united_unless_they_are_replaced(steps: list[tuple
 def test_the_newest_of_other_records_wins(payload: MetadataPayload, steps: list[tuple[str, str]], drop: bool) -> None:
     last = {key: (place, state) for place, (key, state) in enumerate(steps)}
     rows = [{"type": place, "is_deleted": state == "deleted"} for place, (_, state) in enumerate(steps)]
-    found, deleted = merged(payload, [key for key, _ in steps], rows, [state == "gone" for _, state in steps], drop=drop)
+    found, deleted = merged(
+        payload, [key for key, _ in steps], rows, [state == "gone" for _, state in steps], drop=drop
+    )
     left = {"live"} if drop else {"live", "deleted"}
     assert {key: row["type"] for key, row in found.items()} == {k: p for k, (p, state) in last.items() if state in left}
     assert deleted == (set() if drop else {key for key, (_, state) in last.items() if state == "gone"})
@@ -180,7 +198,10 @@ def comparable(payload: MetadataPayload, row: dict[str, Any]) -> dict[str, Any]:
     if payload is MetadataPayload.FILES:
         return {**row, "files": sorted(row["files"])}
     if payload is MetadataPayload.COLUMN_STATS:
-        ends = {name: row[name] and {k: v for k, v in row[name].items() if k != "branch"} for name in ("min_value", "max_value")}
+        ends = {
+            name: row[name] and {k: v for k, v in row[name].items() if k != "branch"}
+            for name in ("min_value", "max_value")
+        }
         return {**row, **ends}
     return row
 
