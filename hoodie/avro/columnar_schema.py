@@ -36,8 +36,8 @@ class AvroType:
     """One type of a schema, at one place.
 
     Attributes:
-        kind: ``union``, ``variant`` (a union of several types, see `VARIANT`), or the name that Avro gives the type, such
-            as ``record`` or ``long``.
+        kind: ``union``, ``variant`` (a union of several types, see `VARIANT`), or the name that Avro gives the type,
+            such as ``record`` or ``long``.
         arrow_type: The type that `hoodie.avro.schema_converters.to_arrow` gives it; for a union that of its values.
         path: The field, for messages; empty for the record at the top.
         logical: The logical type, or None.

@@ -81,10 +81,10 @@ def as_stored(made: dict[str, Any], row: dict[str, Any], records: StoredRecords)
             assert len(stored) == 1
             assert records.table_version == 6
             made[name] = theirs
-        elif mine is not None and theirs is not None and records.instant_time is None:
+        elif mine is not None and theirs is not None and COMPACTED_AS.get(mine["branch"]) == theirs["branch"]:
             # Its compactions lose these two wrappers.
-            if COMPACTED_AS.get(mine["branch"]) == theirs["branch"]:
-                made[name] = {**mine, "branch": theirs["branch"]}
+            assert records.instant_time is None
+            made[name] = {**mine, "branch": theirs["branch"]}
     return made
 
 
@@ -164,13 +164,21 @@ def test_statistics_of_partitions_are_those_of_their_files(
 
 
 def test_rows_of_a_log_file_have_ranges_as_java_orders_them() -> None:
-    rows = pa.table({
-        "d": pa.array([0.0, -0.0, None]), "n": pa.array([1.5, math.nan, -2.0]), "f": pa.array([0.0, 0.0, 5.0], pa.float32()),
-        "t": pa.array([datetime(1970, 1, 1, 0, 0, 1)] * 3, pa.timestamp("us", "UTC")), "e": pa.array([-0.0, -0.0, -1.0]),
-        "s": pa.array(["é", "z", None]), "x": pa.array([b"ab", b"aa", None], pa.binary(2)),
-        "c": pa.array([Decimal("-12345678901234567890123456789012345.678"), Decimal("0.001"), None], pa.decimal128(38, 3)),
-        "l": pa.array([[1], None, []]), "m": pa.nulls(3, pa.int64()), "b": pa.array([True, True, None]),
-    })  # fmt: skip
+    rows = pa.table(
+        {
+            "d": pa.array([0.0, -0.0, None]),
+            "n": pa.array([1.5, math.nan, -2.0]),
+            "f": pa.array([0.0, 0.0, 5.0], pa.float32()),
+            "e": pa.array([-0.0, -0.0, -1.0]),
+            "t": pa.array([datetime(1970, 1, 1, 0, 0, 1)] * 3, pa.timestamp("us", "UTC")),
+            "s": pa.array(["é", "z", None]),
+            "x": pa.array([b"ab", b"aa", None], pa.binary(2)),
+            "c": pa.array([Decimal("-12345678901234567890123456789012345.678"), Decimal("0.001"), None]),
+            "l": pa.array([[1], None, []]),
+            "m": pa.nulls(3, pa.int64()),
+            "b": pa.array([True, True, None]),
+        }
+    )
     found = {one.column_name: one for one in column_ranges_of_rows(rows, [*rows.column_names, "q"], 9, {"t"})}
     ends = {name: (str(one.min_value), str(one.max_value)) for name, one in found.items()}
     assert ends == {

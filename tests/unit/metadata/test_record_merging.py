@@ -61,6 +61,10 @@ def folded_files(older: dict[str, int | None] | None, newer: dict[str, int | Non
     return found
 
 
+def info(size: int | None) -> dict[str, Any]:
+    return {"size_bytes": size or 0, "is_deleted": size is None}
+
+
 @given(st.lists(st.tuples(KEYS, st.none() | FILES), max_size=25), st.booleans())
 def test_files_are_listed_until_they_are_deleted(steps: list[tuple[str, Any]], drop: bool) -> None:
     expected: dict[str, dict[str, int | None]] = {}
@@ -73,15 +77,12 @@ def test_files_are_listed_until_they_are_deleted(steps: list[tuple[str, Any]], d
             expected[key] = folded_files(expected.get(key), files)
     if drop:
         expected = {key: {n: s for n, s in files.items() if s is not None} for key, files in expected.items()}
-    rows = [
-        {"type": 2, "files": [(name, {"size_bytes": size or 0, "is_deleted": size is None}) for name, size in (files or {}).items()]}
-        for _, files in steps
-    ]  # fmt: skip
+    rows = [{"type": 2, "files": [(name, info(size)) for name, size in (files or {}).items()]} for _, files in steps]
     found, deleted = merged(
         MetadataPayload.FILES, [key for key, _ in steps], rows, [files is None for _, files in steps], drop=drop
     )
     listed = {
-        key: {name: None if info["is_deleted"] else info["size_bytes"] for name, info in row["files"]}
+        key: {name: None if entry["is_deleted"] else entry["size_bytes"] for name, entry in row["files"]}
         for key, row in found.items()
     }
     assert listed == expected
@@ -141,7 +142,8 @@ def test_ranges_of_columns_are_united_unless_they_are_replaced(steps: list[tuple
         expected[key] = folded_stats(expected[key], row) if key in expected else row
         column = "integer" if branch == 3 else "floating"
         rows.append({
-            "type": 3, "file_name": "f", "column_name": "c", "is_deleted": row["deleted"], "is_tight_bound": row["tight"],
+            "type": 3, "file_name": "f", "column_name": "c",
+            "is_deleted": row["deleted"], "is_tight_bound": row["tight"],
             "min_value": None if ends is None else {"branch": branch, column: low},
             "max_value": None if ends is None else {"branch": branch, column: high},
             "value_count": count, "null_count": 1, "total_size": 0, "total_uncompressed_size": 0,
