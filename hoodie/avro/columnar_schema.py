@@ -27,6 +27,9 @@ _VARIANT_COLUMNS = {
     "bytes": ("binary", pa.binary()),
     "string": ("binary", pa.string()),
 }
+NUMBER, SPAN = -1, -2
+"""Steps over an integer, and over bytes with their length in front; see `AvroType.steps`."""
+_STEPS = {"boolean": (1,), "int": (NUMBER,), "long": (NUMBER,), "enum": (NUMBER,), "bytes": (SPAN,), "string": (SPAN,)}
 _LEAST_BYTES = {"null": 0, "float": 4, "double": 8}
 _FIXED_BYTES = {"null": 0, "float": 4, "double": 8}
 
@@ -72,6 +75,23 @@ class AvroType:
             widths = [field.fixed_bytes for field in self.inner]
             return None if None in widths else sum(width for width in widths if width is not None)
         return self.size if self.kind == "fixed" else _FIXED_BYTES.get(self.kind)
+
+    @functools.cached_property
+    def steps(self) -> tuple[int, ...] | None:
+        """How to step over a value: `NUMBER`, `SPAN` or a count of bytes, one after the other.
+
+        None for a type whose values have several forms, or items.
+        """
+        if self.kind == "record":
+            found: list[int] = []
+            for field in self.inner:
+                if field.steps is None:
+                    return None
+                found.extend(field.steps)
+            return tuple(found)
+        if self.fixed_bytes is not None:
+            return (self.fixed_bytes,)
+        return _STEPS.get(self.kind)
 
 
 @functools.lru_cache(maxsize=64)

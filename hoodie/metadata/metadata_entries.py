@@ -92,6 +92,6 @@ class MetadataEntries:
         Raises:
             HoodieException: See there.
         """
+        values = encode_values(self.rows, writer_schema, self.payload, base_file_name)
         order = sorted_places(self.keys)
-        keys, rows = (self.keys, self.rows) if order is None else (self.keys.take(order), self.rows.take(order))
-        return keys, encode_values(rows, writer_schema, self.payload, base_file_name)
+        return (self.keys, values) if order is None else (self.keys.take(order), values.take(order))

@@ -55,6 +55,7 @@ FILE_INFO = pa.struct([pa.field("size_bytes", pa.int64()), pa.field("is_deleted"
 """What the metadata table knows of a file."""
 _TYPE = pa.field("type", pa.int32())
 _FEW_ROWS = 1000
+_MAX_NUMBER = 1 << 62
 _MAX_COLUMN_BYTES = (1 << 31) - 1
 
 
@@ -293,16 +294,19 @@ def encode_values(
 
 def _distinct_rows(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
     """Distinct rows, and the place of each row among them."""
-    numbers = np.zeros(rows.num_rows, np.int64)
+    numbers, largest = np.zeros(rows.num_rows, np.int64), 1
     for column in rows.columns:
-        if column.null_count == len(column):
-            continue
         coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode("encode")
-        codes = coded.indices.to_numpy().astype(np.int64)
-        # Numbered anew after each column, so that they stay small.
-        _, numbers = np.unique(numbers * len(coded.dictionary) + codes, return_inverse=True)
-    _, first = np.unique(numbers, return_index=True)
-    return rows.take(pa.array(first)), pa.array(numbers)
+        count = len(coded.dictionary)
+        if count == 1:
+            continue
+        if largest * count > _MAX_NUMBER:
+            _, numbers = np.unique(numbers, return_inverse=True)
+            largest = rows.num_rows
+        numbers = numbers * count + coded.indices.to_numpy()
+        largest *= count
+    _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+    return rows.take(pa.array(first)), pa.array(places)
 
 
 def _encoded(

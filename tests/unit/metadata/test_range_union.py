@@ -83,6 +83,14 @@ def test_integers_and_floats_become_floats() -> None:
     assert ends(union(row(5, 4.5, 5.5), row(2, 3, 9))) == (5, 3.0, 9.0)
 
 
+def test_nan_is_the_largest_number() -> None:
+    for rows in ([row(5, 1.5, 2.5), row(5, math.nan, math.nan)], [row(5, math.nan, math.nan), row(2, 3, 4)]):
+        branch, low, high = ends(union(*rows))
+        assert (branch, low) == (5, 1.5 if rows[0]["min_value"]["floating"] == 1.5 else 3.0)
+        assert math.isnan(high)
+    assert all(math.isnan(end) for end in ends(union(row(5, math.nan, math.nan), row(5, math.nan, math.nan)))[1:])
+
+
 def test_types_without_a_common_order_get_the_widest_range() -> None:
     low, high = widest_range(ValueType.STRING)
     assert ends(union(row(2, 3, 9), row(STRING, b"a", b"b"))) == (STRING, low, high)
