@@ -21,17 +21,18 @@ ON_READ := $(addprefix tests/unit/client/test_,closed_clients.py committer.py co
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test test-slow test-version-6 test-merge-on-read check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
+.PHONY: help setup quickstart test test-slow test-version-6 test-version-6-smoke test-merge-on-read check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
 	@echo "make test           set up, run the tests (Spark 4.3) without the slow ones"
-	@echo "make test-slow      the slow ones; continuous integration runs both"
-	@echo "make test-version-6 the tests that make tables, with tables of version 6 instead of 9"
+	@echo "make test-slow      the slow ones, on Spark one case of each; continuous integration runs both"
+	@echo "make test-version-6 the tests that make tables, with tables of version 6 instead of 9;"
+	@echo "                    test-version-6-smoke: one case of each"
 	@echo "make test-merge-on-read the tests of commits and of several writers, with merge-on-read tables"
 	@echo "make check          format, lint, types, layers, order of time, security"
-	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: without the slow ones"
-	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers"
+	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: one case of each"
+	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers, all slow cases on Spark"
 	@echo "make interop        tests beside real Hudi 0.15.0, 1.0.2 and 1.2.0; interop-smoke: a part of them"
 	@echo "make bench          the quick benchmarks; bench-charts saves and draws figures in docs/benchmarks"
 	@echo "make bench-hudi     4M rows beside real Hudi 1.2.0 on Spark 3.5: a quarter of an hour; bench-charts draws its figures too"
@@ -68,11 +69,14 @@ test: .venv/.stamp
 test-version-6: .venv/.stamp
 	$(PY) -m pytest -q $(PARALLEL) --table-version 6 $(ALL_OF_6) -m "not soak and not slow"
 
+test-version-6-smoke: .venv/.stamp
+	$(PY) -m pytest -q $(PARALLEL) --one-case --table-version 6 $(ALL_OF_6) -m "not soak and not slow"
+
 test-merge-on-read: .venv/.stamp
 	$(PY) -m pytest -q $(PARALLEL) --table-type MERGE_ON_READ $(ON_READ) -m "not soak and not slow"
 
 test-slow: .venv/.stamp
-	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak"' '$(UNIT_TESTS) "slow and not soak"'
+	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak" --one-case' '$(UNIT_TESTS) "slow and not soak"'
 
 check: .venv/.stamp
 	.venv/bin/ruff format --check hoodie pyspark_hoodie tests benchmarks
@@ -92,11 +96,11 @@ test-spark35: .venv35/.stamp
 	$(JAVA35) $(PY35) -m pytest -q -m "not soak" tests/integration --durations=5
 
 test-spark35-smoke: .venv35/.stamp
-	$(JAVA35) $(PY35) -m pytest -q -m "not soak and not slow" tests/integration --durations=5
+	$(JAVA35) $(PY35) -m pytest -q -m "not soak and not slow" --one-case tests/integration --durations=5
 
 soak: .venv/.stamp
 	$(JAVA) $(PY) -m pytest -q -rP --show-capture=stdout $(PARALLEL) -m soak tests/unit tests/contract
-	$(JAVA) $(PY) -m pytest -q -rP --show-capture=stdout -m soak tests/integration
+	$(JAVA) $(PY) -m pytest -q -rP --show-capture=stdout -m "slow or soak" tests/integration
 
 interop: .venv/.stamp .venv35/.stamp
 	.ci/fetch_bundles

@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     types, default = list(HoodieTableType), HoodieTableType.COPY_ON_WRITE
     parser.addoption("--table-type", choices=types, default=default, help="of the tables that tests make by init_table")
     parser.addoption("--table-version", type=int, choices=VERSIONS, default=9, help="of the tables that tests make")
+    parser.addoption("--one-case", action="store_true", help="run only the first case of each parametrized test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,13 +45,33 @@ def pytest_configure(config: pytest.Config) -> None:
         HoodieTableMetaClient.init_table.__kwdefaults__["table_type"] = HoodieTableType.MERGE_ON_READ
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is true of copy-on-write tables alone where tests make others."""
-    if config.getoption("--table-type") == HoodieTableType.COPY_ON_WRITE:
-        return
-    left_out = [item for item in items if item.get_closest_marker("copy_on_write")]
-    config.hook.pytest_deselected(items=left_out)
+    """Leave out what is true of copy-on-write tables alone where tests make others, and cases that are not asked for.
+
+    ``--one-case`` is for a second version of something, of Spark or of tables: the first one runs all cases.
+    """
+    left_out = set()
+    if config.getoption("--table-type") != HoodieTableType.COPY_ON_WRITE:
+        left_out.update(item for item in items if item.get_closest_marker("copy_on_write"))
+    if config.getoption("--one-case"):
+        seen = set()
+        for item in items:
+            if item not in left_out:
+                function = item.nodeid.partition("[")[0]
+                if function in seen:
+                    left_out.add(item)
+                seen.add(function)
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def nothing_waits_for_the_disk() -> Iterator[None]:
+    """No test outlives a power cut. Those of durability replace `os.fsync` to see its calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -142,9 +163,8 @@ def table(tmp_path: Path) -> ServicesTable:
 
 @pytest.fixture
 def faulty_storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Local files are those that fail (`tests.support.hookable_storage`), and nothing waits for the disk."""
+    """Local files are those that fail (`tests.support.hookable_storage`)."""
     use_for_local_files(monkeypatch, FaultyStorage)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     yield
     FaultyStorage.faults = Faults()
 

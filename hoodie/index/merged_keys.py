@@ -12,6 +12,7 @@ Hudi: org.apache.hudi.io.HoodieMergedReadHandle.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import attrs
 import numpy as np
@@ -26,7 +27,7 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.index import IndexedTable
 from hoodie.index.index_report import Decision, FileGroupLook
 from hoodie.index.stored_keys import LOCATION_SCHEMA, FoundKeys, StoredColumns, keys_among, located_keys
-from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.file_group_reader import READ_BATCH_ROWS, HoodieFileGroupReader
 from hoodie.io.merged_log_records import LogMergeRules
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
@@ -69,6 +70,14 @@ class MergedKeys:
         Args:
             file_slice: A slice with log files.
         """
+        return self.read_with_deletes(file_slice)[0]
+
+    def read_with_deletes(self, file_slice: FileSlice) -> tuple[pa.Table, int]:
+        """What `read` gives, and the number of deletes in the log files.
+
+        Args:
+            file_slice: A slice with log files.
+        """
         meta = [pa.field(name, pa.string()) for name in META_COLUMNS]
         all_columns = pa.schema([*meta, *self.schema])
         rules = LogMergeRules(self.log_merging.merge_spec, all_columns, self.log_merging.key_generator)
@@ -78,20 +87,28 @@ class MergedKeys:
             all_columns,
             log_merging=self.log_merging,
             columns=list(dict.fromkeys([*rules.key_columns, *self.stored.top_level_names])),
-        )
+        ).merged_rows()
         schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *self.stored.fields])
         parts = []
-        for batch in reader.iter_batches():
+        for batch in reader.batches(READ_BATCH_ROWS):
             keys = rules.keys_of(batch).cast(pa.string())
             parts.append(pa.RecordBatch.from_arrays([keys, *self.stored.columns_of(batch)], schema=schema))
         merged = pa.Table.from_batches(parts, schema)
+        deletes = reader.counts.log_deletes
         if self.exact or file_slice.base_file is None:
-            return merged
+            return merged, deletes
         with HoodieParquetReader(self.storage, file_slice.base_file.path) as base:
             keys = base.read_record_keys()
         deleted = keys.filter(pc.invert(pc.is_in(keys, value_set=merged[RECORD_KEY].combine_chunks())))
         nothing = [pa.nulls(len(deleted), field.type) for field in self.stored.fields]
-        return pa.concat_tables([merged, pa.Table.from_arrays([deleted, *nothing], schema=schema)])
+        return pa.concat_tables([merged, pa.Table.from_arrays([deleted, *nothing], schema=schema)]), deletes
+
+
+class KeysOfSlices(Protocol):
+    """Knows the keys of slices with log files."""
+
+    def read(self, file_slice: FileSlice) -> pa.Table:
+        """See `MergedKeys.read`."""
 
 
 def find_in_merged(
@@ -100,7 +117,7 @@ def find_in_merged(
     slices: Sequence[FileSlice],
     context: HoodieEngineContext,
     table: IndexedTable,
-    stored: StoredColumns | None = None,
+    reading: KeysOfSlices | None = None,
 ) -> tuple[list[FoundKeys], list[list[pa.ChunkedArray]]]:
     """Find the keys that slices with log files hold, and note every slice on ``table.work``.
 
@@ -110,7 +127,7 @@ def find_in_merged(
         slices: The slices.
         context: The engine.
         table: The table.
-        stored: The stored columns; None for no columns.
+        reading: What reads the slices, and which stored columns; None for a `MergedKeys` without columns.
 
     Returns:
         The keys of each slice, without positions (-1), and their stored columns.
@@ -119,7 +136,7 @@ def find_in_merged(
         return [], []
     shared = context.share(keys)
     try:
-        look_up = _LookUpMerged(MergedKeys.of(table, stored), shared)
+        look_up = _LookUpMerged(reading or MergedKeys.of(table), shared)
         looked_up = context.run_tasks(list(zip(groups, slices, strict=True)), look_up)
     finally:
         shared.release()
@@ -211,7 +228,7 @@ def filtered(found: FoundKeys, kept: npt.NDArray[np.bool_]) -> FoundKeys:
 class _LookUpMerged:
     """Task: find the incoming keys of a group in a slice."""
 
-    merged: MergedKeys
+    merged: KeysOfSlices
     keys: Shared
 
     def __call__(self, task: TaskIdentity, item: tuple[str, FileSlice]) -> tuple[FoundKeys, list[pa.ChunkedArray], int]:

@@ -5,9 +5,9 @@ Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
 
 from __future__ import annotations
 
-from collections import deque
+import threading
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
 import numpy as np
@@ -39,6 +39,8 @@ _FILES_AT_ONCE = 64
 """Files whose footers are in memory at a time during a scan."""
 _LOGS_AT_ONCE = 8
 """File groups whose log files are read ahead, at the same time, as object stores answer late."""
+_LOGS_DECODED_AT_ONCE = 2
+"""Of these so many are decoded at the same time, because Python code decodes them."""
 _LOG_BYTES_AHEAD = 32 << 20
 """The most bytes of their log files, if it is not only one."""
 _TAKEN_AT_ONCE = 16
@@ -373,31 +375,26 @@ def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Re
 
 
 def _scan_merged(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
-    """The rows of file groups with log files; the log files of the next ones are read meanwhile."""
+    """The rows of file groups with log files; meanwhile the log files of the next ones are read, and a base file."""
     merging = [reader._merging_reader(reader._read_columns) for reader in readers]
     sizes = [reader._log_bytes for reader in readers]
-    coming: deque[Future[None]] = deque()
-    try:
-        # Without a second file group, no thread is started.
-        with ThreadPoolExecutor(_LOGS_AT_ONCE, thread_name_prefix="hoodie-log-reader") as executor:
-            asked = 1
-            try:
-                for number, (reader, merged) in enumerate(zip(readers, merging, strict=True)):
-                    if number:
-                        coming.popleft().result()
-                    while asked < len(merging) and (
-                        asked == number + 1
-                        or (asked - number <= _LOGS_AT_ONCE and sum(sizes[number + 1 : asked + 1]) <= _LOG_BYTES_AHEAD)
-                    ):
-                        coming.append(executor.submit(merging[asked].prepare))
-                        asked += 1
-                    yield from reader._wanted(merged.batches(READ_BATCH_ROWS, on_all_cores=True))
-            finally:
-                for future in coming:
-                    future.cancel()
-    finally:
-        for merged in merging:
-            merged.close()
+    turn, asked = threading.Semaphore(_LOGS_DECODED_AT_ONCE), 1
+    with ThreadPoolExecutor(_LOGS_AT_ONCE, thread_name_prefix="hoodie-log-reader") as executor:
+        try:
+            for number, (reader, merged) in enumerate(zip(readers, merging, strict=True)):
+                while asked < len(merging) and (
+                    asked == number + 1
+                    or (asked - number <= _LOGS_AT_ONCE and sum(sizes[number + 1 : asked + 1]) <= _LOG_BYTES_AHEAD)
+                ):
+                    merging[asked].prepare_on(executor, turn)
+                    asked += 1
+                # The base file of the next slice too, or its first rows would be waited for.
+                for begun in merging[number : number + 2]:
+                    begun.begin_on(executor, READ_BATCH_ROWS)
+                yield from reader._wanted(merged.batches(READ_BATCH_ROWS, on_all_cores=True))
+        finally:
+            for merged in merging:
+                merged.close()
 
 
 def _scan_base_files(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,9 @@ Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Executor, Future, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain, islice
 from typing import Protocol
 
 import attrs
@@ -165,6 +167,8 @@ class MergingReader:
         self._rules = LogMergeRules(merging.merge_spec, schema, merging.key_generator)
         self._prepared: MergedLogRecords | None = None
         self._fragment: ParquetFragment | None = None
+        self._preparing: Future[MergedLogRecords] | None = None
+        self._begun: Future[tuple[_Finder | None, Iterator[pa.RecordBatch]] | None] | None = None
         self._scanned = LogScanCounts()
         self.counts = MergeCounts()
 
@@ -181,11 +185,46 @@ class MergingReader:
         base_file = self._file_slice.base_file
         with self._counted() as (records, is_met):
             if base_file is not None:
-                finder = self._finder(records, base_file.path)
-                columns = self._read_columns(records, finder)
-                read = self._base_batches(base_file.path, columns, batch_rows, on_all_cores)
+                begun, self._begun = self._begun, None
+                found, read = (begun.result() if begun is not None else None) or (None, None)
+                finder = found or self._finder(records, base_file.path)
+                if read is None:
+                    columns = self._read_columns(records, finder)
+                    read = self._base_batches(base_file.path, columns, batch_rows, on_all_cores)
                 yield from self._merged(read, records, finder, is_met, base_file.path)
             yield from self._new_rows(records, is_met, batch_rows)
+
+    def begin_on(self, executor: Executor, batch_rows: int) -> None:
+        """Begin to decode the base file on all cores, before `batches` is called.
+
+        If only the log files tell which columns are needed, this waits for what `prepare_on` began.
+
+        Args:
+            executor: Waits for the first batch.
+            batch_rows: As `batches` is going to be called.
+        """
+        base_file = self._file_slice.base_file
+        if base_file is not None and self._begun is None:
+            self._begun = executor.submit(self._begin, base_file.path, batch_rows, self._preparing)
+
+    def _begin(
+        self, path: str, batch_rows: int, preparing: Future[MergedLogRecords] | None
+    ) -> tuple[_Finder | None, Iterator[pa.RecordBatch]] | None:
+        """What finds rows, if it was made, and the rows of the base file; None if its columns are not known."""
+        rules, finder = self._rules, None
+        # A payload class or a user's merger sees all columns.
+        needed = {*rules.key_columns, *rules.ordering_columns} if rules.by_mode is not None else set(rules.schema.names)
+        if not self._skips_base_rows and needed <= set(self._columns):
+            columns = self._columns
+        elif preparing is not None:
+            records = preparing.result()
+            finder = self._finder(records, path)
+            columns = self._read_columns(records, finder)
+        else:
+            return None
+        read = self._base_batches(path, columns, batch_rows, True)
+        # Nothing is read before the first batch is asked for; then some are read ahead.
+        return finder, chain(list(islice(read, 1)), read)
 
     def columns_to_copy(self, source: MergeSource) -> list[str]:
         """The columns of the base file that the merge leaves as they are stored, after `collect`.
@@ -248,9 +287,18 @@ class MergingReader:
 
     def _collected(self) -> MergedLogRecords:
         """What the log files leave, which was prepared, or is read now."""
+        preparing, self._preparing = self._preparing, None
+        if preparing is not None:
+            return preparing.result()
         records, self._prepared = self._prepared, None
-        if records is not None:
-            return records
+        return records if records is not None else self._read_log_files()
+
+    def _read_log_files(self, turn: AbstractContextManager[object] | None = None) -> MergedLogRecords:
+        """What the log files leave.
+
+        Args:
+            turn: Held while their bytes, which are there, are decoded.
+        """
         base_file = self._file_slice.base_file
         # The slice of a pending compaction has another base instant than the file below it.
         positions_of = None
@@ -272,7 +320,9 @@ class MergingReader:
             positions_of,
         )
         try:
-            records.collect(scanner.scan())
+            blocks = scanner.blocks()
+            with turn or nullcontext():
+                records.collect(scanner.scan(blocks))
             self._scanned = scanner.counts
             return records
         except BaseException:
@@ -287,19 +337,29 @@ class MergingReader:
         """
         self._prepared = self._collected()
 
-    def prepare(self) -> None:
-        """Read the log files now, and the footer of the base file, on this thread, and not when `batches` begins.
+    def prepare_on(self, executor: Executor, turn: AbstractContextManager[object]) -> None:
+        """Read the log files before `batches` is called, and the footer of the base file.
 
-        Raises:
-            HoodieException: See `batches`.
+        Args:
+            executor: Does it.
+            turn: Held while log files are decoded, because Python decodes few of them at the same time.
         """
+        self._preparing = executor.submit(self._prepare, turn)
+
+    def _prepare(self, turn: AbstractContextManager[object]) -> MergedLogRecords:
         base_file = self._file_slice.base_file
         if base_file is not None:
             self._fragment = ParquetFragment.open(self._storage, base_file.path)
-        self.collect()
+        return self._read_log_files(turn)
 
     def close(self) -> None:
-        """Drop what was prepared and not used; does nothing if there is nothing."""
+        """Drop what was prepared and not used; waits for threads that prepare it. Does nothing if there is nothing."""
+        begun, self._begun = self._begun, None
+        if begun is not None and not begun.cancel():
+            wait([begun])
+        preparing, self._preparing = self._preparing, None
+        if preparing is not None and not preparing.cancel() and preparing.exception() is None:
+            preparing.result().close()
         self._fragment = None
         if self._prepared is not None:
             self._prepared.close()

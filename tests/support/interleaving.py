@@ -564,7 +564,6 @@ def virtual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(archived_timeline, "_read_block", _read_block)
         patch.setattr(table_metadata, "map_concurrently", map)
         patch.setattr(local_engine_context, "_ATTEMPTS", _Attempts())
-        patch.setattr(os, "fsync", lambda descriptor: None)
         use_for_local_files(patch, InterleavedStorage)
         yield
 

@@ -6,7 +6,6 @@ What hudi-rs 0.5.0 cannot read is tested at the end, by name.
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -78,11 +77,6 @@ def table_type(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Of the tables that the test makes."""
     monkeypatch.setitem(HoodieTableMetaClient.init_table.__kwdefaults__, "table_type", request.param)
     return str(request.param)
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def plain(value: Any) -> Any:

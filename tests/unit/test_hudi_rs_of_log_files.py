@@ -7,7 +7,6 @@ or reads in another way, is tested at the end, by name.
 from __future__ import annotations
 
 import datetime
-import os
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -30,11 +29,6 @@ both_formats = pytest.mark.parametrize("block_format", ["avro", "parquet"])
 BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
 FORMAT = "hoodie.logfile.data.block.format"
 Trip = tuple[str, str, int, float]
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.index.index_report import Decision, FileGroupLook
+from hoodie.index.inmemory.kept_slice_keys import KeptSliceKeys
+from hoodie.index.merged_keys import KeysOfSlices, MergedKeys
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys, keys_among
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
@@ -34,6 +36,8 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
     searched again. The keys of the client's own new files are kept as they are written, and not read again. Memory: the
     record keys of the partitions that were written, as Arrow stores them (their bytes, and 4 more for each key).
 
+    Of a file group whose log files may hold new keys, the keys of the whole slice are kept (`KeptSliceKeys`).
+
     Hudi: org.apache.hudi.index.inmemory.HoodieInMemoryHashIndex. Differs: reads the table at its first use instead of
     knowing only what this process wrote; a key is looked for in its partition.
     """
@@ -42,6 +46,7 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
         super().__init__(config)
         self._keys: dict[str, pa.ChunkedArray] = {}
         self._written = WrittenKeys()
+        self._of_slices = KeptSliceKeys()
         self._lock = threading.Lock()
 
     @property
@@ -76,6 +81,9 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
             look = FileGroupLook(path, file_slice.file_id, Decision.MEMORY, count, len(found[0]), read, read)
             table.work.note(look)
         return [found for found, _ in looked_up]
+
+    def _reading(self, table: IndexedTable) -> KeysOfSlices:
+        return self._of_slices.reading(MergedKeys.of(table), table.slices)
 
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable

@@ -78,7 +78,8 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
             distinct = _distinct(keys)
             found, values = self._find(distinct, stored, context, in_base) if slices else ([], {})
             all_keys = {"": distinct[RECORD_KEY].combine_chunks()}
-            more, columns_of_merged = find_in_merged(all_keys, [""] * len(merged), merged, context, table, stored)
+            reading = MergedKeys.of(table, stored) if merged else None
+            more, columns_of_merged = find_in_merged(all_keys, [""] * len(merged), merged, context, table, reading)
             values |= {len(slices) + number: columns for number, columns in enumerate(columns_of_merged)}
             found = [*found, *more]
             parts_of = [*slices, *merged]

@@ -14,7 +14,14 @@ from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.index import BaseFileIndex, IndexedTable, KeyLocations, tag_with_locations
 from hoodie.index.index_report import Decision
-from hoodie.index.merged_keys import MergedKeys, MergedLocations, filtered, find_in_merged, without_deleted_copies
+from hoodie.index.merged_keys import (
+    KeysOfSlices,
+    MergedKeys,
+    MergedLocations,
+    filtered,
+    find_in_merged,
+    without_deleted_copies,
+)
 from hoodie.index.stored_keys import (
     LOCATION_SCHEMA,
     SHARED_KEY_BYTES,
@@ -51,7 +58,8 @@ class HoodieSimpleIndex(BaseFileIndex):
         slices = in_base.slices
         found = self._find(by_partition, [part.partition_path for part in slices], context, in_base) if slices else []
         paths = [part.partition_path for part in merged]
-        more, _ = find_in_merged(by_partition, paths, merged, context, table)
+        reading = self._reading(table) if merged else None
+        more, _ = find_in_merged(by_partition, paths, merged, context, table, reading)
         slices, found = [*slices, *merged], [*found, *more]
         groups = [part.partition_path for part in slices]
         kept = without_deleted_copies(found, groups, slices, context, table)
@@ -76,6 +84,10 @@ class HoodieSimpleIndex(BaseFileIndex):
     ) -> list[FoundKeys]:
         """For each slice the keys that it holds; see `find_in_key_columns`."""
         return find_in_key_columns(keys, groups, context, table)[0]
+
+    def _reading(self, table: IndexedTable) -> KeysOfSlices:
+        """What reads the keys of slices with log files."""
+        return MergedKeys.of(table)
 
     def _stored_keys(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         """The locations of stored keys: at least those of all keys of the records.

@@ -117,11 +117,14 @@ class HoodieLogRecordScanner:
         """What was met, as soon as a scan has begun."""
         return self._counts
 
-    def scan(self) -> Iterator[LogEntries]:
+    def scan(self, blocks: Sequence[StoredLogBlock] | None = None) -> Iterator[LogEntries]:
         """The records of the blocks that count, in the order in which they are merged.
 
         Later entries are newer. The rows of one block come in the order of the block; a large block may come as several
         entries.
+
+        Args:
+            blocks: What `blocks` gave; None if it was not called.
 
         Raises:
             HoodieMissingFileException: A log file is not there.
@@ -130,7 +133,7 @@ class HoodieLogRecordScanner:
             HoodieNotSupportedException: A block has a type or version that hoodie does not read.
             HoodieSchemaException: A column of a block cannot be read in the type of the schema.
         """
-        for block in self._loaded(self.blocks()):
+        for block in self._loaded(self.blocks() if blocks is None else blocks):
             if block.block_type is HoodieLogBlockType.DELETE:
                 yield from self._deletes(block)
             else:

@@ -7,7 +7,6 @@ in `test_damaged_timelines`.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,7 +47,6 @@ ROLES = {
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     monkeypatch.setattr("hoodie.common.table.table_config._SECONDS_BETWEEN_ATTEMPTS", 0)
 
 

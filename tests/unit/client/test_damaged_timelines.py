@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,11 +39,6 @@ FIRST: list[Row] = [("a", "x", 1, 1.0), ("b", "x", 1, 2.0), ("c", "y", 1, 3.0)]
 SECOND: list[Row] = [("a", "x", 2, 10.0), ("d", "y", 1, 4.0)]
 THIRD: list[Row] = [("e", "z", 1, 5.0)]
 LATER: list[Row] = [("b", "x", 9, 90.0), ("f", "z", 1, 6.0)]
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def merged(*steps: list[Row]) -> list[Row]:

@@ -7,7 +7,6 @@ blocks and then with Parquet blocks. What a table does not take, or hudi-rs does
 from __future__ import annotations
 
 import datetime
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -76,11 +75,6 @@ OPTIONS = {
     "hoodie.bloom.index.filter.type": "SIMPLE",
 }
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture(scope="module")

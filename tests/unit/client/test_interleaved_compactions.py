@@ -14,7 +14,7 @@ from tests.support.interleaved_compactions import make_compaction_template, run_
 from tests.support.interleaving import virtual
 
 VERSIONS = (6, 8, 9)
-SEEDS = 60
+SEEDS = 30
 QUICK_SEEDS = 15
 """`make test` runs these of each version, `make test-slow` the others."""
 CHUNK = 15

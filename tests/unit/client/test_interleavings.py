@@ -12,8 +12,8 @@ import pytest
 from tests.support.interleaved_writers import Templates, make_template, run_seed
 from tests.support.interleaving import virtual
 
-SEEDS = 300
-QUICK_SEEDS = 90
+SEEDS = 120
+QUICK_SEEDS = 30
 """`make test` runs these, `make test-slow` the others."""
 CHUNK = 30
 SOAK_SEEDS = 10_000

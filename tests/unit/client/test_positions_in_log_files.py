@@ -333,7 +333,7 @@ def changes(source: random.Random, client: HoodieLocalWriteClient, step: int) ->
         client.rollback(client.upsert(rows(*((key, "x", 99) for key in chosen))).instant_time)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
 @later_versions
 def test_random_tables_have_the_same_rows_with_positions_and_without(

@@ -63,11 +63,6 @@ GLOBAL = ["GLOBAL_SIMPLE", "GLOBAL_BLOOM"]
 INDEXES = ["SIMPLE", "BLOOM", *GLOBAL, "INMEMORY", "BUCKET"]
 
 
-@pytest.fixture(autouse=True)
-def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 class History:
     """A table and what its rows must be; each step is checked."""
 

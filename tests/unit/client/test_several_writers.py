@@ -65,11 +65,6 @@ BY_HAND = {**OCC, "hoodie.auto.commit": "false"}
 ONE_FILE_EACH = {**OCC, "hoodie.parquet.small.file.limit": 0}
 
 
-@pytest.fixture(autouse=True)
-def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     """A table with one key in each of two partitions."""

@@ -43,11 +43,6 @@ class Dead(BaseException):
     """A process dies."""
 
 
-@pytest.fixture(autouse=True)
-def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 def age(table: ServicesTable) -> None:
     """Let heartbeats and the lock expire."""
     meta = table.base_path / ".hoodie"

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieUpsertException
+from hoodie.index.merged_keys import MergedKeys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.written_keys import compact_keys
 from tests.support.table_builder import SMALL_FILTERS, init_table, local_client, rows_of_keys
@@ -155,3 +157,92 @@ def test_the_table_is_as_a_dict(tmp_path_factory: pytest.TempPathFactory, steps:
             assert read(path) == model
             for file, keys in c._index._keys.items():  # type: ignore[attr-defined]
                 assert keys.to_pylist() == pq.read_table(file)["_hoodie_record_key"].to_pylist()
+
+
+IN_LOGS = {"hoodie.index.inmemory.insert.into.logs": "true"}
+
+
+@pytest.fixture
+def read_slices(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[bool, int]]]:
+    """For each reading of the keys of a slice: whether with its base file, and how many log files."""
+    found: list[tuple[bool, int]] = []
+    read = MergedKeys.read_with_deletes
+
+    def note(self: MergedKeys, file_slice: FileSlice) -> tuple[pa.Table, int]:
+        found.append((file_slice.base_file is not None, len(file_slice.log_files)))
+        return read(self, file_slice)
+
+    monkeypatch.setattr(MergedKeys, "read_with_deletes", note)
+    yield found
+
+
+@pytest.fixture
+def merge_on_read(tmp_path: Path) -> str:
+    return init_table(tmp_path / "m", partition_fields=["p"], table_type="MERGE_ON_READ")
+
+
+def test_of_log_files_with_new_keys_only_new_ones_are_read(
+    merge_on_read: str, table_version: int, read_slices: list[tuple[bool, int]]
+) -> None:
+    with client(merge_on_read, **IN_LOGS) as c:
+        c.bulk_insert(rows("ab"))
+        c.upsert(rows("bc", 1))
+        c.upsert(rows("cd", 2))
+        c.upsert(rows("ade", 3))
+        c.upsert(rows("e", 4))
+        assert read(merge_on_read) == {"a": 3, "b": 1, "c": 2, "d": 3, "e": 4}
+    if table_version == 6:
+        assert read_slices == [(True, 1), (True, 2), (True, 3)]
+    else:
+        assert read_slices == [(True, 1), (False, 1), (False, 1)]
+
+
+def test_after_a_delete_the_whole_slice_is_read(merge_on_read: str, read_slices: list[tuple[bool, int]]) -> None:
+    with client(merge_on_read, **IN_LOGS) as c:
+        c.bulk_insert(rows("ab"))
+        c.upsert(rows("bc", 1))
+        c.upsert(rows("d", 2))
+        c.delete([HoodieKey("c", "x"), HoodieKey("a", "x")])
+        c.upsert(rows("ac", 3))
+        c.upsert(rows("ac", 4))
+        assert read(merge_on_read) == {"a": 4, "b": 1, "c": 4, "d": 2}
+    assert read_slices[-3:] == [(False, 1), (True, 3), (True, 4)]
+
+
+def test_what_others_wrote_compacted_and_took_back_is_noticed(merge_on_read: str) -> None:
+    with client(merge_on_read, **IN_LOGS) as c, client(merge_on_read, **IN_LOGS) as other:
+        c.bulk_insert(rows("ab"))
+        c.upsert(rows("c", 1))
+        c.upsert(rows("c", 2))
+        other.upsert(rows("de", 3))
+        c.upsert(rows("cd", 4))
+        assert read(merge_on_read) == {"a": 1, "b": 1, "c": 4, "d": 4, "e": 3}
+        c.delete([HoodieKey("d", "x")])
+        other.schedule_compaction()
+        other.compact()
+        c.upsert(rows("abcde", 5))
+        assert read(merge_on_read) == dict.fromkeys("abcde", 5)
+        other.upsert(rows("fg", 6))
+        other.upsert(rows("h", 6))
+        c.upsert(rows("g", 7))
+        other.rollback(c.upsert(rows("g", 8)).instant_time)
+        c.upsert(rows("fgh", 9))
+        assert read(merge_on_read) == {**dict.fromkeys("abcde", 5), **dict.fromkeys("fgh", 9)}
+
+
+def test_a_commit_that_completes_late_takes_its_place_among_log_files(
+    merge_on_read: str, read_slices: list[tuple[bool, int]]
+) -> None:
+    occ = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "InProcessLockProvider",
+    }
+    with client(merge_on_read, **IN_LOGS, **occ) as c, client(merge_on_read, **IN_LOGS, **occ) as late:
+        c.bulk_insert(rows("ab"))
+        c.upsert(rows("c", 1))
+        c.upsert(rows("c", 2))
+        instant = late.start_commit()
+        c.upsert(rows_of_keys("z", p="z"))
+        late.upsert(rows("d", 3), instant)
+        c.upsert(rows("cd", 4))
+    assert read(merge_on_read) == {"a": 1, "b": 1, "c": 4, "d": 4, "z": 1}

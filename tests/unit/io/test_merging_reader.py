@@ -123,7 +123,10 @@ def merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hoo
             ) -> None:
                 self.columns, self.counts = list(columns), LogScanCounts()
 
-            def scan(self) -> Iterator[LogEntries]:
+            def blocks(self) -> list[Any]:
+                return []
+
+            def scan(self, blocks: Any) -> Iterator[LogEntries]:
                 for entry in entries:
                     yield (
                         attrs.evolve(entry, rows=entry.rows.select(self.columns))
@@ -632,19 +635,19 @@ def test_small_log_files_of_several_file_groups_are_read_at_the_same_time(
 ) -> None:
     readers = [reader for reader in groups for _ in range(4) if reader.has_log_files]
     together = threading.Barrier(8)
-    prepare, met = MergingReader.prepare, []
+    prepare, met = MergingReader._prepare, []
 
-    def waiting(reader: MergingReader) -> None:
+    def waiting(reader: MergingReader, turn: Any) -> Any:
         if len(met) < 8:
             met.append(1)
             together.wait(timeout=30)
-        prepare(reader)
+        return prepare(reader, turn)
 
-    monkeypatch.setattr(MergingReader, "prepare", waiting)
+    monkeypatch.setattr(MergingReader, "_prepare", waiting)
     found = [r["id"] for batch in scan_file_groups(readers) for r in batch.to_pylist()]
     assert found == [f"{n}{key}" for n in (1, 2, 4) for _ in range(4) for key in "abc"]
     # Large ones are not, but for the next one.
-    monkeypatch.setattr(MergingReader, "prepare", prepare)
+    monkeypatch.setattr(MergingReader, "_prepare", prepare)
     monkeypatch.setattr(file_group_reader, "_LOG_BYTES_AHEAD", 1)
     assert [r["id"] for batch in scan_file_groups(readers) for r in batch.to_pylist()] == found
 

@@ -43,6 +43,19 @@ from tests.unit.test_tables_of_real_hudi import folders_of_tables, in_order
 every_version = pytest.mark.parametrize("table_version", [6, 8, 9], indirect=True)
 BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
 NO_SMALL_FILES = {"hoodie.parquet.small.file.limit": "0"}
+QUICK = (("SIMPLE", 6), ("BUCKET", 9))
+some_tables = pytest.mark.parametrize(
+    ("table_version", "properties"),
+    [
+        pytest.param(
+            version, properties, id=f"{name}-{version}", marks=[] if (name, version) in QUICK else [pytest.mark.soak]
+        )
+        for version in (6, 8, 9)
+        for name, properties in {"SIMPLE": NO_SMALL_FILES, "BUCKET": BUCKET}.items()
+    ],
+    indirect=["table_version"],
+)
+"""Tables whose every time is read, which takes long; the others are soaked."""
 
 
 @pytest.fixture
@@ -77,8 +90,7 @@ def log_files(base_path: Path) -> list[Path]:
 # --- every time and every range ---------------------------------------------------------------------------------------
 
 
-@every_version
-@pytest.mark.parametrize("properties", [NO_SMALL_FILES, BUCKET], ids=["SIMPLE", "BUCKET"])
+@some_tables
 def test_every_time_and_every_range_give_what_the_model_holds(
     base_path: Path, table_version: int, properties: dict[str, str]
 ) -> None:
@@ -179,9 +191,8 @@ def some_compaction(client: HoodieLocalWriteClient, chance: random.Random) -> No
         client.compact(pending.requested_time)
 
 
-@every_version
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-@pytest.mark.parametrize("properties", [NO_SMALL_FILES, BUCKET], ids=["SIMPLE", "BUCKET"])
+@some_tables
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
 def test_compactions_change_no_time_and_no_range(
     base_path: Path, table_version: int, seed: int, properties: dict[str, str]
 ) -> None:
@@ -376,7 +387,13 @@ def some_filter(chance: random.Random, table: pa.Table, depth: int = 2) -> pc.Ex
     return {"==": field == value, "!=": field != value, "<": field < value, ">=": field >= value}[form]
 
 
-@pytest.mark.parametrize("name", ["v9_mor_compact", "v9_mor", "v6_mor_mdt", "v9_sql", "v9_bucket_mor", "mor_6"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("v9_mor_compact", "v6_mor_mdt", "v9_bucket_mor"),
+        *(pytest.param(name, marks=pytest.mark.soak) for name in ("v9_mor", "v9_sql", "mor_6")),
+    ],
+)
 def test_a_filter_finds_what_filtering_all_rows_finds(name: str, later_tables: Path) -> None:
     """Never what a base file holds, if a log file has changed it."""
     (folder,) = folders_of_tables(later_tables / name)

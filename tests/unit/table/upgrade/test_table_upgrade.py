@@ -41,11 +41,6 @@ DATA = Path(__file__).parents[3] / "data"
 ARCHIVING = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.cleaner.commits.retained": "2"}
 
 
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
 def version_of(base_path: str | Path) -> int:
     return HoodieTableMetaClient.load(str(base_path)).table_config.table_version
 

@@ -115,7 +115,7 @@ def fill(table: MergeOnReadTable) -> None:
 
 
 @every_change
-@pytest.mark.parametrize("kind", [MergeOnReadTable, BucketTable])
+@pytest.mark.parametrize("kind", [MergeOnReadTable, pytest.param(BucketTable, marks=pytest.mark.slow)])
 def test_log_files_are_compacted_before_the_layout_changes(
     tmp_path: Path, table_version: int, to_version: int, kind: type[MergeOnReadTable]
 ) -> None:

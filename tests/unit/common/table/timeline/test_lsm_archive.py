@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -47,12 +46,6 @@ def entry(number: int, action: Action = Action.COMMIT, content: bytes = b"metada
 
 def entries(*numbers: int) -> list[LsmEntry]:
     return [entry(number) for number in numbers]
-
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing waits for the disk."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ encodings = st.tuples(
 )
 
 
-@settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @example([("insert", 1_500_000, 10, True, "p"), ("upsert", 1_500_000, 3000, False, "p")], MAXIMUM, DEFAULTS)
 @example([("upsert", 1_500_000, 3000, False, "p"), ("insert", 1_000_000, 10, False, "p")], MAXIMUM, DEFAULTS)
 @example([("insert", 1_450_000, 150, False, "p"), ("insert", 1_450_000, 151, True, "p")], MAXIMUM, DEFAULTS)
