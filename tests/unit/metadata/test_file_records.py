@@ -96,10 +96,10 @@ def test_a_commit_lists_partitions_and_files_with_change_data() -> None:
     metadata = HoodieCommitMetadata(
         {
             "a": (
+                HoodieWriteStat("g", "a"),
                 stat("a/x.parquet", 5, cdc_stats={"a/.y.log.1_0-0-0.cdc": 9}),
                 stat("a/.z.log.1_0-0-0", 3),
                 stat("a/.z.log.1_0-0-0", 7),
-                HoodieWriteStat("g", "a"),
             ),
             "b": (),
         }
