@@ -17,7 +17,7 @@ from hoodie.avro.columnar_values import (
     step_over_length,
     step_over_number,
 )
-from hoodie.avro.schema_reader import VARIANT
+from hoodie.avro.schema_reader import VARIANT, VARIANT_COLUMNS
 from hoodie.exception import HoodieSchemaException
 
 _FEW = 32
@@ -140,7 +140,7 @@ class VariantReader(Reader):
         if is_null.all():
             return pa.nulls(len(cursors), VARIANT)
         columns = [pa.array(choices.astype(np.int8))]
-        columns += [_united(len(cursors), VARIANT.field(name).type, parts[name]) for name in VARIANT.names[1:]]
+        columns += [_united(len(cursors), VARIANT.field(name).type, parts[name]) for name in VARIANT_COLUMNS[1:]]
         return pa.StructArray.from_arrays(columns, fields=list(VARIANT), mask=pa.array(is_null))
 
     def step(self, data: memoryview, position: int, end: int) -> int:

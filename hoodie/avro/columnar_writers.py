@@ -12,7 +12,7 @@ from hoodie.avro.columnar_cursors import Bytes, Flags, Longs
 from hoodie.avro.columnar_pieces import Pieces, numbers, raw_bytes, spans_of
 from hoodie.avro.columnar_schema import AvroType, variant_column
 from hoodie.avro.columnar_values import MICROS_PER_MILLI
-from hoodie.avro.schema_reader import VARIANT
+from hoodie.avro.schema_reader import VARIANT, VARIANT_COLUMNS
 from hoodie.exception import HoodieSchemaException
 
 _DECIMAL_BYTES = 16
@@ -82,7 +82,7 @@ class RowWriter:
         null = next((number for number, branch in enumerate(avro.inner) if branch.kind == "null"), None)
         if null is None:
             self._required(avro, values, is_present)
-        columns = dict(zip(VARIANT.names, values.flatten(), strict=True))
+        columns = dict(zip(VARIANT_COLUMNS, values.flatten(), strict=True))
         branches = pc.fill_null(columns["branch"], 0).to_numpy(zero_copy_only=False).astype(np.int64)
         self._refuse(avro, is_valid & ((branches < 0) | (branches >= len(avro.inner))), "there is no such branch")
         self._add(numbers(np.where(is_valid, branches, null or 0)), is_present)
@@ -91,7 +91,7 @@ class RowWriter:
 
     def _write_branch(self, branch: AvroType, columns: dict[str, pa.Array], is_it: Flags) -> None:
         column, leaf = variant_column(branch)
-        values = pc.if_else(pa.array(is_it), columns[column], None)
+        values = columns[column].take(pa.array(np.arange(len(is_it)), mask=~is_it))
         self._refuse(branch, is_it & ~_valid(values), f"its column {column} is null")
         if leaf is None:
             self._out.add_binary(values, _sizes(values))

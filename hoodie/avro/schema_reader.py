@@ -51,6 +51,8 @@ integers, dates and times as Avro stores them; ``floating`` has floats and doubl
 bytes, and decimals unscaled. A branch that is a record of one such field counts as that field. Of any other branch,
 ``binary`` has the Avro bytes.
 """
+VARIANT_COLUMNS = tuple(field.name for field in VARIANT)
+"""The names of its columns."""
 
 
 def parse_record(avro_schema: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.avro.schema_reader import VARIANT
+from hoodie.avro.schema_reader import VARIANT, VARIANT_COLUMNS
 from hoodie.common.model.column_range import RangeValue, ValueType, widest_range
 from hoodie.metadata.column_values import DECIMAL_WRAPPER, decimal_bytes, decimal_digits
 from hoodie.metadata.metadata_record_schema import WRAPPERS
@@ -95,7 +95,7 @@ class _Union:
         self._starts = starts
         self._run_of = run_of
         values = rows.column(name)
-        self._columns = dict(zip(VARIANT.names, values.flatten(), strict=True))
+        self._columns = dict(zip(VARIANT_COLUMNS, values.flatten(), strict=True))
         branches = pc.fill_null(self._columns["branch"], 0).to_numpy(zero_copy_only=False).astype(np.int64)
         types = pc.fill_null(rows.column("value_type"), 0).to_numpy(zero_copy_only=False)
         self._infos = rows.column("value_type_info")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, ValueType, widest_range
+from hoodie.io.parquet.key_search import known_range
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -79,13 +80,10 @@ def _range_of(metadata: pq.FileMetaData, number: int, column: Any, value_type: V
     found = HoodieColumnRange(column.path, value_type, None, None, 0, 0, precision=precision, scale=scale)
     for group in range(metadata.num_row_groups):
         chunk = metadata.row_group(group).column(number)
-        # pyarrow ends the process when it is asked for the statistics of a chunk of another type.
-        statistics = chunk.statistics if chunk.physical_type == column.physical_type else None
-        nulls = _null_count(chunk.num_values, statistics)
-        low, high = None, None
-        if statistics is not None and statistics.has_min_max:
-            low, high = (_value(end, value_type) for end in (statistics.min_raw, statistics.max_raw))
-        elif nulls < chunk.num_values:
+        nulls = _null_count(chunk, column)
+        ends: tuple[Any, Any] = known_range(chunk, column.physical_type)
+        low, high = (_value(end, value_type) for end in ends)
+        if low is None and nulls < chunk.num_values:
             low, high = widest_range(value_type, precision)
         found = attrs.evolve(
             found,
@@ -99,19 +97,21 @@ def _range_of(metadata: pq.FileMetaData, number: int, column: Any, value_type: V
     return found
 
 
-def _null_count(value_count: int, statistics: Any) -> int:
+def _null_count(chunk: Any, column: Any) -> int:
+    # pyarrow ends the process when it is asked for the statistics of a chunk of another type.
+    statistics = chunk.statistics if chunk.physical_type == column.physical_type else None
     if statistics is not None and statistics.has_null_count:
         return int(statistics.null_count)
     # Unknown: readers find neither nulls nor other values excluded by it.
-    return max(value_count - 1, 0)
+    return max(int(chunk.num_values) - 1, 0)
 
 
-def _value(raw: Any, value_type: ValueType) -> RangeValue:
+def _value(raw: Any, value_type: ValueType) -> RangeValue | None:
     if isinstance(raw, bytes) and value_type is ValueType.DECIMAL:
         return int.from_bytes(raw, "big", signed=True)
     if isinstance(raw, bool):
         return int(raw)
-    found: RangeValue = raw
+    found: RangeValue | None = raw
     return found
 
 

@@ -18,6 +18,7 @@ from hoodie.metadata.index_records import (
 )
 from hoodie.metadata.metadata_entries import MetadataEntries
 from hoodie.metadata.metadata_keys import file_groups_of_keys, split_secondary_index_keys
+from hoodie.metadata.metadata_partition_type import file_group_number
 from hoodie.metadata.metadata_record_schema import metadata_record_schema, with_meta_columns
 from hoodie.metadata.metadata_records import MetadataPayload, decode_values
 from tests.support.metadata_table_files import StoredRecords
@@ -93,6 +94,8 @@ def test_entries_of_a_secondary_index_are_made_of_values_and_keys(real_records: 
         entries = secondary_index_entries(records.partition, values, keys)
         assert entries.keys.equals(records.keys)
         assert entries.encoded(records.schema)[1].equals(records.values)
+        # Version 9 puts all entries of a value into one file group.
+        assert list(entries.by_file_group(10, by_secondary_key=True)) == [file_group_number(records.file_id)]
         gone = deleted_secondary_index_entries(records.partition, values, keys)
         assert (gone.deleted_keys.equals(records.keys), len(gone.keys)) == (True, 0)
     assert sum(len(records.keys) for records in some) == 30
