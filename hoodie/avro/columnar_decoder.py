@@ -75,6 +75,8 @@ def decode_records(
     starts: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
     wanted: pa.Schema | None = None,
+    *,
+    has_variants: bool = False,
 ) -> DecodedRecords:
     """Decode bare Avro records that stand in one buffer.
 
@@ -91,13 +93,15 @@ def decode_records(
             that the writer lacks is null. Types may be wider, as Avro allows: int, long, float, double, in this order;
             string and bytes in both directions; the same in lists, maps and structs. A float becomes the double of the
             same value, while tables widen it by its digits: their readers take columns as written and convert them.
+        has_variants: Whether unions of several types are read as `hoodie.avro.schema_reader.VARIANT`; else they are
+            refused.
 
     Raises:
         HoodieSchemaException: The schema has no Arrow schema, or a wanted type does not fit the one written.
         ValueError: Records overlap or lie outside of the content.
     """
     # Old releases of pyarrow cannot hash metadata.
-    reader = _reader(avro_schema, None if wanted is None else wanted.remove_metadata())
+    reader = _reader(avro_schema, None if wanted is None else wanted.remove_metadata(), has_variants)
     data = np.frombuffer(content, np.uint8)
     starts, ends = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
     _check_places(starts, ends, len(data))
@@ -115,8 +119,8 @@ def decode_records(
 
 
 @functools.lru_cache(maxsize=64)
-def _reader(avro_schema: str, wanted: pa.Schema | None) -> RecordReader:
-    tree = type_tree(avro_schema)
+def _reader(avro_schema: str, wanted: pa.Schema | None, has_variants: bool) -> RecordReader:
+    tree = type_tree(avro_schema, has_variants)
     return RecordReader(tree, tree.arrow_type if wanted is None else pa.struct(list(wanted)))
 
 

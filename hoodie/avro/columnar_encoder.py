@@ -33,7 +33,7 @@ class EncodedRecords:
     lengths: npt.NDArray[np.int64]
 
 
-def encode_records(rows: pa.RecordBatch, avro_schema: str) -> EncodedRecords:
+def encode_records(rows: pa.RecordBatch, avro_schema: str, *, has_variants: bool = False) -> EncodedRecords:
     """Encode each row as a bare Avro record, byte for byte as Java's binary encoder does.
 
     Args:
@@ -41,12 +41,14 @@ def encode_records(rows: pa.RecordBatch, avro_schema: str) -> EncodedRecords:
             `hoodie.avro.schema_converters.to_arrow` gives, narrower integers, or dictionaries, large types and views of
             them.
         avro_schema: JSON of the record.
+        has_variants: Whether the columns of unions of several types are `hoodie.avro.schema_reader.VARIANT`; else such
+            unions are refused.
 
     Raises:
         HoodieSchemaException: A column is missing or has another type, or a value does not fit: a null in a field
             without null, a string that is no symbol of its enum. The message names row and column.
     """
-    parts = list(encoded_chunks(rows, avro_schema, None))
+    parts = list(encoded_chunks(rows, avro_schema, None, has_variants=has_variants))
     lengths = [np.empty(0, np.int64), *(np.diff(part.bounds) for part in parts)]
     return EncodedRecords(b"".join(part.data for part in parts), np.concatenate(lengths))
 
@@ -65,7 +67,11 @@ class EncodedChunk:
 
 
 def encoded_chunks(
-    rows: pa.RecordBatch, avro_schema: str, prefix: Callable[[Longs], Bytes] | None
+    rows: pa.RecordBatch,
+    avro_schema: str,
+    prefix: Callable[[Longs], Bytes] | None,
+    *,
+    has_variants: bool = False,
 ) -> Iterator[EncodedChunk]:
     """Encode rows a few thousand at a time.
 
@@ -73,11 +79,12 @@ def encoded_chunks(
         rows: See `encode_records`.
         avro_schema: JSON of the record.
         prefix: From the bytes of each record to what stands in front of it, rows x bytes; None for nothing.
+        has_variants: See `encode_records`.
 
     Raises:
         HoodieSchemaException: See `encode_records`.
     """
-    tree = type_tree(avro_schema)
+    tree = type_tree(avro_schema, has_variants)
     places = {name: place for place, name in enumerate(rows.schema.names)}
     columns = {name: rows.column(places[name]) for name in tree.names if name in places}
     first, count = 0, _chunk_rows(rows)

@@ -8,8 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.avro.columnar_cursors import Content, Cursors, Longs
-from hoodie.avro.columnar_schema import AvroType
-from hoodie.avro.columnar_values import READERS, BadValueError, DecimalReader, Reader, step_over_number
+from hoodie.avro.columnar_schema import SPAN, AvroType, variant_column
+from hoodie.avro.columnar_values import (
+    READERS,
+    BadValueError,
+    DecimalReader,
+    Reader,
+    step_over_length,
+    step_over_number,
+)
+from hoodie.avro.schema_reader import VARIANT, VARIANT_COLUMNS
 from hoodie.exception import HoodieSchemaException
 
 _FEW = 32
@@ -31,6 +39,8 @@ def reader_of(avro: AvroType, wanted: pa.DataType) -> Reader:
     """
     if avro.kind == "union":
         return UnionReader(avro, wanted)
+    if avro.kind == "variant" and wanted == VARIANT:
+        return VariantReader(avro, wanted)
     if avro.kind == "record" and pa.types.is_struct(wanted):
         return RecordReader(avro, wanted)
     if avro.kind == "array" and pa.types.is_list(wanted):
@@ -80,21 +90,7 @@ class UnionReader(Reader):
             cursors.put(places, some)
         if not is_wanted or cursors.content.is_torn:
             return None
-        return self._united(len(cursors), parts)
-
-    def _united(self, count: int, parts: list[tuple[Longs, pa.Array]]) -> pa.Array:
-        if not parts:
-            return pa.nulls(count, self.wanted)
-        order = np.zeros(count, np.int32)
-        is_null = np.ones(count, np.bool_)
-        values, before = [], 0
-        for places, array in parts:
-            order[places] = np.arange(before, before + len(places), dtype=np.int32)
-            is_null[places] = False
-            before += len(places)
-            values.append(array)
-        together = values[0] if len(values) == 1 else pa.concat_arrays(values)
-        return together.take(pa.array(order, mask=is_null))
+        return _united(len(cursors), self.wanted, parts)
 
     def step(self, data: memoryview, position: int, end: int) -> int:
         choice, position = step_over_number(data, position, end)
@@ -102,6 +98,78 @@ class UnionReader(Reader):
             raise BadValueError("there is no branch of that number")
         branch = self._branches[choice]
         return position if branch is None else branch.step(data, position, end)
+
+
+def _united(count: int, wanted: pa.DataType, parts: list[tuple[Longs, pa.Array]]) -> pa.Array:
+    """Values that belong to some places each; null elsewhere."""
+    if not parts:
+        return pa.nulls(count, wanted)
+    order = np.zeros(count, np.int32)
+    is_null = np.ones(count, np.bool_)
+    values, before = [], 0
+    for places, array in parts:
+        order[places] = np.arange(before, before + len(places), dtype=np.int32)
+        is_null[places] = False
+        before += len(places)
+        values.append(array)
+    together = values[0] if len(values) == 1 else pa.concat_arrays(values)
+    return together.take(pa.array(order, mask=is_null))
+
+
+class VariantReader(Reader):
+    """Reads unions of several types as `VARIANT`."""
+
+    def __init__(self, avro: AvroType, wanted: pa.DataType) -> None:
+        super().__init__(avro, wanted)
+        self._branches = [None if node.kind == "null" else _BranchReader(node) for node in avro.inner]
+
+    def read(self, cursors: Cursors, is_wanted: bool) -> pa.Array | None:
+        choices = cursors.choice(len(self._branches), self.path, "branch")
+        parts: dict[str, list[tuple[Longs, pa.Array]]] = {field.name: [] for field in VARIANT}
+        is_null = np.zeros(len(cursors), np.bool_)
+        for number, branch in enumerate(self._branches):
+            places = np.flatnonzero(choices == number)
+            if branch is None:
+                is_null[places] = True
+            elif len(places):
+                some = cursors.at(places)
+                parts[branch.column].append((places, branch.read(some, is_wanted)))
+                cursors.put(places, some)
+        if not is_wanted or cursors.content.is_torn:
+            return None
+        if is_null.all():
+            return pa.nulls(len(cursors), VARIANT)
+        columns = [pa.array(choices.astype(np.int8))]
+        columns += [_united(len(cursors), VARIANT.field(name).type, parts[name]) for name in VARIANT_COLUMNS[1:]]
+        return pa.StructArray.from_arrays(columns, fields=list(VARIANT), mask=pa.array(is_null))
+
+    def step(self, data: memoryview, position: int, end: int) -> int:
+        choice, position = step_over_number(data, position, end)
+        if not 0 <= choice < len(self._branches):
+            raise BadValueError("there is no branch of that number")
+        branch = self._branches[choice]
+        return position if branch is None else branch.reader.step(data, position, end)
+
+
+class _BranchReader:
+    """Reads the values of one branch for a column of `VARIANT`."""
+
+    def __init__(self, avro: AvroType) -> None:
+        self.column, leaf = variant_column(avro)
+        self._type = VARIANT.field(self.column).type
+        self._is_raw = leaf is None
+        self.reader = reader_of(avro, avro.arrow_type) if leaf is None else reader_of(leaf, leaf.arrow_type)
+
+    def read(self, cursors: Cursors, is_wanted: bool) -> pa.Array | None:
+        if not self._is_raw:
+            found = self.reader.read(cursors, is_wanted)
+            return None if found is None else found.cast(self._type)
+        start = cursors.positions.copy()
+        self.reader.read(cursors, False)
+        if not is_wanted or cursors.content.is_torn:
+            return None
+        lengths = cursors.positions - start
+        return Cursors(cursors.content, start, cursors.ends, cursors.records).spans(lengths, True)
 
 
 class RecordReader(Reader):
@@ -145,7 +213,7 @@ class ArrayReader(Reader):
     def __init__(self, avro: AvroType, wanted: pa.ListType) -> None:
         super().__init__(avro, wanted)
         item = self._item_type()
-        self._least_bytes, self._fixed_bytes = item.least_bytes, item.fixed_bytes
+        self._least_bytes, self._fixed_bytes, self._steps = item.least_bytes, item.fixed_bytes, item.steps
         self._item = reader_of(item, self._wanted_item())
 
     def _item_type(self) -> AvroType:
@@ -155,25 +223,29 @@ class ArrayReader(Reader):
         return self.wanted.value_type
 
     def read(self, cursors: Cursors, is_wanted: bool) -> pa.Array | None:
-        starts, owners = self._find_items(cursors)
+        starts, owners = self._find_items(cursors, is_wanted)
         if not is_wanted or cursors.content.is_torn:
             return None
         offsets = np.zeros(len(cursors) + 1, np.int32)
         np.cumsum(np.bincount(owners, minlength=len(cursors)), out=offsets[1:])
         values = self._read_items(cursors, starts, owners)
+        if values is None:
+            return None
         return pa.Array.from_buffers(self.wanted, len(cursors), [None, pa.py_buffer(offsets)], children=[values])
 
-    def _read_items(self, cursors: Cursors, starts: Longs, owners: Longs) -> pa.Array:
-        """All items; what a step needs beside them is bounded, however many there are."""
+    def _read_items(self, cursors: Cursors, starts: Longs, owners: Longs) -> pa.Array | None:
+        """All items, None if one is damaged; what a step needs beside them is bounded, however many there are."""
         parts = []
         for first in range(0, max(len(starts), 1), _ITEMS_AT_ONCE):
             some = owners[first : first + _ITEMS_AT_ONCE]
             ends, records = cursors.ends.take(some), cursors.records.take(some)
             items = Cursors(cursors.content, starts[first : first + _ITEMS_AT_ONCE].copy(), ends, records)
             parts.append(self._item.read(items, True))
+        if cursors.content.is_torn:
+            return None
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
-    def _find_items(self, cursors: Cursors) -> tuple[Longs, Longs]:
+    def _find_items(self, cursors: Cursors, are_read: bool) -> tuple[Longs, Longs]:
         """The place of each item, and the number of the cursor that it belongs to; the cursors step over the arrays."""
         search = _ItemSearch(cursors)
         while len(search) >= _FEW:
@@ -181,7 +253,7 @@ class ArrayReader(Reader):
             search.leave_finished()
             if len(search):
                 self._take_items(search)
-        return search.result(self)
+        return search.result(self, are_read)
 
     def _read_headers(self, search: _ItemSearch) -> None:
         places = np.flatnonzero(search.left == 0)
@@ -229,10 +301,18 @@ class ArrayReader(Reader):
             search.block_ends[gone] = -1
 
     def step(self, data: memoryview, position: int, end: int) -> int:
-        return self.step_over_items(data, position, end, 0, -1, None)
+        return self.step_over_items(data, position, end, 0, -1, None, are_read=False)
 
     def step_over_items(
-        self, data: memoryview, position: int, end: int, left: int, block_end: int, starts: compact_list[int] | None
+        self,
+        data: memoryview,
+        position: int,
+        end: int,
+        left: int,
+        block_end: int,
+        starts: compact_list[int] | None,
+        *,
+        are_read: bool,
     ) -> int:
         """Where an array ends.
 
@@ -243,6 +323,7 @@ class ArrayReader(Reader):
             left: The number of items in the current block that follow.
             block_end: The end that the block announces, or -1.
             starts: Gets the place of each item.
+            are_read: Whether the items are read afterwards, which finds damaged ones.
 
         Raises:
             BadValueError: It is no array.
@@ -253,6 +334,8 @@ class ArrayReader(Reader):
                 if starts is not None:
                     starts.extend(range(position, position + left * fixed, fixed))
                 position += left * fixed
+            elif are_read and self._steps is not None:
+                position = _step_over(data, position, end, left, self._steps, starts)
             else:
                 for _ in range(left):
                     if starts is not None:
@@ -274,6 +357,46 @@ class ArrayReader(Reader):
                     raise BadValueError("a length is negative, or greater than what is left of the record")
             if left > (end - position) // self._least_bytes:
                 raise BadValueError("there are more items announced than the record has room for")
+
+
+def _step_over(
+    data: memoryview, position: int, end: int, count: int, steps: tuple[int, ...], starts: compact_list[int] | None
+) -> int:
+    """Where some items end; what their values are is looked at when they are read.
+
+    Args:
+        data: The content.
+        position: The first item.
+        end: The end of the record.
+        count: The number of items.
+        steps: See `AvroType.steps`.
+        starts: Gets the place of each item.
+
+    Raises:
+        BadValueError: They go beyond their record.
+    """
+    for _ in range(count):
+        if starts is not None:
+            starts.append(position)
+        for step in steps:
+            if step >= 0:
+                position += step
+                continue
+            start = position
+            while position < end and data[position] > 0x7F:
+                position += 1
+            position += 1
+            if step == SPAN:
+                if position == start + 1 and start < end:
+                    length = data[start]
+                    position += length >> 1
+                    if length & 1:
+                        raise BadValueError("a length is negative, or greater than what is left of the record")
+                else:
+                    position = step_over_length(data, start, end)
+        if position > end:
+            raise BadValueError("the record is cut short")
+    return position
 
 
 class _ItemSearch:
@@ -307,7 +430,7 @@ class _ItemSearch:
         self.run = self.run.at(places)
         self.owners, self.left, self.block_ends = self.owners[places], self.left[places], self.block_ends[places]
 
-    def result(self, reader: ArrayReader) -> tuple[Longs, Longs]:
+    def result(self, reader: ArrayReader, are_read: bool) -> tuple[Longs, Longs]:
         """All items, after a walk through the few arrays that are left."""
         data = self.content.bytes.data
         self.cursors.put(self.owners, self.run)
@@ -318,7 +441,7 @@ class _ItemSearch:
                 continue
             try:
                 self.cursors.positions[owner] = reader.step_over_items(
-                    data, position, end, int(self.left[place]), int(self.block_ends[place]), starts
+                    data, position, end, int(self.left[place]), int(self.block_ends[place]), starts, are_read=are_read
                 )
             except BadValueError as error:
                 bad = np.zeros(len(self.cursors), np.bool_)

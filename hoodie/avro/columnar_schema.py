@@ -12,12 +12,24 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from hoodie.avro.schema_reader import NULLS, AvroReader, child, full_name, parse_record
+from hoodie.avro.schema_reader import NULLS, VARIANT, AvroReader, child, full_name, parse_record
 from hoodie.exception import HoodieSchemaException
 
 _MAX_DEPTH = 64
 """Code that walks through nested types calls itself nine times for a level; Python allows 1,000 calls."""
 _PRIMITIVE_TO_ARROW = {"int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
+_VARIANT_COLUMNS = {
+    "boolean": ("integer", pa.bool_()),
+    "int": ("integer", pa.int32()),
+    "long": ("integer", pa.int64()),
+    "float": ("floating", pa.float32()),
+    "double": ("floating", pa.float64()),
+    "bytes": ("binary", pa.binary()),
+    "string": ("binary", pa.string()),
+}
+NUMBER, SPAN = -1, -2
+"""Steps over an integer, and over bytes with their length in front; see `AvroType.steps`."""
+_STEPS = {"boolean": (1,), "int": (NUMBER,), "long": (NUMBER,), "enum": (NUMBER,), "bytes": (SPAN,), "string": (SPAN,)}
 _LEAST_BYTES = {"null": 0, "float": 4, "double": 8}
 _FIXED_BYTES = {"null": 0, "float": 4, "double": 8}
 
@@ -27,7 +39,8 @@ class AvroType:
     """One type of a schema, at one place.
 
     Attributes:
-        kind: ``union``, or the name that Avro gives the type, such as ``record`` or ``long``.
+        kind: ``union``, ``variant`` (a union of several types, see `VARIANT`), or the name that Avro gives the type,
+            such as ``record`` or ``long``.
         arrow_type: The type that `hoodie.avro.schema_converters.to_arrow` gives it; for a union that of its values.
         path: The field, for messages; empty for the record at the top.
         logical: The logical type, or None.
@@ -49,7 +62,7 @@ class AvroType:
     @functools.cached_property
     def least_bytes(self) -> int:
         """The minimum number of bytes of a value."""
-        if self.kind == "union":
+        if self.kind in ("union", "variant"):
             return 1 + min(branch.least_bytes for branch in self.inner)
         if self.kind == "record":
             return sum(field.least_bytes for field in self.inner)
@@ -63,23 +76,56 @@ class AvroType:
             return None if None in widths else sum(width for width in widths if width is not None)
         return self.size if self.kind == "fixed" else _FIXED_BYTES.get(self.kind)
 
+    @functools.cached_property
+    def steps(self) -> tuple[int, ...] | None:
+        """How to step over a value: `NUMBER`, `SPAN` or a count of bytes, one after the other.
+
+        None for a type whose values have several forms, or items.
+        """
+        if self.kind == "record":
+            found: list[int] = []
+            for field in self.inner:
+                if field.steps is None:
+                    return None
+                found.extend(field.steps)
+            return tuple(found)
+        if self.fixed_bytes is not None:
+            return (self.fixed_bytes,)
+        return _STEPS.get(self.kind)
+
 
 @functools.lru_cache(maxsize=64)
-def type_tree(avro_schema: str) -> AvroType:
+def type_tree(avro_schema: str, has_variants: bool = False) -> AvroType:
     """The types of a record.
 
     Fields of the type null, which `to_arrow` refuses, have Arrow's type null.
 
     Args:
         avro_schema: JSON of the record.
+        has_variants: Whether unions of several types are read as `VARIANT`; else they are refused.
 
     Raises:
         HoodieSchemaException: It is not the schema of a record, a field's type has no Arrow type that hoodie knows, or
             the items of an array take no bytes, so that an announced number of them would not end.
     """
     record = parse_record(avro_schema)
-    fields = AvroReader().read(_without_nulls(record))
-    return _TreeBuilder().record(record, "", pa.struct(fields), "")
+    reader = AvroReader(has_variants)
+    fields = reader.read(_without_nulls(record))
+    return _TreeBuilder(reader.types).record(record, "", pa.struct(fields), "")
+
+
+def variant_column(branch: AvroType) -> tuple[str, AvroType | None]:
+    """Where a `VARIANT` holds the values of a branch, and the type that they are coded as.
+
+    Returns:
+        The column, and a type without logical type; None for one whose Avro bytes are kept.
+    """
+    leaf = branch.inner[0] if branch.kind == "record" and len(branch.inner) == 1 else branch
+    found = _VARIANT_COLUMNS.get(leaf.kind)
+    if found is None:
+        return "binary", None
+    column, arrow_type = found
+    return column, attrs.evolve(leaf, logical=None, arrow_type=arrow_type)
 
 
 def _without_nulls(avro: Any) -> Any:
@@ -96,8 +142,9 @@ def _without_nulls(avro: Any) -> Any:
 class _TreeBuilder:
     """Walks a schema that `AvroReader` has checked, beside the Arrow types that it gave."""
 
-    def __init__(self) -> None:
+    def __init__(self, types: dict[str, pa.DataType | None]) -> None:
         self._named: dict[str, tuple[dict[str, Any], str]] = {}
+        self._types = types
 
     def record(self, avro: dict[str, Any], namespace: str, arrow_type: pa.StructType, path: str) -> AvroType:
         namespace = self._define(avro, namespace)
@@ -154,6 +201,8 @@ class _TreeBuilder:
 
     def _union(self, avro: Sequence[Any], namespace: str, arrow_type: pa.DataType, path: str) -> AvroType:
         values = [branch for branch in avro if branch not in NULLS]
+        if arrow_type == VARIANT and len(values) > 1:
+            return self._variant(avro, namespace, path)
         inner = []
         for branch in avro:
             of_branch = arrow_type if len(values) == 1 else _PRIMITIVE_TO_ARROW.get(str(branch))
@@ -164,6 +213,19 @@ class _TreeBuilder:
         if len(values) == 1:
             arrow_type = next(node.arrow_type for node in inner if node.kind != "null")
         return AvroType("union", arrow_type, path, inner=tuple(inner))
+
+    def _variant(self, avro: Sequence[Any], namespace: str, path: str) -> AvroType:
+        inner = []
+        for branch in avro:
+            if branch in NULLS:
+                inner.append(AvroType("null", pa.null(), path))
+                continue
+            # A branch is described by its own type, as a field of a record of its own.
+            reader = AvroReader(has_variants=True)
+            reader.types.update(self._types)
+            field = reader.read_field({"name": "value", "type": branch}, namespace, "")
+            inner.append(self._type(branch, namespace, field.type, path))
+        return AvroType("variant", VARIANT, path, inner=tuple(inner))
 
     def _define(self, avro: dict[str, Any], namespace: str) -> str:
         name, inner = full_name(avro, namespace)
@@ -177,7 +239,9 @@ class _TreeBuilder:
 
 
 def _is_nullable(node: AvroType) -> bool:
-    return node.kind == "null" or (node.kind == "union" and any(branch.kind == "null" for branch in node.inner))
+    return node.kind == "null" or (
+        node.kind in ("union", "variant") and any(branch.kind == "null" for branch in node.inner)
+    )
 
 
 def _symbols(avro: dict[str, Any], path: str) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from hoodie.avro.columnar_cursors import Bytes, Flags, Longs
 from hoodie.avro.columnar_pieces import Pieces, numbers, raw_bytes, spans_of
-from hoodie.avro.columnar_schema import AvroType
+from hoodie.avro.columnar_schema import AvroType, variant_column
 from hoodie.avro.columnar_values import MICROS_PER_MILLI
+from hoodie.avro.schema_reader import VARIANT, VARIANT_COLUMNS
 from hoodie.exception import HoodieSchemaException
 
 _DECIMAL_BYTES = 16
@@ -54,6 +55,8 @@ class RowWriter:
         values = _plain(values)
         if avro.kind == "union":
             self._write_union(avro, values, is_present)
+        elif avro.kind == "variant":
+            self._write_variant(avro, values, is_present)
         else:
             self._write_value(avro, values, self._required(avro, values, is_present), is_present, None)
 
@@ -71,6 +74,33 @@ class RowWriter:
             is_valid = _valid(values)
             codes = np.where(is_valid, 2 * number, 2 * nulls[0]).astype(np.uint8)
         self._write_value(branch, values, is_valid, is_present, codes)
+
+    def _write_variant(self, avro: AvroType, values: pa.Array, is_present: Flags | None) -> None:
+        if values.type != VARIANT:
+            raise _other_type(avro, values.type)
+        is_valid = _valid(values) if is_present is None else _valid(values) & is_present
+        null = next((number for number, branch in enumerate(avro.inner) if branch.kind == "null"), None)
+        if null is None:
+            self._required(avro, values, is_present)
+        columns = dict(zip(VARIANT_COLUMNS, values.flatten(), strict=True))
+        branches = pc.fill_null(columns["branch"], 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        self._refuse(avro, is_valid & ((branches < 0) | (branches >= len(avro.inner))), "there is no such branch")
+        self._add(numbers(np.where(is_valid, branches, null or 0)), is_present)
+        for number in np.unique(branches[is_valid]).tolist():
+            self._write_branch(avro.inner[number], columns, is_valid & (branches == number))
+
+    def _write_branch(self, branch: AvroType, columns: dict[str, pa.Array], is_it: Flags) -> None:
+        column, leaf = variant_column(branch)
+        values = columns[column].take(pa.array(np.arange(len(is_it)), mask=~is_it))
+        self._refuse(branch, is_it & ~_valid(values), f"its column {column} is null")
+        if leaf is None:
+            self._out.add_binary(values, _sizes(values))
+            return
+        try:
+            values = values.cast(leaf.arrow_type, safe=column != "floating")
+        except pa.ArrowInvalid as error:
+            raise HoodieSchemaException(f"Column {branch.path!r} cannot be stored: {error}") from error
+        self.write(leaf, values, is_it)
 
     def _required(self, avro: AvroType, values: pa.Array, is_present: Flags | None) -> Flags | None:
         """Which rows have a value that is not null; None for all.

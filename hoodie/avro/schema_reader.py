@@ -36,6 +36,23 @@ _PRIMITIVES = frozenset(name for name, _ in _PRIMITIVE_TO_ARROW) | {"null"}
 NULLS = ("null", {"type": "null"})
 """Both ways to write the type of nulls."""
 _WIDER = ({"int", "long"}, "long"), ({"float", "double"}, "double")
+VARIANT = pa.struct(
+    [
+        pa.field("branch", pa.int8()),
+        pa.field("integer", pa.int64()),
+        pa.field("floating", pa.float64()),
+        pa.field("binary", pa.binary()),
+    ]
+)
+"""A value of a union of several types; null where the union is null.
+
+``branch`` is the number of its type in the schema. The value is in one of three columns: ``integer`` has booleans,
+integers, dates and times as Avro stores them; ``floating`` has floats and doubles; ``binary`` has strings in UTF-8,
+bytes, and decimals unscaled. A branch that is a record of one such field counts as that field. Of any other branch,
+``binary`` has the Avro bytes.
+"""
+VARIANT_COLUMNS = tuple(field.name for field in VARIANT)
+"""The names of its columns."""
 
 
 def parse_record(avro_schema: str) -> dict[str, Any]:
@@ -58,17 +75,25 @@ def parse_record(avro_schema: str) -> dict[str, Any]:
 
 
 class AvroReader:
-    """Turns Avro types into Arrow types; remembers named types, because later fields may refer to them."""
+    """Turns Avro types into Arrow types; remembers named types, because later fields may refer to them.
 
-    def __init__(self) -> None:
-        self._types: dict[str, pa.DataType | None] = {}
+    Args:
+        has_variants: Whether a union of several types is read as a `VARIANT`; else it is refused.
+
+    Attributes:
+        types: Full name -> type of each named type read so far; None of one that is being read.
+    """
+
+    def __init__(self, has_variants: bool = False) -> None:
+        self.types: dict[str, pa.DataType | None] = {}
+        self._has_variants = has_variants
         self._leaves_of: dict[str, int] = {}
         self._leaves = 0
 
     def read(self, record: dict[str, Any]) -> list[pa.Field]:
         """The fields of the record at the top."""
         name, namespace = full_name(record, "")
-        self._types[name] = None
+        self.types[name] = None
         return [self.read_field(field, namespace, "") for field in record["fields"]]
 
     def read_field(self, field: dict[str, Any], namespace: str, path: str) -> pa.Field:
@@ -84,6 +109,10 @@ class AvroReader:
             others = [
                 wider for kinds, wider in _WIDER if all(isinstance(o, str) and o in kinds for o in others)
             ] or others
+        if self._has_variants and len(others) > 1:
+            for branch in others:
+                self._type(branch, namespace, path)
+            return pa.field(name, VARIANT, nullable="null" in branches)
         if len(others) != 1:
             raise _cannot_read(path, avro, "it must be one type, or a union of one type and null")
         return pa.field(name, self._type(others[0], namespace, path), nullable="null" in branches)
@@ -122,7 +151,7 @@ class AvroReader:
         if not isinstance(avro.get("name"), str):
             raise _cannot_read(path, avro, "it has no name")
         name, namespace = full_name(avro, namespace)
-        self._types[name] = None
+        self.types[name] = None
         before = self._leaves
         self._count_leaves(1, path)
         if avro["type"] == "record":
@@ -132,14 +161,14 @@ class AvroReader:
             data_type = pa.string()
         else:
             data_type = _fixed_to_arrow(avro, path)
-        self._types[name] = data_type
+        self.types[name] = data_type
         self._leaves_of[name] = self._leaves - before
         return data_type
 
     def _named(self, name: str, namespace: str, path: str) -> pa.DataType:
         for candidate in (name if "." in name or not namespace else f"{namespace}.{name}", name):
-            if candidate in self._types:
-                data_type = self._types[candidate]
+            if candidate in self.types:
+                data_type = self.types[candidate]
                 if data_type is None:
                     raise _cannot_read(path, name, "a record that holds itself cannot be stored in columns")
                 self._count_leaves(self._leaves_of.get(candidate, 1), path)

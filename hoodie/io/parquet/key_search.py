@@ -29,6 +29,8 @@ _WORD_BYTES = 8
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _PLACES_PER_KEY = 16
 _PLACE_BITS = range(12, 25)
+_MAX_STATISTICS_BYTES = 4096
+"""Longer values are in no statistics."""
 
 
 def find_keys(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundRows:
@@ -270,7 +272,11 @@ def known_range(chunk: pq.ColumnChunkMetaData, column_type: str) -> tuple[bytes,
     statistics = chunk.statistics if chunk.physical_type == column_type else None
     if statistics is None or not statistics.has_min_max:
         return None, None
-    return statistics.min_raw, statistics.max_raw
+    low, high = statistics.min_raw, statistics.max_raw
+    if high == b"" and chunk.total_uncompressed_size > _MAX_STATISTICS_BYTES:
+        # Writers leave out values that are too long, and old releases of pyarrow read that as an empty value.
+        return None, None
+    return low, high
 
 
 def only_length(chunk: pq.ColumnChunkMetaData) -> int:

@@ -396,3 +396,18 @@ def test_nesting_is_read_up_to_a_depth_and_refused_beyond(wrap: Any, begin: byte
         assert encode_records(found.rows, json.dumps(nested(64))).data == datum * 2 * beside
     with pytest.raises(HoodieSchemaException, match="'f' is nested more than 64 deep"):
         decode(nested(65), [])
+
+
+@pytest.mark.parametrize("wanted", [["after"], ["list", "after"]])
+def test_damaged_items_are_told_of_columns_that_nobody_wants(wanted: list[str]) -> None:
+    fields = [{"name": "list", "type": {"type": "array", "items": "boolean"}}, {"name": "after", "type": "int"}]
+    schema = json.dumps({"type": "record", "name": "r", "fields": fields})
+    records = [b"\x04\x00\x01\x00\x06", b"\x04\x00\x02\x00\x06", b"\x00\x06"]
+    ends = np.cumsum([len(record) for record in records], dtype=np.int64)
+    types = {"list": pa.list_(pa.field("element", pa.bool_(), nullable=False)), "after": pa.int32()}
+    found = decode_records(
+        schema, b"".join(records), np.append(0, ends[:-1]), ends, pa.schema([(name, types[name]) for name in wanted])
+    )
+    assert found.bad.tolist() == [1]
+    assert "a boolean is neither 0 nor 1" in str(found.reason(1))
+    assert found.rows.column("after").to_pylist() == [3, 3]

@@ -4,6 +4,7 @@ import io
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import attrs
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.exception import HoodieCorruptedDataException, MissingSchemaFieldException
 from hoodie.io.parquet import key_search, plain_pages
-from hoodie.io.parquet.key_search import KeyMatcher, find_keys
+from hoodie.io.parquet.key_search import KeyMatcher, find_keys, known_range
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.plain_pages import OtherPageForm, iter_plain_pages
 from hoodie.io.parquet.splicing.compact_protocol import (
@@ -515,3 +516,21 @@ def test_a_matcher_takes_odd_batches_and_few_keys(batch: pa.Array, keys: list[st
     wanted = pa.array(keys, pa.string())
     entries, rows = KeyMatcher(wanted).find(batch)
     assert (entries.tolist(), rows.tolist()) == tuple(part.tolist() for part in find_keys(batch, wanted))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "size", "expected"),
+    [
+        (b"a", b"", 5000, (None, None)),
+        (b"", b"", 5000, (None, None)),
+        (b"", b"", 40, (b"", b"")),
+        (b"", b"y", 5000, (b"", b"y")),
+    ],
+)
+def test_a_largest_value_that_is_missing_is_no_empty_one(
+    low: bytes, high: bytes, size: int, expected: tuple[bytes | None, bytes | None]
+) -> None:
+    """pyarrow 17 gives an empty value for one that was too long to be stored."""
+    statistics = SimpleNamespace(has_min_max=True, min_raw=low, max_raw=high)
+    chunk = SimpleNamespace(statistics=statistics, physical_type="BYTE_ARRAY", total_uncompressed_size=size)
+    assert known_range(chunk, "BYTE_ARRAY") == expected

@@ -1,0 +1,113 @@
+"""What a data file holds of one column: the smallest and the largest value, and counts.
+
+Hudi: org.apache.hudi.common.model.HoodieColumnRangeMetadata, org.apache.hudi.metadata.stats.ValueType.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import attrs
+
+RangeValue = int | float | bytes
+"""A value as it is stored: a boolean as 0 or 1, dates and times as numbers, a decimal as its digits without the point,
+a string as UTF-8."""
+
+
+class ValueType(IntEnum):
+    """The type of a column; the value is the one that statistics of tables of version 9 store.
+
+    V1 stands for all types in tables of versions 6 and 8.
+    """
+
+    V1 = 0
+    NULL = 1
+    BOOLEAN = 2
+    INT = 3
+    LONG = 4
+    FLOAT = 5
+    DOUBLE = 6
+    STRING = 7
+    BYTES = 8
+    FIXED = 9
+    DECIMAL = 10
+    UUID = 11
+    DATE = 12
+    TIME_MILLIS = 13
+    TIME_MICROS = 14
+    TIMESTAMP_MILLIS = 15
+    TIMESTAMP_MICROS = 16
+    TIMESTAMP_NANOS = 17
+    LOCAL_TIMESTAMP_MILLIS = 18
+    LOCAL_TIMESTAMP_MICROS = 19
+    LOCAL_TIMESTAMP_NANOS = 20
+
+
+@attrs.frozen
+class HoodieColumnRange:
+    """The values of one column in one file.
+
+    Attributes:
+        column_name: The column; nested ones as a path with dots.
+        value_type: Its type.
+        min_value: No value is smaller; None if all values are null.
+        max_value: No value is larger, NaN being the largest number; None likewise.
+        value_count: Rows, nulls included.
+        null_count: Nulls.
+        total_size: The bytes that it takes in the file; 0 in a log file.
+        total_uncompressed_size: The same before compression.
+        precision: Of a decimal: its digits.
+        scale: Of a decimal: its digits behind the point.
+    """
+
+    column_name: str
+    value_type: ValueType
+    min_value: RangeValue | None
+    max_value: RangeValue | None
+    value_count: int
+    null_count: int
+    total_size: int = 0
+    total_uncompressed_size: int = 0
+    precision: int = 0
+    scale: int = 0
+
+
+_DAY_MICROS = 86_400_000_000
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, between which every reader's dates are."""
+_LARGEST_TEXT = "\U0010ffff" * 8
+_UNITS_A_DAY = {
+    ValueType.DATE: 1,
+    ValueType.TIMESTAMP_MILLIS: _DAY_MICROS // 1000,
+    ValueType.LOCAL_TIMESTAMP_MILLIS: _DAY_MICROS // 1000,
+    ValueType.TIMESTAMP_MICROS: _DAY_MICROS,
+    ValueType.LOCAL_TIMESTAMP_MICROS: _DAY_MICROS,
+}
+_WIDEST: dict[ValueType, tuple[RangeValue, RangeValue]] = {
+    ValueType.BOOLEAN: (0, 1),
+    ValueType.INT: (-(1 << 31), (1 << 31) - 1),
+    ValueType.FLOAT: (float("-inf"), float("nan")),
+    ValueType.DOUBLE: (float("-inf"), float("nan")),
+    ValueType.STRING: (b"", _LARGEST_TEXT.encode()),
+    ValueType.BYTES: (b"", b"\xff" * 32),
+    ValueType.FIXED: (b"", b"\xff" * 32),
+    ValueType.TIME_MILLIS: (0, _DAY_MICROS // 1000 - 1),
+    ValueType.TIME_MICROS: (0, _DAY_MICROS - 1),
+}
+
+
+def widest_range(value_type: ValueType, precision: int = 0) -> tuple[RangeValue, RangeValue]:
+    """A range that holds every value of a type, for a column of which nothing is known.
+
+    Readers take a file without a smallest and largest value of a column for one with nulls only, and skip it.
+
+    Args:
+        value_type: The type.
+        precision: Of a decimal.
+    """
+    if value_type is ValueType.DECIMAL:
+        return 1 - 10**precision, 10**precision - 1
+    if value_type in _UNITS_A_DAY:
+        units = _UNITS_A_DAY[value_type]
+        return _FIRST_DAY * units, (_LAST_DAY + 1) * units - 1
+    return _WIDEST.get(value_type, (-(1 << 63), (1 << 63) - 1))
