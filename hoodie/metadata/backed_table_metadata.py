@@ -188,12 +188,12 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         """
         path = _PATH[MetadataPartitionType.COLUMN_STATS]
         if columns is None:
-            return self._with_partitions(self.read_records(path), self.list_partitions())
+            return self.with_partitions(self.read_records(path), self.list_partitions())
         paths = self.list_partitions() if partition_paths is None else list(partition_paths)
         wanted: list[str] = [column_stats_prefix(column) for column in columns]
         if partition_paths is not None:
             wanted = [column_stats_prefix(column, one) for column in columns for one in paths]
-        return self._with_partitions(self.read_records(path, prefixes=wanted), paths)
+        return self.with_partitions(self.read_records(path, prefixes=wanted), paths)
 
     def read_column_stats_of(self, files: Sequence[tuple[str, str]], columns: Sequence[str]) -> pa.Table:
         """The ranges of columns of some files; see `read_column_stats`.
@@ -210,7 +210,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         )
         keys = column_stats_keys(wanted, paths, names)
         found = self.read_records(_PATH[MetadataPartitionType.COLUMN_STATS], keys=keys.to_pylist())
-        return self._with_partitions(found, list(dict.fromkeys(path for path, _ in files)))
+        return self.with_partitions(found, list(dict.fromkeys(path for path, _ in files)))
 
     def read_partition_stats(
         self, columns: Sequence[str] | None = None, partition_paths: Sequence[str] | None = None
@@ -409,8 +409,16 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         part = file_id.removeprefix(kind.file_id_prefix).removesuffix("-0000-0")
         return [by_part[part]] if part in by_part else []
 
-    def _with_partitions(self, found: MetadataRecords, partition_paths: Sequence[str]) -> pa.Table:
-        """Statistics with the partitions that their keys name; null for one that is none of those given."""
+    def with_partitions(self, found: MetadataRecords, partition_paths: Sequence[str]) -> pa.Table:
+        """Statistics of columns of files, with the partitions that their keys name.
+
+        Args:
+            found: Records with statistics of columns.
+            partition_paths: The partitions that they may belong to.
+
+        Returns:
+            `COLUMN_STATS`; the partition is null where it is not among those given.
+        """
         ids = pc.utf8_slice_codeunits(found.keys, _PARTITION_ID.start, _PARTITION_ID.stop)
         known = pa.array([partition_id(path) for path in partition_paths], pa.string())
         paths = pa.array(list(partition_paths), pa.string()).take(pc.index_in(ids, value_set=known))
