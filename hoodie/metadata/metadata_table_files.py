@@ -63,6 +63,7 @@ class MetadataTableFiles:
     instants: VisibleInstants
     view: HoodieTableFileSystemView
     _compacted: list[Mapping[str, tuple[str, str]]] = attrs.field(init=False, factory=list)
+    _groups: dict[str, dict[str | None, list[FileSlice]]] = attrs.field(init=False, factory=dict)
 
     @classmethod
     def load(cls, table: TableSnapshot) -> MetadataTableFiles:
@@ -101,12 +102,8 @@ class MetadataTableFiles:
         """Which log blocks count. They are looked at in all versions: upgraded tables have files of both layouts."""
         return LogBlockFilter(self.instants)
 
-    def load_partitions(self, *partition_paths: str) -> None:
-        """List several partitions at once; see `file_groups`."""
-        self.view.load_partitions(partition_paths)
-
     def file_groups(self, partition_path: str) -> dict[str | None, list[FileSlice]]:
-        """The newest slices of the file groups of a partition, by their numbers.
+        """The newest slices of the file groups of a partition, by their numbers; listed once.
 
         Args:
             partition_path: A partition of the metadata table, such as ``column_stats``.
@@ -120,6 +117,11 @@ class MetadataTableFiles:
             HoodieCorruptedDataException: A file has a name that no file group has; or the timeline is damaged.
             HoodieIOException: Storage failed.
         """
+        if partition_path not in self._groups:
+            self._groups[partition_path] = self._list_file_groups(partition_path)
+        return self._groups[partition_path]
+
+    def _list_file_groups(self, partition_path: str) -> dict[str | None, list[FileSlice]]:
         slices = self.view.latest_file_slices(partition_path)
         self._check_base_files(partition_path, slices)
         numbered: dict[str | None, dict[int, FileSlice]] = {}
@@ -171,14 +173,16 @@ class MetadataTableFiles:
                 # The partition was dropped, and built again after the compaction.
                 break
             self._raise_missing(partition_path, name, instant_time)
-        for file_slice in slices:
-            instant = self.snapshot.active_timeline.completed_writes().find(file_slice.base_instant_time)
-            if file_slice.base_file is not None or instant is None:
-                continue
-            for stat in self.snapshot.active_timeline.read_commit_metadata(instant).write_stats:
+        without = {
+            file_slice.file_id: file_slice.base_instant_time for file_slice in slices if not file_slice.base_file
+        }
+        for instant_time in dict.fromkeys(without.values()):
+            instant = self.snapshot.active_timeline.completed_writes().find(instant_time)
+            stats = self.snapshot.active_timeline.read_commit_metadata(instant).write_stats if instant else ()
+            for stat in stats:
                 name = file_name(stat.path or "")
-                if stat.file_id == file_slice.file_id and name.endswith(".hfile"):
-                    self._raise_missing(partition_path, name, file_slice.base_instant_time)
+                if name.endswith(".hfile") and without.get(stat.file_id) == instant_time:
+                    self._raise_missing(partition_path, name, instant_time)
 
     def _newest_compaction(self) -> Mapping[str, tuple[str, str]]:
         """File id to instant and path of the base files of the newest compaction that counts."""
