@@ -27,7 +27,7 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.timeline.instant_time import newest
+from hoodie.common.table.timeline.instant_time import is_after, newest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieCorruptedDataException, HoodieMissingFileException, TableNotFoundException
@@ -169,7 +169,7 @@ class MetadataTableFiles:
             if part != partition_path or bases.get(file_id) == instant_time:
                 continue
             compacted = done.get(instant_time, instant_time)
-            if any(done.get(one.base_instant_time, one.base_instant_time) > compacted for one in slices):
+            if any(is_after(done.get(one.base_instant_time, one.base_instant_time), compacted) for one in slices):
                 # The partition was dropped, and built again after the compaction.
                 break
             self._raise_missing(partition_path, name, instant_time)
@@ -214,6 +214,6 @@ def _valid_instants(table: TableSnapshot, metadata_table: TableSnapshot) -> Visi
     last = newest([_LAST_INITIAL_TIME, *(time for i in known for time in (i.requested_time, i.completion_time))])
     assert last is not None
     commits = list(metadata_table.active_timeline.commits_timeline())
-    late = {i.requested_time for i in commits if i.requested_time[:_DIGITS] > last}
+    late = {i.requested_time for i in commits if is_after(i.requested_time[:_DIGITS], last)}
     compactions = {i.requested_time for i in commits if i.action in (Action.COMMIT, Action.COMPACTION)}
     return instants.without(pending | late, compactions & late)
