@@ -14,6 +14,7 @@ Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -168,6 +169,7 @@ class MergingReader:
         self._rules = LogMergeRules(merging.merge_spec, schema, merging.key_generator)
         self._prepared: MergedLogRecords | None = None
         self._fragment: ParquetFragment | None = None
+        self._opening = threading.Lock()
         self._preparing: Future[MergedLogRecords] | None = None
         self._begun: Future[tuple[_Finder | None, Iterator[pa.RecordBatch]] | None] | None = None
         self._scanned = LogScanCounts()
@@ -276,6 +278,8 @@ class MergingReader:
         with self._collected() as records:
             self.counts = MergeCounts(records.record_count, records.delete_count, len(records), scanned=self._scanned)
             yield records, np.zeros(len(records), dtype=np.bool_)
+            # The readers of a scan live as long as it does, and footers are large.
+            self._fragment = None
 
     def _new_rows(
         self, records: MergedLogRecords, is_met: npt.NDArray[np.bool_], batch_rows: int
@@ -350,8 +354,15 @@ class MergingReader:
     def _prepare(self, turn: AbstractContextManager[object]) -> MergedLogRecords:
         base_file = self._file_slice.base_file
         if base_file is not None:
-            self._fragment = ParquetFragment.open(self._storage, base_file.path)
+            self._opened(base_file.path)
         return self._read_log_files(turn)
+
+    def _opened(self, path: str) -> ParquetFragment:
+        """The base file, opened once: by what reads the log files, or by what begins to decode it."""
+        with self._opening:
+            if self._fragment is None:
+                self._fragment = ParquetFragment.open(self._storage, path)
+            return self._fragment
 
     def close(self) -> None:
         """Drop what was prepared and not used; waits for threads that prepare it. Does nothing if there is nothing."""
@@ -397,8 +408,7 @@ class MergingReader:
     ) -> Iterator[pa.RecordBatch]:
         """All rows of the base file, in their order."""
         if on_all_cores:
-            fragment = self._fragment or ParquetFragment.open(self._storage, path)
-            self._fragment = None
+            fragment = self._opened(path)
             if fragment.stores(self._schema, columns):
                 yield from scan_fragments([fragment], self._schema, columns, None, batch_rows)
                 return

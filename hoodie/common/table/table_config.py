@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import time
+import uuid
 import zlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -246,7 +247,8 @@ class HoodieTableConfig:
         if HoodieTableConfig.load(storage, base_path) != self:
             raise _changed_meanwhile(base_path)
         try:
-            fenced = storage.replace_version(path, self.to_bytes(), version)
+            # Two fences of one millisecond differ too.
+            fenced = storage.replace_version(path, self.to_bytes() + f"#{uuid.uuid4()}\n".encode(), version)
         except HoodieIOException as error:
             if getattr(error.__cause__, "errno", None) not in _WITHOUT_LOCKS:
                 raise

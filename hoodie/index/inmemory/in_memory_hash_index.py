@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
@@ -17,9 +18,9 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.index.index import IndexedTable, tag_with_locations
+from hoodie.index.index import IndexedTable, KeyLocations, tag_with_locations
 from hoodie.index.index_report import Decision, FileGroupLook
-from hoodie.index.inmemory.kept_slice_keys import KeptSliceKeys
+from hoodie.index.inmemory.kept_slice_keys import KeptSliceKeys, ReadsNewLogFiles
 from hoodie.index.merged_keys import KeysOfSlices, MergedKeys
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 from hoodie.index.stored_keys import NOTHING_FOUND, FoundKeys, keys_among
@@ -62,6 +63,11 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
         assert keys is not None
         return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
 
+    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> KeyLocations:
+        # A partition that is looked into may have no slices, or none with log files.
+        self._of_slices.forget_replaced(set(pc.unique(keys[PARTITION_PATH]).to_pylist()), table.slices)
+        return super().find_locations(keys, context, table)
+
     def _find(
         self, keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
     ) -> list[FoundKeys]:
@@ -83,7 +89,7 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
         return [found for found, _ in looked_up]
 
     def _reading(self, table: IndexedTable) -> KeysOfSlices:
-        return self._of_slices.reading(MergedKeys.of(table), table.slices)
+        return ReadsNewLogFiles(self._of_slices, MergedKeys.of(table))
 
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import attrs
 import numpy as np
@@ -48,19 +48,17 @@ class KeptSliceKeys:
         self._kept: dict[_Group, _Kept] = {}
         self._lock = threading.Lock()
 
-    def reading(self, merged: MergedKeys, slices: Sequence[FileSlice]) -> ReadsNewLogFiles:
-        """What reads the keys of slices, for one look-up; forgets slices that were replaced.
+    def forget_replaced(self, partitions: Collection[str], slices: Sequence[FileSlice]) -> None:
+        """Forget slices that are no more, or have no log files any more.
 
         Args:
-            merged: Reads whole slices.
-            slices: All latest slices of the partitions of the look-up.
+            partitions: Some partition paths.
+            slices: All latest slices there.
         """
-        partitions = {part.partition_path for part in slices}
         merges = {_group_of(part) for part in slices if not part.is_base_file_alone}
         with self._lock:
             for group in [g for g in self._kept if g[0] in partitions and g not in merges]:
                 del self._kept[group]
-        return ReadsNewLogFiles(self, merged)
 
     def get(self, group: _Group) -> _Kept | None:
         """What is kept of a file group."""

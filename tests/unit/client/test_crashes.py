@@ -70,8 +70,8 @@ class Operation:
         return completed_commits(base_path) != committed_before
 
 
-def leave_pending(base_path: Path) -> str:
-    client = new_client(base_path, **{"hoodie.auto.commit": "false"})
+def leave_pending(base_path: Path, **properties: str) -> str:
+    client = new_client(base_path, **{"hoodie.auto.commit": "false", **properties})
     instant_time = client.start_commit()
     client.upsert(rows(*CHANGES), instant_time)
     return instant_time
@@ -224,7 +224,7 @@ DELTA_COMMITS = [
     delta_commit("upsert of a bucket's log files", properties=BUCKETS),
     delta_commit("delete in log files", GONE),
     delta_commit("delete in a bucket's log files", GONE, properties=BUCKETS),
-    delta_commit("upsert after a failed one", prepare=leave_pending, properties=BUCKETS),
+    delta_commit("upsert after a failed one", prepare=partial(leave_pending, **BUCKETS), properties=BUCKETS),
     delta_commit("upsert and compaction", properties={**INLINE, **BUCKETS}),
     delta_commit("upsert and compaction in a thread", properties=IN_THREAD),
     delta_commit("upsert and planned compaction", properties=BY_HAND),

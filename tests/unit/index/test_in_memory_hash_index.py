@@ -246,3 +246,22 @@ def test_a_commit_that_completes_late_takes_its_place_among_log_files(
         late.upsert(rows("d", 3), instant)
         c.upsert(rows("cd", 4))
     assert read(merge_on_read) == {"a": 1, "b": 1, "c": 4, "d": 4, "z": 1}
+
+
+def test_keys_of_slices_without_log_files_are_not_kept(merge_on_read: str, table_version: int) -> None:
+    def kept(c: HoodieLocalWriteClient) -> list[str]:
+        return sorted(partition for partition, _ in c._index._of_slices._kept)  # type: ignore[attr-defined]
+
+    with client(merge_on_read, **IN_LOGS) as c:
+        for partition in "xy":
+            c.bulk_insert(rows_of_keys("ab", p=partition))
+            c.upsert(rows_of_keys("bc", 1, p=partition))
+            c.upsert(rows_of_keys("c", 2, p=partition))
+        assert kept(c) == ([] if table_version == 6 else ["x", "y"])
+        c.delete_partitions(["y"])
+        c.upsert(rows_of_keys("c", 3, p="y"))
+        assert "y" not in kept(c)
+        c.schedule_compaction()
+        c.compact()
+        c.upsert(rows("c", 3))
+        assert not kept(c)

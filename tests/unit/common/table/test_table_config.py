@@ -512,6 +512,15 @@ def test_properties_that_were_changed_or_fenced_meanwhile_are_not_replaced(tmp_p
         config.fence(storage, path)
 
 
+def test_two_fences_of_one_moment_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, path = LocalStorage(str(tmp_path)), str(tmp_path)
+    config = HoodieTableConfig.create(storage, path, {"hoodie.table.name": "t"})
+    content = config.to_bytes()
+    monkeypatch.setattr(HoodieTableConfig, "to_bytes", lambda self: content)
+    assert config.fence(storage, path) != config.fence(storage, path)
+    assert HoodieTableConfig.load(storage, path) == config
+
+
 def test_a_file_system_without_locks_has_no_fence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage, path = LocalStorage(str(tmp_path)), str(tmp_path)
     config = HoodieTableConfig.create(storage, path, {"hoodie.table.name": "t"})
