@@ -100,7 +100,7 @@ _PACKAGES = frozenset(
         "metrics", "query", "storage", "table", "transaction",
     }
 )  # fmt: skip
-_SUBMODULES = frozenset({"plot", "stats"})
+_SUBMODULES = frozenset({"metadata", "plot", "stats"})
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -1,1 +1,47 @@
-"""The metadata table: what a table knows of its own files, so that nobody lists folders or reads footers for it."""
+"""The metadata table: listings, statistics and indexes of a table, kept beside its files.
+
+The names below are imported when they are asked for: writers need the modules of this package without its readers.
+"""
+
+import importlib as _importlib
+import typing as _typing
+
+if _typing.TYPE_CHECKING:
+    from hoodie.metadata.backed_table_metadata import HoodieBackedTableMetadata
+    from hoodie.metadata.metadata_validation import (
+        MetadataDifference,
+        MetadataDifferenceKind,
+        MetadataTableValidation,
+    )
+    from hoodie.metadata.table_description import MetadataStatement, MetadataTableDescription, describe
+    from hoodie.metadata.table_validator import validate
+
+__all__ = [
+    "HoodieBackedTableMetadata",
+    "MetadataDifference",
+    "MetadataDifferenceKind",
+    "MetadataStatement",
+    "MetadataTableDescription",
+    "MetadataTableValidation",
+    "describe",
+    "validate",
+]
+
+_MODULES = {
+    "HoodieBackedTableMetadata": "hoodie.metadata.backed_table_metadata",
+    "MetadataDifference": "hoodie.metadata.metadata_validation",
+    "MetadataDifferenceKind": "hoodie.metadata.metadata_validation",
+    "MetadataStatement": "hoodie.metadata.table_description",
+    "MetadataTableDescription": "hoodie.metadata.table_description",
+    "MetadataTableValidation": "hoodie.metadata.metadata_validation",
+    "describe": "hoodie.metadata.table_description",
+    "validate": "hoodie.metadata.table_validator",
+}
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """Import a public name when it is asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'hoodie.metadata' has no attribute {name!r}")
+    value = globals()[name] = getattr(_importlib.import_module(_MODULES[name]), name)
+    return value

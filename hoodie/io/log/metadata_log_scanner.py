@@ -17,7 +17,7 @@ from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.hfile.hfile_reader import HFileReader
 from hoodie.io.log.delete_block import decode_delete_block
 from hoodie.io.log.hfile_block import open_hfile_block
-from hoodie.io.log.log_block import HoodieLogBlockType
+from hoodie.io.log.log_block import HoodieLogBlockType, StoredLogBlock
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.log.log_block_scanner import EVERY_BLOCK, LogBlockScanner, LogScanCounts
 from hoodie.io.log.log_records import LogDeletes
@@ -57,6 +57,16 @@ class MetadataLogScanner:
         self, storage: HoodieStorage, log_files: Iterable[HoodieLogFile], block_filter: LogBlockFilter = EVERY_BLOCK
     ) -> None:
         self._block_scanner = LogBlockScanner(storage, log_files, block_filter)
+        self._blocks: list[StoredLogBlock] | None = None
+
+    @property
+    def instant_times(self) -> frozenset[str]:
+        """The instants of the blocks that count; reads the headers of all blocks.
+
+        Raises:
+            HoodieException: See `scan`.
+        """
+        return frozenset(str(block.instant_time) for block in self._counted())
 
     @property
     def counts(self) -> LogScanCounts:
@@ -81,7 +91,7 @@ class MetadataLogScanner:
             HoodieCorruptedDataException: A block is damaged; the message names the file and the byte.
             HoodieNotSupportedException: A block has a type or version that metadata tables do not have.
         """
-        for block in self._block_scanner.loaded(self._block_scanner.blocks()):
+        for block in self._block_scanner.loaded(self._counted()):
             if block.block_type is HoodieLogBlockType.DELETE:
                 yield from decode_delete_block(block)
                 continue
@@ -90,12 +100,30 @@ class MetadataLogScanner:
                     f"Cannot read {block.source}: it is of type {block.block_type.name}, and data blocks of metadata "
                     "tables are HFiles"
                 )
-            for entries in _chosen(open_hfile_block(block), keys, prefixes):
+            for entries in chosen_entries(open_hfile_block(block), keys, prefixes):
                 if entries.num_rows:
                     yield LogEncodedRecords(str(block.instant_time), entries, block.schema)
 
+    def _counted(self) -> list[StoredLogBlock]:
+        """The blocks that count; their headers are read once."""
+        if self._blocks is None:
+            self._blocks = self._block_scanner.blocks()
+        return self._blocks
 
-def _chosen(reader: HFileReader, keys: pa.StringArray | None, prefixes: pa.StringArray | None) -> Iterator[pa.Table]:
+
+def chosen_entries(
+    reader: HFileReader, keys: pa.StringArray | None, prefixes: pa.StringArray | None
+) -> Iterator[pa.Table]:
+    """Entries of an HFile; see `MetadataLogScanner.scan`.
+
+    Args:
+        reader: The file.
+        keys: The keys that are wanted.
+        prefixes: What wanted keys begin with.
+
+    Raises:
+        HoodieException: See `HFileReader`.
+    """
     if keys is None and prefixes is None:
         yield from (pa.Table.from_batches([batch]) for batch in reader.batches())
     if keys is not None:

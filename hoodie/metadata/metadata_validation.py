@@ -1,0 +1,115 @@
+"""What a validation of a metadata table found.
+
+Hudi: org.apache.hudi.utilities.HoodieMetadataTableValidator (its log).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from enum import StrEnum
+
+import attrs
+
+from hoodie.common.table.table_summary import SummaryTable
+from hoodie.common.util.shown_table import plural
+from hoodie.table.repair.repaired_table import RepairResult
+
+MAX_DIFFERENCES = 1000
+"""The most differences of a partition that a validation names."""
+
+
+class MetadataDifferenceKind(StrEnum):
+    """How the metadata table and the table differ."""
+
+    MISSING = "missing"
+    UNEXPECTED = "unexpected"
+    DIFFERENT = "different"
+    MISPLACED = "misplaced"
+    UNREADABLE = "unreadable"
+
+
+@attrs.frozen
+class MetadataDifference:
+    """One entry of a metadata table that is not right.
+
+    Attributes:
+        partition: The partition of the metadata table.
+        kind: MISSING: the table has it, and the metadata table does not. UNEXPECTED: the other way round. DIFFERENT:
+            they say different things. MISPLACED: it is in a file group where look-ups do not find it. UNREADABLE: the
+            partition cannot be read.
+        name: What it is about: a partition of the table, a file, a file and a column, or a record key.
+        expected: What storage, a footer or a row says.
+        found: What the metadata table says; of an unreadable partition, why.
+    """
+
+    partition: str
+    kind: MetadataDifferenceKind
+    name: str
+    expected: str = ""
+    found: str = ""
+
+
+@attrs.frozen(repr=False)
+class MetadataTableValidation(RepairResult):
+    """The differences between a metadata table and its table; none if the metadata table is right.
+
+    Attributes:
+        base_path: The table.
+        entry_counts: For each partition of the metadata table that was validated, its entries.
+        differences: At most 1000 for each partition.
+        difference_counts: For each partition with differences, how many there are.
+        not_validated: For each partition that was not validated, or not in full, why.
+    """
+
+    base_path: str
+    entry_counts: Mapping[str, int]
+    differences: tuple[MetadataDifference, ...]
+    difference_counts: Mapping[str, int]
+    not_validated: Mapping[str, str]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether there are no differences."""
+        return not self.difference_counts
+
+    @property
+    def headline(self) -> str:
+        """See `RepairResult`."""
+        counts = ", ".join(f"{name} ({plural(count, 'record')})" for name, count in self.entry_counts.items())
+        text = f"{plural(sum(self.difference_counts.values()), 'difference')} in the metadata table of {self.base_path}"
+        text += f", of which these partitions were validated: {counts}" if counts else ", which has no partitions"
+        return text + "".join(f"\n{name} was not validated in full: {why}" for name, why in self.not_validated.items())
+
+    @property
+    def table(self) -> SummaryTable[MetadataDifference]:
+        """See `RepairResult`."""
+        return SummaryTable(MetadataDifference, self.differences)
+
+
+class Findings:
+    """Gathers what a validation finds."""
+
+    def __init__(self) -> None:
+        self.entry_counts: dict[str, int] = {}
+        self.not_validated: dict[str, str] = {}
+        self._differences: list[MetadataDifference] = []
+        self._counts: Counter[str] = Counter()
+
+    def add(
+        self, partition: str, kind: MetadataDifferenceKind, name: str, expected: object = "", found: object = ""
+    ) -> None:
+        """Note a difference; see `MetadataDifference`."""
+        self._counts[partition] += 1
+        if self._counts[partition] <= MAX_DIFFERENCES:
+            self._differences.append(MetadataDifference(partition, kind, name, str(expected), str(found)))
+
+    def result(self, base_path: str) -> MetadataTableValidation:
+        """What was found.
+
+        Args:
+            base_path: The table.
+        """
+        return MetadataTableValidation(
+            base_path, self.entry_counts, tuple(self._differences), dict(self._counts), self.not_validated
+        )
