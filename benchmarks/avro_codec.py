@@ -13,8 +13,6 @@ import argparse
 import io
 import json
 import struct
-import time
-from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.measure import Timing, describe_machine, trips, write_json
+from benchmarks.measure import Timing, describe_machine, timing, trips, write_json
 from hoodie.avro.columnar_block import decode_avro_block, encode_avro_block
 from hoodie.avro.schema_converters import to_avro
 from hoodie.common.model.record_columns import META_COLUMNS
@@ -74,22 +72,11 @@ def fastavro_rows(content: bytes, schema: Any) -> list[Any]:
     return rows
 
 
-def timing(name: str, runs: int, run: Callable[[], object]) -> Timing:
-    """Wall clock and CPU of some runs."""
-    seconds, cpu = [], []
-    for _ in range(runs):
-        started, used = time.perf_counter(), time.process_time()
-        run()
-        seconds.append(time.perf_counter() - started)
-        cpu.append(time.process_time() - used)
-    return Timing(name, seconds, cpu=cpu)
-
-
-def line(timing: Timing, other: Timing | None = None) -> str:
+def line(found: Timing, other: Timing | None = None) -> str:
     """Medians in milliseconds, and the ratio to another timing of the same run."""
-    cpu = sorted(timing.cpu)[len(timing.cpu) // 2]
-    ratio = f"   {timing.median / other.median:6.1f} x {other.name}" if other is not None else ""
-    return f"{timing.name:<34} {timing.median * 1000:8.1f} ms   {cpu * 1000:8.1f} CPU ms{ratio}"
+    cpu = sorted(found.cpu)[len(found.cpu) // 2]
+    ratio = f"   {found.median / other.median:6.1f} x {other.name}" if other is not None else ""
+    return f"{found.name:<34} {found.median * 1000:8.1f} ms   {cpu * 1000:8.1f} CPU ms{ratio}"
 
 
 def main() -> None:

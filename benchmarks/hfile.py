@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import argparse
 import struct
-import time
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.measure import Timing, describe_machine, trips, write_json
+from benchmarks.measure import Timing, describe_machine, timing, trips, write_json
 from hoodie.io.hfile.data_block import decode_data_block, encoded_entries
 from hoodie.io.hfile.hfile_reader import HFileReader, open_hfile
 from hoodie.io.hfile.hfile_writer import encode_hfile
@@ -52,22 +50,11 @@ def plain_entries(content: bytes) -> int:
     return len(found)
 
 
-def timing(name: str, runs: int, run: Callable[[], object]) -> Timing:
-    """Wall clock and CPU of some runs."""
-    seconds, cpu = [], []
-    for _ in range(runs):
-        started, used = time.perf_counter(), time.process_time()
-        run()
-        seconds.append(time.perf_counter() - started)
-        cpu.append(time.process_time() - used)
-    return Timing(name, seconds, cpu=cpu)
-
-
-def line(timing: Timing, entries: int) -> str:
+def line(found: Timing, entries: int) -> str:
     """Milliseconds, and entries a second of wall clock and of CPU."""
-    cpu = sorted(timing.cpu)[len(timing.cpu) // 2]
+    cpu = sorted(found.cpu)[len(found.cpu) // 2]
     return (
-        f"{timing.name:<34} {timing.median * 1000:8.1f} ms   {entries / timing.median:>11,.0f} entries/s   "
+        f"{found.name:<34} {found.median * 1000:8.1f} ms   {entries / found.median:>11,.0f} entries/s   "
         f"{entries / max(cpu, 1e-9):>11,.0f} entries/CPU s"
     )
 

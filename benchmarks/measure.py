@@ -138,14 +138,20 @@ def cpu_seconds() -> float:
 
 def timed(name: str, runs: int, prepare: Callable[[], object], run: Callable[[], object]) -> Timing:
     """Time ``run`` several times, each after ``prepare``, which is not timed; takes the steps from its results."""
-    seconds, steps = [], []
+    seconds, cpu, steps = [], [], []
     for _ in range(runs):
         prepare()
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         result = run()
         seconds.append(time.perf_counter() - started)
+        cpu.append(time.process_time() - used)
         steps.append(steps_of(result))
-    return Timing(name, seconds, steps)
+    return Timing(name, seconds, steps, cpu=cpu)
+
+
+def timing(name: str, runs: int, run: Callable[[], object]) -> Timing:
+    """Time ``run`` several times."""
+    return timed(name, runs, lambda: None, run)
 
 
 def write_json(path: str, machine: str, sizes: dict[str, int], timings: Iterable[Timing]) -> None:
