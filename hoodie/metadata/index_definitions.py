@@ -7,16 +7,13 @@ Hudi: org.apache.hudi.common.model.{HoodieIndexDefinition, HoodieIndexMetadata}.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import attrs
 
-from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage import HoodieStorage
-from hoodie.storage.storage_path import join
+from hoodie.table.upgrade.index_definitions import DEFINITIONS, damaged_definitions, read_index_definitions
 
-_PATH = (".index_defs", "index.json")
 _SECOND_VERSION = "V2"
 
 
@@ -52,16 +49,11 @@ def load_index_definitions(storage: HoodieStorage, meta_path: str) -> Mapping[st
         HoodieCorruptedDataException: The file is damaged.
         HoodieIOException: Storage failed.
     """
-    path = join(meta_path, *_PATH)
     try:
-        stored = storage.read(path)
-    except FileNotFoundError:
-        return {}
-    try:
-        definitions = json.loads(stored)["indexDefinitions"] or {}
+        definitions = (read_index_definitions(storage, meta_path) or {DEFINITIONS: {}})[DEFINITIONS]
         return {name: _definition(name, one) for name, one in definitions.items()}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise HoodieCorruptedDataException(f"Cannot read the definitions of indexes in {path}: {error!r}") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise damaged_definitions(meta_path, error) from error
 
 
 def _definition(name: str, stored: Mapping[str, object]) -> HoodieIndexDefinition:

@@ -7,14 +7,46 @@ which is switched off.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
 _PATH = (".index_defs", "index.json")
-_DEFINITIONS = "indexDefinitions"
+DEFINITIONS = "indexDefinitions"
 _FIRST = "V1"
+
+
+def read_index_definitions(storage: HoodieStorage, meta_path: str) -> dict[str, Any] | None:
+    """The content of the file; None for a table without it.
+
+    Args:
+        storage: Where the table is.
+        meta_path: The table's ``.hoodie`` folder.
+
+    Raises:
+        HoodieCorruptedDataException: The file does not hold definitions by the names of their indexes.
+        HoodieIOException: Storage failed.
+    """
+    path = join(meta_path, *_PATH)
+    try:
+        stored = storage.read(path)
+    except FileNotFoundError:
+        return None
+    try:
+        value = json.loads(stored)
+        definitions = {name: {**one} for name, one in (value[DEFINITIONS] or {}).items()}
+        return {**value, DEFINITIONS: definitions}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise damaged_definitions(meta_path, error) from error
+
+
+def damaged_definitions(meta_path: str, error: Exception) -> HoodieCorruptedDataException:
+    """What is raised over a file that is no file of definitions."""
+    return HoodieCorruptedDataException(
+        f"Cannot read the definitions of indexes in {join(meta_path, *_PATH)}: {error!r}"
+    )
 
 
 def adapt_index_definitions(storage: HoodieStorage, meta_path: str, version: int) -> None:
@@ -29,18 +61,12 @@ def adapt_index_definitions(storage: HoodieStorage, meta_path: str, version: int
         HoodieCorruptedDataException: The definitions are damaged.
         HoodieIOException: Storage failed.
     """
-    path = join(meta_path, *_PATH)
-    try:
-        stored = storage.read(path)
-    except FileNotFoundError:
+    value = read_index_definitions(storage, meta_path)
+    if value is None:
         return
-    try:
-        value = json.loads(stored)
-        definitions = value[_DEFINITIONS] or {}
-        adapted = {name: {**one, "version": one.get("version") or _FIRST} for name, one in definitions.items()}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise HoodieCorruptedDataException(f"Cannot read the definitions of indexes in {path}: {error!r}") from error
+    definitions = value[DEFINITIONS]
+    adapted = {name: {**one, "version": one.get("version") or _FIRST} for name, one in definitions.items()}
     if version < 9:
         adapted = {name: one for name, one in adapted.items() if one["version"] == _FIRST}
     if adapted != definitions:
-        storage.replace(path, json.dumps({**value, _DEFINITIONS: adapted}).encode())
+        storage.replace(join(meta_path, *_PATH), json.dumps({**value, DEFINITIONS: adapted}).encode())
