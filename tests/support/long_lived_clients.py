@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from hoodie.index.inmemory.kept_slice_keys import ReadsNewLogFiles
 from hoodie.index.merged_keys import MergedKeys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage_factory import open_storage
-from tests.support.hookable_storage import Faults, run_with_faults
 from tests.support.table_builder import local_client
 from tests.support.twin_tables import KEYS, TwinTables
 
@@ -92,26 +91,8 @@ class LongLivedClients(TwinTables):
             with self._new() as client:
                 client.rollback_failed_writes()
 
-    def _on_mor(self, work: Callable[[], Any], before: list[Any], after: list[Any]) -> Any:
-        if self.random.random() >= self.share_of_deaths:
-            return work()
-        found: list[Any] = []
-        faults = Faults(
-            self.random.randint(1, 70), self.random.choice(["before", "after"]), dies=self.random.random() < 0.5
-        )
-        error = run_with_faults(faults, lambda: found.append(work()))
-        if error is None:
-            return found[0]
-        if not faults.fired:
-            raise error
-        self.deaths += 1
-        self.log[-1] += f" (failed: {str(error)[:60]})"
-        self._recover()
-        seen = _without_times(self.read(self.mor))
-        if seen == _without_times(after) and after is not before:
-            return None
-        assert seen == _without_times(before), "a write that failed left some of its rows"
-        return work()
+    def _dies(self) -> bool:
+        return self.random.random() < 0.5
 
     def _write(self, name: str) -> None:
         match name:

@@ -364,12 +364,16 @@ class TwinTables:
                 row["region"] if self.keygen == "none" else row["_hoodie_partition_path"].split("=")[-1]
             )
 
+    def _dies(self) -> bool:
+        """Whether a failure ends the process; else one call fails, and the same client goes on."""
+        return True
+
     def _on_mor(self, work: Callable[[], Any], before: list[Row], after: list[Row]) -> Any:
         """Do it to the merge-on-read table; perhaps die of it, recover, and do it again if it was not done."""
         if self.random.random() >= self.share_of_deaths:
             return work()
         found: list[Any] = []
-        faults = Faults(self.random.randint(1, 70), self.random.choice(["before", "after"]))
+        faults = Faults(self.random.randint(1, 70), self.random.choice(["before", "after"]), dies=self._dies())
         error = run_with_faults(faults, lambda: found.append(work()))
         if error is None:
             return found[0]
