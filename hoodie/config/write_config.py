@@ -36,6 +36,7 @@ from hoodie.config.ignored_options import find_ignored_option, find_replacing_op
 from hoodie.config.index_config import BucketEngine, HoodieIndexConfig, IndexType
 from hoodie.config.lock_config import HoodieLockConfig
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
+from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.config.metrics_config import HoodieMetricsConfig
 from hoodie.config.payload_config import HoodiePayloadConfig
 from hoodie.config.pre_commit_validator_config import HoodiePreCommitValidatorConfig
@@ -108,6 +109,7 @@ class HoodieWriteConfig:
         clean: Which file versions are kept, and when the others are deleted.
         archival: How long the active timeline is, and how its archive is kept.
         log_merge: How log files are merged when they are read.
+        metadata: What the metadata table holds.
         lock: The lock that keeps several writers apart.
         callback: The callback after each commit.
         validator: The checks that a commit must pass before it is completed.
@@ -133,6 +135,7 @@ class HoodieWriteConfig:
     clean: HoodieCleanConfig = attrs.field(factory=HoodieCleanConfig)
     archival: HoodieArchivalConfig = attrs.field(factory=HoodieArchivalConfig)
     log_merge: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
+    metadata: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)
     lock: HoodieLockConfig = attrs.field(factory=HoodieLockConfig)
     callback: HoodieWriteCommitCallbackConfig = attrs.field(factory=HoodieWriteCommitCallbackConfig)
     validator: HoodiePreCommitValidatorConfig = attrs.field(factory=HoodiePreCommitValidatorConfig)
@@ -360,7 +363,7 @@ def _without_effect(config: HoodieWriteConfig) -> list[str]:
     """Settings without effect, because the property that switches them on is not given."""
     given = config.properties.keys()
     found = []
-    if config.write.metadata_enable:
+    if config.metadata.enable:
         found.append(
             f"{_METADATA_KEY} = true: hoodie writes no metadata table, and switches off one that only holds file "
             "listings; Hudi builds it again at its next write. Leave it out"

@@ -300,10 +300,6 @@ class HoodieWriteOptions(PropertyGroup):
     unique_keys: bool = property_field("hoodie.write.concurrency.unique.keys", boolean(), False, is_ours=True)
     """With several writers: compare the keys of new records with those that other writers added
     since the write began. Without it, a key that two writers insert at the same time is stored twice."""
-    metadata_enable: bool | None = property_field("hoodie.metadata.enable", boolean(), None)
-    """hoodie does not write metadata tables yet: a write switches off a metadata table that only holds file listings,
-    in tables of versions 8 and 9 also one with column and partition statistics. Set false to allow that for a metadata
-    table that holds more, such as indexes. True is the same as not given."""
 
     record_positions: bool = property_field("hoodie.write.record.positions", boolean(), False)
     """Tables of versions 8 and 9: store in each block of a log file at which rows of the base file its records stand.

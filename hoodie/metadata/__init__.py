@@ -7,14 +7,14 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from hoodie.metadata.backed_table_metadata import HoodieBackedTableMetadata
-    from hoodie.metadata.metadata_validation import (
+    from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
+    from hoodie.metadata.validation.metadata_validation import (
         MetadataDifference,
         MetadataDifferenceKind,
         MetadataTableValidation,
     )
-    from hoodie.metadata.table_description import MetadataStatement, MetadataTableDescription, describe
-    from hoodie.metadata.table_validator import validate
+    from hoodie.metadata.validation.table_description import MetadataStatement, MetadataTableDescription, describe
+    from hoodie.metadata.validation.table_validator import validate
 
 __all__ = [
     "HoodieBackedTableMetadata",
@@ -28,14 +28,14 @@ __all__ = [
 ]
 
 _MODULES = {
-    "HoodieBackedTableMetadata": "hoodie.metadata.backed_table_metadata",
-    "MetadataDifference": "hoodie.metadata.metadata_validation",
-    "MetadataDifferenceKind": "hoodie.metadata.metadata_validation",
-    "MetadataStatement": "hoodie.metadata.table_description",
-    "MetadataTableDescription": "hoodie.metadata.table_description",
-    "MetadataTableValidation": "hoodie.metadata.metadata_validation",
-    "describe": "hoodie.metadata.table_description",
-    "validate": "hoodie.metadata.table_validator",
+    "HoodieBackedTableMetadata": "hoodie.metadata.reader.backed_table_metadata",
+    "MetadataDifference": "hoodie.metadata.validation.metadata_validation",
+    "MetadataDifferenceKind": "hoodie.metadata.validation.metadata_validation",
+    "MetadataStatement": "hoodie.metadata.validation.table_description",
+    "MetadataTableDescription": "hoodie.metadata.validation.table_description",
+    "MetadataTableValidation": "hoodie.metadata.validation.metadata_validation",
+    "describe": "hoodie.metadata.validation.table_description",
+    "validate": "hoodie.metadata.validation.table_validator",
 }
 
 

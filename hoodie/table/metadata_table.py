@@ -23,11 +23,11 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.timeline.timeline_listing import list_instants
 from hoodie.exception import HoodieCommitException, HoodieNotSupportedException, TableNotFoundException
+from hoodie.metadata.reader.metadata_table_files import metadata_folder
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 
 logger = logging.getLogger(__name__)
 
-_FOLDER = "metadata"
 _FILES = frozenset({"files"})
 _BUILT_FROM_FILES = frozenset({"files", "column_stats", "partition_stats"})
 """Hudi's writers build these by default, from the table's files alone."""
@@ -35,11 +35,6 @@ _CONTINUED = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SA
 """hoodie finishes these actions itself, with the metadata table switched off."""
 _DIGITS = 17
 """Of an instant time."""
-
-
-def metadata_folder(snapshot: TableSnapshot) -> str:
-    """The folder of the table's metadata table."""
-    return join(snapshot.meta_path, _FOLDER)
 
 
 def listed_partitions(table_config: HoodieTableConfig) -> tuple[str, ...]:

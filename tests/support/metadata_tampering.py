@@ -15,7 +15,7 @@ from hoodie.io.log.hfile_block import encode_hfile_block
 from hoodie.io.log.log_block import HoodieLogBlockType
 from hoodie.io.log.log_block_writer import encode_log_block
 from hoodie.io.log.log_file_reader import read_log_blocks
-from hoodie.metadata.metadata_records import MetadataPayload, decode_values, encode_values
+from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values, encode_values
 
 Entry = tuple[str, dict[str, Any]]
 Change = Callable[[str, dict[str, Any]], Iterable[Entry]]

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
+import pyarrow.parquet as pq
 
 from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, ValueType, widest_range
 from hoodie.io.parquet.key_search import known_range
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
+from hoodie.io.parquet.parquet_reader import translated_errors
+from hoodie.storage.storage import HoodieStorage
 
 _PHYSICAL = {
     "BOOLEAN": ValueType.BOOLEAN,
@@ -37,6 +37,24 @@ _TIMESTAMP = {
     (False, "microseconds"): ValueType.LOCAL_TIMESTAMP_MICROS,
     (False, "nanoseconds"): ValueType.LOCAL_TIMESTAMP_NANOS,
 }
+
+
+def load_column_ranges(
+    storage: HoodieStorage, path: str, columns: Collection[str] | None = None
+) -> list[HoodieColumnRange]:
+    """The ranges of columns of a stored base file; see `read_column_ranges`.
+
+    Args:
+        storage: Where it is.
+        path: Its path.
+        columns: See there.
+
+    Raises:
+        HoodieCorruptedDataException: The file is damaged.
+        HoodieIOException: Storage failed.
+    """
+    with storage.open_input_file(path) as stream, translated_errors(path):
+        return read_column_ranges(pq.read_metadata(stream), columns)
 
 
 def read_column_ranges(metadata: pq.FileMetaData, columns: Collection[str] | None = None) -> list[HoodieColumnRange]:

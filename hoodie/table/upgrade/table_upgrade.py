@@ -43,12 +43,12 @@ from hoodie.exception import (
     HoodieHeartbeatException,
     HoodieNotSupportedException,
 )
+from hoodie.metadata.reader.index_definition_file import adapt_index_definitions
 from hoodie.storage.storage_path import file_name, join, parent
 from hoodie.table.metadata_table import listed_partitions, refuse_indexes, switch_off_metadata_table
 from hoodie.table.repair.repaired_table import check_flags
 from hoodie.table.upgrade.archive_copy import ArchiveCopy, ArchiveOfHistory, HistoryOfArchive
 from hoodie.table.upgrade.completion_order import CompletedInstant, completion_times_of, time_of_change
-from hoodie.table.upgrade.index_definitions import adapt_index_definitions
 from hoodie.table.upgrade.log_files import (
     LogFilesLeftException,
     UncompactedTable,
@@ -230,7 +230,7 @@ class _VersionChange:
             HoodieHeartbeatException: A writer is alive.
         """
         self._snapshot.table_config.check_writable()
-        if self._config.write.metadata_enable is not False:
+        if self._config.metadata.enable is not False:
             refuse_indexes(self._snapshot, listed_partitions(self._snapshot.table_config))
         problem = key_generator_problem(self._snapshot.table_config, self._config.properties)
         if problem is not None:
@@ -380,7 +380,7 @@ class _VersionChange:
         return result
 
     def _switch_off_metadata_table(self) -> None:
-        is_asked_for = self._config.write.metadata_enable is False
+        is_asked_for = self._config.metadata.enable is False
         self._snapshot = switch_off_metadata_table(self._snapshot, is_asked_for=is_asked_for)
         adapt_index_definitions(self._storage, self._snapshot.meta_path, self._to_version)
 

@@ -87,7 +87,7 @@ def test_without_properties_everything_has_its_default() -> None:
     assert config.write.auto_commit
     assert config.write.combine_before_upsert
     assert not config.write.combine_before_insert
-    assert config.write.metadata_enable is None
+    assert config.metadata.enable is None
     assert config.table.record_key_fields is None
 
 
@@ -96,7 +96,7 @@ def test_a_pasted_hudi_configuration_works() -> None:
     assert config.write.operation is WriteOperationType.UPSERT
     assert config.write.upsert_shuffle_parallelism == 200
     assert config.write.markers_type is MarkerType.DIRECT
-    assert config.write.metadata_enable is True
+    assert config.metadata.enable is True
     assert config.table.record_key_fields == ("uuid",)
     assert config.table.table_name == "trips"
     assert config.table.hive_style_partitioning is True

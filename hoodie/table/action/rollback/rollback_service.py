@@ -257,7 +257,7 @@ class RollbackService:
             return is_lazy and is_heartbeat_expired(snapshot, instant.requested_time, self._config.write)
 
         with self._transactions.transaction(snapshot, "switching off the metadata table"):
-            is_asked_for = self._config.write.metadata_enable is False
+            is_asked_for = self._config.metadata.enable is False
             return switch_off_metadata_table(snapshot, is_asked_for=is_asked_for, is_dead=is_dead)
 
     # --- what is left of writes that have ended -------------------------------------------------------------------

@@ -1,0 +1,69 @@
+"""What a table says of its indexes in ``.hoodie/.index_defs/index.json``, which versions 8 and 9 write.
+
+Entries of dropped indexes may stay there: ``hoodie.table.metadata.partitions`` tells which indexes are ready.
+
+Hudi: org.apache.hudi.common.model.{HoodieIndexDefinition, HoodieIndexMetadata}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from hoodie.metadata.reader.index_definition_file import DEFINITIONS, damaged_definitions, read_index_definitions
+from hoodie.storage.storage import HoodieStorage
+
+_SECOND_VERSION = "V2"
+
+
+@attrs.frozen
+class HoodieIndexDefinition:
+    """One index.
+
+    Attributes:
+        name: Its partition of the metadata table, such as ``secondary_index_idx_name``.
+        index_type: ``column_stats``, ``bloom_filters``, ``record_index`` or ``secondary_index``.
+        source_fields: The columns that it indexes; () for the record index.
+        is_partitioned: Whether each partition of the table has file groups of its own in it, as a partitioned record
+            index has.
+        is_hashed_by_value: Whether its version is V2, so that all entries of a value of a secondary index are in one
+            file group.
+    """
+
+    name: str
+    index_type: str
+    source_fields: tuple[str, ...] = ()
+    is_partitioned: bool = False
+    is_hashed_by_value: bool = False
+
+
+def load_index_definitions(storage: HoodieStorage, meta_path: str) -> Mapping[str, HoodieIndexDefinition]:
+    """The definitions by their names; none for a table without that file.
+
+    Args:
+        storage: Where the table is.
+        meta_path: The table's ``.hoodie`` folder.
+
+    Raises:
+        HoodieCorruptedDataException: The file is damaged.
+        HoodieIOException: Storage failed.
+    """
+    try:
+        definitions = (read_index_definitions(storage, meta_path) or {DEFINITIONS: {}})[DEFINITIONS]
+        return {name: _definition(name, one) for name, one in definitions.items()}
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise damaged_definitions(meta_path, error) from error
+
+
+def _definition(name: str, stored: Mapping[str, object]) -> HoodieIndexDefinition:
+    fields, options = stored.get("sourceFields") or [], stored.get("indexOptions") or {}
+    if not isinstance(fields, list) or not isinstance(options, Mapping):
+        raise ValueError(f"the entry {name!r} has source fields or options of another form")
+    return HoodieIndexDefinition(
+        name,
+        str(stored["indexType"]),
+        tuple(map(str, fields)),
+        is_partitioned=str(options.get("isPartitioned", "false")).lower() == "true",
+        is_hashed_by_value=stored.get("version") == _SECOND_VERSION,
+    )

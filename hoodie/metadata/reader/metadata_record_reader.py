@@ -1,0 +1,155 @@
+"""Read the records of file groups of a metadata table: base file and log files, merged.
+
+Hudi: org.apache.hudi.metadata.HoodieMetadataMergedLogRecordScanner, and its use in HoodieBackedTableMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.hfile.hfile_reader import open_hfile
+from hoodie.io.log.log_records import LogDeletes
+from hoodie.io.log.metadata_log_scanner import MetadataLogScanner, chosen_entries
+from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFiles
+from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values
+from hoodie.metadata.records.record_merging import merge_records
+from hoodie.storage.storage_path import file_name
+
+
+@attrs.frozen(eq=False)
+class MetadataRecords:
+    """Records of a partition of a metadata table, without deleted ones.
+
+    Attributes:
+        keys: Their keys (string), ascending within each file group.
+        rows: One for each key; of the payload's schema.
+    """
+
+    keys: pa.Array
+    rows: pa.RecordBatch
+
+    @classmethod
+    def joined(cls, parts: Sequence[MetadataRecords], payload: MetadataPayload) -> MetadataRecords:
+        """The records of several file groups."""
+        return cls(
+            pa.concat_arrays([pa.array([], pa.string()), *(part.keys for part in parts)]),
+            one_batch([part.rows for part in parts], payload.schema),
+        )
+
+
+@attrs.frozen(eq=False)
+class SliceQuery:
+    """What is wanted of one file slice.
+
+    Attributes:
+        file_slice: The slice.
+        keys: The keys that are wanted (string).
+        prefixes: What wanted keys begin with (string). With neither, all records come.
+    """
+
+    file_slice: FileSlice
+    keys: pa.Array | None = None
+    prefixes: pa.Array | None = None
+
+
+def read_records(
+    files: MetadataTableFiles, payload: MetadataPayload, queries: Sequence[SliceQuery]
+) -> list[MetadataRecords]:
+    """The records of some slices, several of which are read at the same time.
+
+    Memory: the answer, and what `HFileReader` and `MetadataLogScanner` say for each of 16 slices.
+
+    Args:
+        files: The metadata table.
+        payload: The payload of the records.
+        queries: What is wanted.
+
+    Returns:
+        The records of each query.
+
+    Raises:
+        HoodieMissingFileException: A file is gone.
+        HoodieCorruptedDataException: A file is damaged.
+        HoodieIOException: Storage failed.
+    """
+    return list(map_concurrently(lambda query: _read(files, payload, query), queries))
+
+
+def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of some batches of a schema, as one."""
+    if len(batches) == 1:
+        return batches[0]
+    found = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
+    return found[0] if found else pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _read(files: MetadataTableFiles, payload: MetadataPayload, query: SliceQuery) -> MetadataRecords:
+    keys: list[pa.Array] = [pa.array([], pa.string())]
+    rows: list[pa.RecordBatch] = []
+    deleted: list[npt.NDArray[np.bool_]] = []
+
+    def add(entries: pa.Table, avro_schema: str | None, source: str) -> None:
+        if entries.num_rows and avro_schema is None:
+            raise HoodieCorruptedDataException(f"Cannot read records of {source}: it has no schema. {REBUILD}")
+        for batch in entries.to_batches():
+            keys.append(batch.column("key"))
+            rows.append(decode_values(batch.column("value"), str(avro_schema), payload, source))
+            deleted.append(np.zeros(batch.num_rows, np.bool_))
+
+    storage, file_slice = files.snapshot.storage, query.file_slice
+    if file_slice.base_file is not None:
+        path = file_slice.base_file.path
+        with open_hfile(storage, path) as reader:
+            for entries in chosen_entries(reader, query.keys, query.prefixes):
+                add(entries, reader.avro_schema, path)
+    scanner = MetadataLogScanner(storage, file_slice.log_files, files.block_filter)
+    for part in scanner.scan(query.keys, query.prefixes):
+        if not isinstance(part, LogDeletes):
+            add(part.entries, part.avro_schema, f"instant {part.instant_time} in the log files of {file_slice.file_id}")
+            continue
+        gone = part.record_keys
+        if query.keys is not None and query.prefixes is None:
+            gone = gone.filter(pc.is_in(gone, value_set=query.keys))
+        keys.append(gone)
+        empty = [pa.nulls(len(gone), field.type) for field in payload.schema]
+        rows.append(pa.RecordBatch.from_arrays(empty, schema=payload.schema))
+        deleted.append(np.ones(len(gone), np.bool_))
+    if scanner.counts.corrupt_blocks:
+        _refuse_lost_blocks(files, file_slice, scanner)
+    if not rows:
+        return MetadataRecords(keys[0], one_batch([], payload.schema))
+    merged = merge_records(
+        payload, pa.concat_arrays(keys), one_batch(rows, payload.schema), np.concatenate(deleted), drop_tombstones=True
+    )
+    return MetadataRecords(merged.keys, merged.rows)
+
+
+def _refuse_lost_blocks(files: MetadataTableFiles, file_slice: FileSlice, scanner: MetadataLogScanner) -> None:
+    """Raise if a torn block belongs to an instant that counts. Otherwise its writer died, and wrote it again.
+
+    Args:
+        files: The metadata table.
+        file_slice: A slice whose log files have a torn block.
+        scanner: What has read them.
+    """
+    names = {log_file.file_name for log_file in file_slice.log_files}
+    timeline = files.snapshot.active_timeline
+    for instant in timeline.completed_writes():
+        time = instant.requested_time
+        if time in scanner.instant_times or not files.instants.is_committed(time):
+            continue
+        for stat in timeline.read_commit_metadata(instant).write_stats:
+            if file_name(stat.path or "") in names:
+                raise HoodieCorruptedDataException(
+                    f"Cannot read the log file {stat.path} of {files.snapshot.base_path}: the block that the completed "
+                    f"instant {time} wrote is torn or gone. {REBUILD}"
+                )

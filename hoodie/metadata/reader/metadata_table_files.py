@@ -1,0 +1,224 @@
+"""The file slices of a metadata table, as a reader of its table sees them.
+
+A metadata table is a merge-on-read table of HFiles in ``.hoodie/metadata``, with a timeline of its own. A writer
+completes an instant there first, and then in the table. So a reader loads the table's timeline first, and these
+instants of the metadata table do not count for it:
+
+- Those that are not completed in the metadata table.
+- Those that are pending in the table: their writer died, or has not finished. Indexing is left out, which builds base
+  files, and lists them in the table's properties when they are whole.
+- Those that are later than all of the table's timeline: they began after it was loaded.
+
+All other completed instants count: those of the table, active or archived, and those that only the metadata table has
+(it was initialised, compacted, or brought up to date by a restore). What a rollback took back is cancelled by command
+blocks (table version 6) or deleted (8 and 9).
+
+Hudi: org.apache.hudi.metadata.HoodieTableMetadataUtil (getValidInstantTimestamps). Differs: instants that began after
+the table's timeline was loaded do not count, so that statistics and index fit the files of that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.table.table_config import HoodieTableConfig
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant_time import is_after, newest
+from hoodie.common.table.timeline.visible_instants import VisibleInstants
+from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.exception import HoodieCorruptedDataException, HoodieMissingFileException, TableNotFoundException
+from hoodie.io.log.log_block_filter import LogBlockFilter
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, file_group_number
+from hoodie.storage.storage_path import file_name, join
+
+_DIGITS = 17
+"""Of an instant time. Version 6 has three more for instants of the metadata table alone."""
+_LAST_INITIAL_TIME = "00000000000001"
+"""Later than the times at which a new metadata table is initialised."""
+REBUILD = (
+    "List the file system instead; to get a right metadata table again, switch this one off "
+    "(hoodie.metadata.enable=false), and Hudi's next write with it builds it anew"
+)
+"""What helps against a metadata table that is broken."""
+_FOLDER = "metadata"
+
+
+def metadata_folder(snapshot: TableSnapshot) -> str:
+    """The folder of a table's metadata table."""
+    return join(snapshot.meta_path, _FOLDER)
+
+
+@attrs.frozen(eq=False)
+class MetadataTableFiles:
+    """The metadata table of a table, as of a moment; it lists what it is asked for. Lives on the driver.
+
+    Attributes:
+        table: The table.
+        snapshot: The metadata table.
+        instants: The instants of the metadata table that count.
+        view: Its files.
+    """
+
+    table: TableSnapshot
+    snapshot: TableSnapshot
+    instants: VisibleInstants
+    view: HoodieTableFileSystemView
+    _compacted: list[Mapping[str, tuple[str, str]]] = attrs.field(init=False, factory=list)
+    _groups: dict[str, dict[str | None, list[FileSlice]]] = attrs.field(init=False, factory=dict)
+
+    @classmethod
+    def load(cls, table: TableSnapshot) -> MetadataTableFiles:
+        """Load the timeline of the metadata table.
+
+        Args:
+            table: The table; its timeline must have been loaded before, as it was.
+
+        Raises:
+            TableNotFoundException: The table has no metadata table, or lists one that is not there.
+            InvalidTableException: The properties of the metadata table are damaged.
+            HoodieNotSupportedException: It has a version that hoodie does not know.
+            HoodieIOException: Storage failed.
+        """
+        if not table.table_config.metadata_partitions:
+            raise TableNotFoundException(
+                f"{table.base_path} has no metadata table: hoodie.table.metadata.partitions lists no partition. List "
+                "the file system; Hudi builds a metadata table at its next write with hoodie.metadata.enable=true"
+            )
+        folder = metadata_folder(table)
+        try:
+            config = HoodieTableConfig.load(table.storage, folder)
+        except TableNotFoundException as error:
+            listed = ",".join(table.table_config.metadata_partitions)
+            raise TableNotFoundException(
+                f"{table.base_path} lists the partitions {listed} of a metadata table, but {folder} holds none. "
+                f"{REBUILD}"
+            ) from error
+        config.check_version()
+        snapshot = attrs.evolve(table, base_path=folder, table_config=config).refreshed()
+        instants = _valid_instants(table, snapshot)
+        return cls(table, snapshot, instants, snapshot.view(instants))
+
+    @property
+    def block_filter(self) -> LogBlockFilter:
+        """Which log blocks count. They are looked at in all versions: upgraded tables have files of both layouts."""
+        return LogBlockFilter(self.instants)
+
+    def file_groups(self, partition_path: str) -> dict[str | None, list[FileSlice]]:
+        """The newest slices of the file groups of a partition, by their numbers; listed once.
+
+        Args:
+            partition_path: A partition of the metadata table, such as ``column_stats``.
+
+        Returns:
+            The groups, by the part of their file ids that names a partition of the table in a record index by
+            partitions; None for that of all other partitions.
+
+        Raises:
+            HoodieMissingFileException: A file group or base file is missing.
+            HoodieCorruptedDataException: A file has a name that no file group has; or the timeline is damaged.
+            HoodieIOException: Storage failed.
+        """
+        if partition_path not in self._groups:
+            self._groups[partition_path] = self._list_file_groups(partition_path)
+        return self._groups[partition_path]
+
+    def _list_file_groups(self, partition_path: str) -> dict[str | None, list[FileSlice]]:
+        slices = self.view.latest_file_slices(partition_path)
+        self._check_base_files(partition_path, slices)
+        numbered: dict[str | None, dict[int, FileSlice]] = {}
+        for file_slice in slices:
+            prefix, number = self._place_of(partition_path, file_slice.file_id)
+            numbered.setdefault(prefix, {})[number] = file_slice
+        for prefix, groups in numbered.items():
+            if sorted(groups) != list(range(len(groups))):
+                missing = min(set(range(max(groups))) - set(groups))
+                raise HoodieMissingFileException(
+                    f"file group {missing} of the partition {partition_path}{f' ({prefix})' if prefix else ''} of "
+                    f"{self.snapshot.base_path} is missing, and {len(groups)} are there, up to {max(groups)}. {REBUILD}"
+                )
+        is_by_partition = partition_path == MetadataPartitionType.RECORD_INDEX.partition_path
+        if not numbered and not is_by_partition:
+            raise HoodieMissingFileException(
+                f"{self.table.base_path} lists the partition {partition_path} of its metadata table, but it has no "
+                f"file groups in {self.snapshot.base_path}/{partition_path}. {REBUILD}"
+            )
+        return {
+            prefix: [groups[number] for number in range(len(groups))]
+            for prefix, groups in sorted(numbered.items(), key=lambda item: item[0] or "")
+        }
+
+    def _place_of(self, partition_path: str, file_id: str) -> tuple[str | None, int]:
+        """The part of a record index by partitions, and the number of a file group in it."""
+        kind = MetadataPartitionType.of_path(partition_path)
+        try:
+            number = file_group_number(file_id)
+        except ValueError as error:
+            raise HoodieCorruptedDataException(
+                f"Cannot read the partition {partition_path} of {self.snapshot.base_path}: {error}. {REBUILD}"
+            ) from error
+        if kind is not MetadataPartitionType.RECORD_INDEX:
+            return None, number
+        rest = file_id.removeprefix(kind.file_id_prefix).removesuffix("-0").rpartition("-")
+        return (rest[0], number) if rest[1] else (None, number)
+
+    def _check_base_files(self, partition_path: str, slices: list[FileSlice]) -> None:
+        """Raise if the base file is missing that the newest compaction, or the initial instant, wrote for a group."""
+        bases = {file_slice.file_id: file_slice.base_instant_time for file_slice in slices if file_slice.base_file}
+        done = self.instants.completion_times
+        for file_id, (instant_time, path) in self._newest_compaction().items():
+            part, _, name = path.rpartition("/")
+            if part != partition_path or bases.get(file_id) == instant_time:
+                continue
+            compacted = done.get(instant_time, instant_time)
+            if any(is_after(done.get(one.base_instant_time, one.base_instant_time), compacted) for one in slices):
+                # The partition was dropped, and built again after the compaction.
+                break
+            self._raise_missing(partition_path, name, instant_time)
+        without = {
+            file_slice.file_id: file_slice.base_instant_time for file_slice in slices if not file_slice.base_file
+        }
+        for instant_time in dict.fromkeys(without.values()):
+            instant = self.snapshot.active_timeline.completed_writes().find(instant_time)
+            stats = self.snapshot.active_timeline.read_commit_metadata(instant).write_stats if instant else ()
+            for stat in stats:
+                name = file_name(stat.path or "")
+                if name.endswith(".hfile") and without.get(stat.file_id) == instant_time:
+                    self._raise_missing(partition_path, name, instant_time)
+
+    def _newest_compaction(self) -> Mapping[str, tuple[str, str]]:
+        """File id to instant and path of the base files of the newest compaction that counts."""
+        if not self._compacted:
+            timeline = self.snapshot.active_timeline
+            done = timeline.filter_actions(Action.COMMIT).filter_completed_instants()
+            done = done.filter(lambda instant: self.instants.is_committed(instant.requested_time))
+            last, found = done.last_instant, {}
+            if last is not None:
+                stats = timeline.read_commit_metadata(last).write_stats
+                found = {stat.file_id: (last.requested_time, stat.path) for stat in stats if stat.path}
+            self._compacted.append(found)
+        return self._compacted[0]
+
+    def _raise_missing(self, partition_path: str, name: str, instant_time: str) -> None:
+        raise HoodieMissingFileException(
+            f"base file {name} of the partition {partition_path} of {self.snapshot.base_path} is missing, which "
+            f"instant {instant_time} wrote; if a clean removed it meanwhile, load the table again. Otherwise: {REBUILD}"
+        )
+
+
+def _valid_instants(table: TableSnapshot, metadata_table: TableSnapshot) -> VisibleInstants:
+    """See the module."""
+    instants = metadata_table.active_timeline.visible_instants
+    known = list(table.active_timeline)
+    pending = {i.requested_time for i in known if i.is_pending and i.action is not Action.INDEXING}
+    # A savepoint has the time of its commit.
+    pending -= {i.requested_time for i in known if i.is_completed and i.action is not Action.SAVEPOINT}
+    last = newest([_LAST_INITIAL_TIME, *(time for i in known for time in (i.requested_time, i.completion_time))])
+    assert last is not None
+    commits = list(metadata_table.active_timeline.commits_timeline())
+    late = {i.requested_time for i in commits if is_after(i.requested_time[:_DIGITS], last)}
+    compactions = {i.requested_time for i in commits if i.action in (Action.COMMIT, Action.COMPACTION)}
+    return instants.without(pending | late, compactions & late)

@@ -1,0 +1,84 @@
+"""Records with the bloom filters of base files.
+
+Hudi: HoodieTableMetadataUtil.convertMetadataToBloomFilterRecords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.bloom.bloom_filter import SimpleBloomFilter
+from hoodie.io.parquet.parquet_footer import Footer
+from hoodie.metadata.records.metadata_entries import MetadataEntries
+from hoodie.metadata.records.metadata_keys import bloom_filter_keys
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, MetadataRecordType
+from hoodie.metadata.records.metadata_records import MetadataPayload
+
+_LATER_VERSION = 8
+_PAYLOAD = MetadataPayload.BLOOM_FILTER
+_PATH = MetadataPartitionType.BLOOM_FILTERS.partition_path
+
+
+@attrs.frozen(eq=False)
+class FileBloomFilter:
+    """The footer of one base file.
+
+    Attributes:
+        partition_path: Its partition; "" in a table without partitions.
+        file_name: Its name.
+        footer: Its footer.
+    """
+
+    partition_path: str
+    file_name: str
+    footer: Footer
+
+
+def bloom_filter_entries(files: Sequence[FileBloomFilter], instant_time: str) -> MetadataEntries:
+    """The records of some base files; none of a file without a filter, which readers do not skip.
+
+    Args:
+        files: The files, each once.
+        instant_time: The action that wrote them; for a new metadata table the last completed instant of the table.
+    """
+    stored = [file for file in files if file.footer.bloom_filter_text is not None]
+    texts = [file.footer.bloom_filter_text or "" for file in stored]
+    types = [file.footer.bloom_filter_type or SimpleBloomFilter.type_code for file in stored]
+    places = [(file.partition_path, file.file_name) for file in stored]
+    return _entries(places, types, instant_time, [text.encode() for text in texts], is_deleted=False)
+
+
+def deleted_bloom_filter_entries(
+    files: Sequence[tuple[str, str]], instant_time: str, table_version: int
+) -> MetadataEntries:
+    """The records that remove the filters of deleted base files.
+
+    Args:
+        files: Partition path and name of each file, each once.
+        instant_time: The action that deleted them.
+        table_version: 6, 8 or 9: version 6 has records that say so, later ones delete blocks.
+    """
+    entries = _entries(files, [""] * len(files), instant_time, [b""] * len(files), is_deleted=True)
+    if table_version >= _LATER_VERSION:
+        return MetadataEntries.deletes(_PATH, _PAYLOAD, entries.keys)
+    return entries
+
+
+def _entries(
+    places: Sequence[tuple[str, str]], types: list[str], instant_time: str, filters: list[bytes], *, is_deleted: bool
+) -> MetadataEntries:
+    count = len(places)
+    paths = pa.array([path for path, _ in places], pa.string())
+    names = pa.array([name for _, name in places], pa.string())
+    columns = [
+        pa.repeat(pa.scalar(int(MetadataRecordType.BLOOM_FILTERS), pa.int32()), count),
+        pa.array(types, pa.string()),
+        pa.repeat(instant_time, count),
+        pa.array(filters, pa.binary()),
+        pa.repeat(is_deleted, count),
+    ]
+    rows = pa.RecordBatch.from_arrays(columns, schema=_PAYLOAD.schema)
+    return MetadataEntries(_PATH, _PAYLOAD, bloom_filter_keys(paths, names), rows)

@@ -1,0 +1,242 @@
+"""Records of the partition ``files``: which files the partitions of a table have.
+
+What an action adds, all of it known from its metadata:
+
+===============  =======================================================================================
+action           records
+===============  =======================================================================================
+commit, delta    the partitions written; their new files with sizes. Files that a replace commit replaces
+commit, replace  stay listed until a clean deletes them.
+clean            the deleted files; partitions that were deleted
+rollback         log files that it appended to, or wrote
+restore          what the listing has too many and too few, see `listing_difference_entries`
+===============  =======================================================================================
+
+Hudi: HoodieTableMetadataUtil.convertMetadataToFilesPartitionRecords, convertMetadataToRollbackRecords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.exception import HoodieCommitException
+from hoodie.metadata.records.metadata_entries import MetadataEntries
+from hoodie.metadata.records.metadata_keys import ALL_PARTITIONS_KEY, NON_PARTITIONED, partition_identifier
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, MetadataRecordType
+from hoodie.metadata.records.metadata_records import FILE_INFO, MetadataPayload, flat_files
+from hoodie.storage.storage_path import file_name
+
+FILE_LISTING = pa.schema(
+    [
+        pa.field("partition_path", pa.string()),
+        pa.field("file_name", pa.string()),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("is_deleted", pa.bool_()),
+    ]
+)
+"""Files of partitions of a table, one row for each file; the partition is "" in a table without partitions."""
+_PATH = MetadataPartitionType.FILES.partition_path
+_Files = Mapping[str, Mapping[str, int | None]]
+"""Partition path -> file name -> size in bytes, None for a deleted file."""
+
+
+def commit_files_entries(metadata: HoodieCommitMetadata) -> MetadataEntries:
+    """The records of a commit, delta commit, replace commit or compaction.
+
+    Args:
+        metadata: Its metadata.
+
+    Raises:
+        HoodieCommitException: A file has no size: readers refuse an entry with size 0.
+    """
+    files: dict[str, dict[str, int | None]] = {path: {} for path in metadata.partition_to_write_stats}
+    for partition_path, stats in metadata.partition_to_write_stats.items():
+        sizes = files[partition_path]
+        for stat in stats:
+            if stat.path is None:
+                continue
+            for path, size in [(stat.path, stat.file_size_bytes), *(stat.cdc_stats or {}).items()]:
+                name = file_name(path)
+                sizes[name] = max(_checked(partition_path, name, size), sizes.get(name) or 0)
+    return _entries(files, metadata.partition_to_write_stats)
+
+
+def clean_files_entries(metadata: HoodieCleanMetadata) -> MetadataEntries:
+    """The records of a clean. Files that it could not delete stay listed.
+
+    Args:
+        metadata: The metadata of the completed clean.
+    """
+    partitions = metadata.partition_metadata.values()
+    files: _Files = {
+        stat.partition_path: dict.fromkeys(map(file_name, stat.success_delete_files)) for stat in partitions
+    }
+    gone = [stat.partition_path for stat in partitions if stat.is_partition_deleted]
+    return _entries(files, None, gone)
+
+
+def rollback_files_entries(metadata: HoodieRollbackMetadata) -> MetadataEntries:
+    """The records of a rollback: log files with command blocks, and those that they undo, of table version 6.
+
+    Deleted files have no records: those of the instant that is rolled back are undone with it.
+
+    Args:
+        metadata: The metadata of the completed rollback.
+
+    Raises:
+        HoodieCommitException: A file has no size.
+    """
+    files: dict[str, dict[str, int | None]] = {}
+    for stat in metadata.partition_metadata.values():
+        if not stat.rollback_log_files:
+            continue
+        sizes = files.setdefault(stat.partition_path, {})
+        for found in (stat.rollback_log_files, stat.log_files_from_failed_commit or {}):
+            for path, size in found.items():
+                name = file_name(path)
+                sizes[name] = max(_checked(stat.partition_path, name, size), sizes.get(name) or 0)
+    return _entries(files, None)
+
+
+def bootstrap_files_entries(listing: pa.Table, partitions: Collection[str]) -> MetadataEntries:
+    """The records of a new metadata table.
+
+    Args:
+        listing: `FILE_LISTING`, without deleted files; each file once.
+        partitions: All partitions of the table, those without files included.
+
+    Raises:
+        HoodieCommitException: A file has no size.
+    """
+    empty = pc.less_equal(listing.column("size_bytes"), 0)
+    if pc.any(empty).as_py():
+        row = listing.filter(empty).slice(0, 1).to_pylist()[0]
+        _checked(row["partition_path"], row["file_name"], row["size_bytes"])
+    return _joined(_partition_records(partitions, []), _file_records(listing))
+
+
+def listing_difference_entries(listed: pa.Table, stored: pa.Table) -> MetadataEntries:
+    """The records that make a listing equal to what storage has, after a restore.
+
+    Args:
+        listed: `FILE_LISTING` as the metadata table has it.
+        stored: `FILE_LISTING` as storage has it.
+
+    Raises:
+        HoodieCommitException: A file has no size.
+    """
+    files: dict[str, dict[str, int | None]] = {}
+    before, now = _by_partition(listed), _by_partition(stored)
+    for partition_path in {**before, **now}:
+        old, new = before.get(partition_path, {}), now.get(partition_path, {})
+        changes: dict[str, int | None] = dict.fromkeys(name for name in old if name not in new)
+        for name, size in new.items():
+            if old.get(name) != size:
+                changes[name] = _checked(partition_path, name, size)
+        if changes:
+            files[partition_path] = changes
+    added = [path for path in now if path not in before]
+    return _entries(files, added or None, [path for path in before if path not in now])
+
+
+def listing_of(keys: pa.Array, rows: pa.RecordBatch) -> pa.Table:
+    """The files that records of partitions list, one row for each.
+
+    Args:
+        keys: The keys of the records (string); that of the list of partitions is passed over.
+        rows: Of the schema of `MetadataPayload.FILES`.
+
+    Returns:
+        `FILE_LISTING`.
+    """
+    owners, names, infos = flat_files(rows.column("files"))
+    is_file = pc.not_equal(rows.column("type"), int(MetadataRecordType.ALL_PARTITIONS)).take(pa.array(owners))
+    paths = pc.if_else(pc.equal(keys, NON_PARTITIONED), "", keys).take(pa.array(owners))
+    columns = [paths, names, infos.field("size_bytes"), infos.field("is_deleted")]
+    return pa.Table.from_arrays(columns, schema=FILE_LISTING).filter(is_file)
+
+
+def partitions_of(keys: pa.Array, rows: pa.RecordBatch) -> list[str]:
+    """The partitions that the list of partitions names, without deleted ones; see `listing_of`."""
+    place = pc.index(keys, ALL_PARTITIONS_KEY).as_py()
+    if place < 0:
+        return []
+    _, names, infos = flat_files(rows.column("files").slice(place, 1))
+    left = names.filter(pc.invert(infos.field("is_deleted"))).to_pylist()
+    return ["" if name == NON_PARTITIONED else name for name in left]
+
+
+def _checked(partition_path: str, name: str, size: int) -> int:
+    if size <= 0:
+        where = f"{partition_path}/{name}" if partition_path else name
+        raise HoodieCommitException(
+            f"Cannot record {where} in the metadata table: its size is said to be {size} bytes, and readers refuse that"
+        )
+    return size
+
+
+def _by_partition(listing: pa.Table) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    columns = [listing.column(name).to_pylist() for name in FILE_LISTING.names]
+    for partition_path, name, size, is_deleted in zip(*columns, strict=True):
+        if not is_deleted:
+            found.setdefault(partition_path, {})[name] = size
+    return found
+
+
+def _entries(files: _Files, partitions: Collection[str] | None, gone: Collection[str] = ()) -> MetadataEntries:
+    """Records of files, and one of the partitions that were written or are gone, unless they are None and none."""
+    flat = [(path, name, size) for path, sizes in files.items() for name, size in sizes.items()]
+    paths, names, stored = (list(column) for column in zip(*flat, strict=True)) if flat else ([], [], [])
+    listing = pa.table(
+        [
+            pa.array(paths, pa.string()),
+            pa.array(names, pa.string()),
+            pa.array([size or 0 for size in stored], pa.int64()),
+            pa.array([size is None for size in stored], pa.bool_()),
+        ],
+        schema=FILE_LISTING,
+    )
+    parts = [_file_records(listing)]
+    if gone or partitions is not None:
+        parts.insert(0, _partition_records(partitions or [], gone))
+    return _joined(*parts)
+
+
+def _joined(*parts: MetadataEntries) -> MetadataEntries:
+    return MetadataEntries.joined(parts)
+
+
+def _partition_records(partitions: Collection[str], gone: Collection[str]) -> MetadataEntries:
+    names = [partition_identifier(path) for path in (*partitions, *gone)]
+    deleted = [False] * len(partitions) + [True] * len(gone)
+    infos = pa.StructArray.from_arrays(
+        [pa.array([0] * len(names), pa.int64()), pa.array(deleted, pa.bool_())], fields=list(FILE_INFO)
+    )
+    files = pa.MapArray.from_arrays(pa.array([0, len(names)], pa.int32()), pa.array(names, pa.string()), infos)
+    types = pa.array([int(MetadataRecordType.ALL_PARTITIONS)], pa.int32())
+    rows = pa.RecordBatch.from_arrays([types, files], schema=MetadataPayload.FILES.schema)
+    return MetadataEntries(_PATH, MetadataPayload.FILES, pa.array([ALL_PARTITIONS_KEY]), rows)
+
+
+def _file_records(listing: pa.Table) -> MetadataEntries:
+    if not listing.num_rows:
+        return MetadataEntries.none(_PATH, MetadataPayload.FILES)
+    listing = listing.sort_by("partition_path").combine_chunks()
+    paths, names, sizes, deleted = (column.chunk(0) for column in listing.columns)
+    changes = pc.not_equal(paths[1:], paths[:-1]).to_numpy(zero_copy_only=False)
+    starts = np.flatnonzero(np.append(True, changes))
+    infos = pa.StructArray.from_arrays([sizes, deleted.fill_null(False)], fields=list(FILE_INFO))
+    files = pa.MapArray.from_arrays(pa.array(np.append(starts, len(paths)).astype(np.int32)), names, infos)
+    found = paths.take(pa.array(starts))
+    keys = pc.if_else(pc.equal(found, ""), NON_PARTITIONED, found)
+    types = pa.array(np.full(len(starts), int(MetadataRecordType.FILES), np.int32))
+    rows = pa.RecordBatch.from_arrays([types, files], schema=MetadataPayload.FILES.schema)
+    return MetadataEntries(_PATH, MetadataPayload.FILES, keys, rows)

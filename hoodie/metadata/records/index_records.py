@@ -1,0 +1,68 @@
+"""Entries of the record index, and of secondary indexes.
+
+Hudi: HoodieMetadataPayload.{createRecordIndexUpdate, createRecordIndexDelete, createSecondaryIndexRecord}.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from hoodie.metadata.records.metadata_entries import MetadataEntries
+from hoodie.metadata.records.metadata_keys import secondary_index_keys
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, MetadataRecordType
+from hoodie.metadata.records.metadata_records import MetadataPayload
+
+_RECORD_INDEX_PATH = MetadataPartitionType.RECORD_INDEX.partition_path
+
+
+def record_index_entries(
+    record_keys: pa.Array, partition_paths: pa.Array, file_ids: pa.Array, instant_millis: pa.Array
+) -> MetadataEntries:
+    """Where keys are stored.
+
+    Args:
+        record_keys: Record keys (string), each once.
+        partition_paths: Their partitions (string or dictionary of it); "" in a table without partitions.
+        file_ids: Their file groups (string or dictionary of it).
+        instant_millis: The instants of the files that hold them, see
+            `hoodie.metadata.records.record_index_location.instant_millis` (int64).
+    """
+    count = len(record_keys)
+    columns = [
+        pa.repeat(pa.scalar(int(MetadataRecordType.RECORD_INDEX), pa.int32()), count),
+        *(_plain(column) for column in (partition_paths, file_ids)),
+        instant_millis,
+        pa.nulls(count, pa.int64()),
+    ]
+    rows = pa.RecordBatch.from_arrays(columns, schema=MetadataPayload.RECORD_INDEX.schema)
+    return MetadataEntries(_RECORD_INDEX_PATH, MetadataPayload.RECORD_INDEX, record_keys, rows)
+
+
+def deleted_record_index_entries(record_keys: pa.Array) -> MetadataEntries:
+    """Keys that are stored no more (string), each once."""
+    return MetadataEntries.deletes(_RECORD_INDEX_PATH, MetadataPayload.RECORD_INDEX, record_keys)
+
+
+def secondary_index_entries(partition_path: str, values: pa.Array, record_keys: pa.Array) -> MetadataEntries:
+    """The keys that have some values.
+
+    Args:
+        partition_path: The partition of the metadata table, such as ``secondary_index_idx_name``.
+        values: Values of the indexed column as Java prints them (string); null where a row has none.
+        record_keys: Their record keys (string).
+    """
+    count = len(values)
+    types = pa.repeat(pa.scalar(int(MetadataRecordType.SECONDARY_INDEX), pa.int32()), count)
+    rows = pa.RecordBatch.from_arrays([types, pa.repeat(False, count)], schema=MetadataPayload.SECONDARY_INDEX.schema)
+    keys = secondary_index_keys(values, record_keys)
+    return MetadataEntries(partition_path, MetadataPayload.SECONDARY_INDEX, keys, rows)
+
+
+def deleted_secondary_index_entries(partition_path: str, values: pa.Array, record_keys: pa.Array) -> MetadataEntries:
+    """Keys that do not have some values any more; see `secondary_index_entries`."""
+    keys = secondary_index_keys(values, record_keys)
+    return MetadataEntries.deletes(partition_path, MetadataPayload.SECONDARY_INDEX, keys)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values

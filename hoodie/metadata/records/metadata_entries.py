@@ -1,0 +1,97 @@
+"""Records for one partition of a metadata table, on their way to its file groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from hoodie.metadata.records.metadata_keys import file_groups_of_keys
+from hoodie.metadata.records.metadata_records import MetadataPayload, encode_values
+from hoodie.metadata.records.record_merging import sorted_places
+
+_NO_KEYS = pa.array([], pa.string())
+
+
+@attrs.frozen(eq=False)
+class MetadataEntries:
+    """Records that one action adds to a partition of a metadata table, each key once.
+
+    Attributes:
+        partition_path: The partition of the metadata table.
+        payload: What its records hold.
+        keys: The key of each record (string).
+        rows: One for each key; of the payload's schema.
+        deleted_keys: Keys that a delete block removes (string); none of them is among the keys.
+    """
+
+    partition_path: str
+    payload: MetadataPayload
+    keys: pa.Array
+    rows: pa.RecordBatch
+    deleted_keys: pa.Array = _NO_KEYS
+
+    @classmethod
+    def none(cls, partition_path: str, payload: MetadataPayload) -> Self:
+        """No records."""
+        return cls(partition_path, payload, _NO_KEYS, pa.RecordBatch.from_pylist([], schema=payload.schema))
+
+    @classmethod
+    def deletes(cls, partition_path: str, payload: MetadataPayload, deleted_keys: pa.Array) -> Self:
+        """Deletes of keys (string)."""
+        return attrs.evolve(cls.none(partition_path, payload), deleted_keys=deleted_keys)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """The records of several parts, at least one, of one partition; they have no key in common."""
+        first = parts[0]
+        rows = pa.Table.from_batches([part.rows for part in parts], first.payload.schema).combine_chunks()
+        batches = rows.to_batches()
+        return attrs.evolve(
+            first,
+            keys=pa.concat_arrays([part.keys for part in parts]),
+            rows=batches[0] if batches else first.rows,
+            deleted_keys=pa.concat_arrays([part.deleted_keys for part in parts]),
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not len(self.keys) and not len(self.deleted_keys)
+
+    def by_file_group(self, group_count: int, *, by_secondary_key: bool = False) -> dict[int, Self]:
+        """The records and deletes of each file group that has some, by its number.
+
+        Args:
+            group_count: See `hoodie.metadata.records.metadata_keys.file_groups_of_keys`.
+            by_secondary_key: See there.
+        """
+        if group_count == 1:
+            return {} if self.is_empty else {0: self}
+        groups = file_groups_of_keys(self.keys, group_count, by_secondary_key=by_secondary_key)
+        deleted = file_groups_of_keys(self.deleted_keys, group_count, by_secondary_key=by_secondary_key)
+        found = {}
+        for group in np.union1d(groups, deleted).tolist():
+            some = pa.array(np.flatnonzero(groups == group))
+            gone = pa.array(np.flatnonzero(deleted == group))
+            found[group] = attrs.evolve(
+                self, keys=self.keys.take(some), rows=self.rows.take(some), deleted_keys=self.deleted_keys.take(gone)
+            )
+        return found
+
+    def encoded(self, writer_schema: str, base_file_name: str | None = None) -> tuple[pa.Array, pa.Array]:
+        """Keys (string) and values (binary) as an HFile stores them: in the order of the keys' bytes.
+
+        Args:
+            writer_schema: See `hoodie.metadata.records.metadata_records.encode_values`.
+            base_file_name: See there.
+
+        Raises:
+            HoodieException: See there.
+        """
+        values = encode_values(self.rows, writer_schema, self.payload, base_file_name)
+        order = sorted_places(self.keys)
+        return (self.keys, values) if order is None else (self.keys.take(order), values.take(order))

@@ -1,0 +1,193 @@
+"""Merge the records of one key in a metadata table, of all keys at once.
+
+Rows come from the oldest to the newest: those of the base file, then those of log blocks in their order. What wins:
+
+====================  ==================================================================================================
+payload               of an older and a newer record of a key
+====================  ==================================================================================================
+``FILES``             the files of both; of a file in both the larger size; a deleted file removes the older entry
+``COLUMN_STATS``      the range and the counts of both; the newer one, if either is deleted or it has tight bounds
+others                the newer one
+====================  ==================================================================================================
+
+A delete of a key, from a delete block, removes what is older.
+
+Hudi: HoodieMetadataPayload.preCombine, MetadataPartitionType.combineMetadataPayloads,
+HoodieTableMetadataUtil.{combineFileSystemMetadata, mergeColumnStatsRecords}. Differs: a file that was listed, deleted
+and listed once more in log blocks is folded in that order, while Hudi folds log blocks before the base file.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.metadata.records.metadata_records import FILE_INFO, MetadataPayload, flat_files
+from hoodie.metadata.records.range_union import union_of_ranges
+
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@attrs.frozen(eq=False)
+class MergedRecords:
+    """The records that are left, in the order of the keys' bytes.
+
+    Attributes:
+        keys: Distinct keys, string or binary as given.
+        rows: One for each key; of the payload's schema.
+        deleted_keys: Keys whose newest record is a delete; none if tombstones were dropped.
+    """
+
+    keys: pa.Array
+    rows: pa.RecordBatch
+    deleted_keys: pa.Array
+
+
+def merge_records(
+    payload: MetadataPayload,
+    keys: pa.Array,
+    rows: pa.RecordBatch,
+    is_deleted: Flags | None = None,
+    *,
+    drop_tombstones: bool,
+) -> MergedRecords:
+    """Merge the records of each key.
+
+    Args:
+        payload: The payload of all rows.
+        keys: The key of each row (string or binary), from the oldest row of a key to its newest; keys may come in any
+            order, and sorted ones take less time.
+        rows: The columns of the payload's schema; of deleted rows they do not matter.
+        is_deleted: Which rows are deletes of their key; None for none.
+        drop_tombstones: Whether the rows are all that there are of their keys, those of the base file included. Then
+            records that only say that something is deleted are dropped: of files, of statistics and of index entries.
+
+    Returns:
+        What is left.
+    """
+    order = sorted_places(keys)
+    if order is not None:
+        keys, rows = keys.take(order), rows.take(order)
+        is_deleted = None if is_deleted is None else is_deleted[order.to_numpy()]
+    starts = run_starts(keys)
+    ends = np.append(starts[1:], len(keys)) if len(starts) else starts
+    deleted = np.zeros(len(keys), np.bool_) if is_deleted is None else is_deleted
+    is_gone = deleted[ends - 1]
+    if payload is MetadataPayload.FILES:
+        merged = _merge_files(rows, deleted, starts, drop_tombstones)
+    elif payload is MetadataPayload.COLUMN_STATS:
+        merged = _merge_column_stats(rows, deleted, starts, ends)
+    else:
+        merged = rows.take(pa.array(ends - 1))
+    distinct = keys.take(pa.array(starts))
+    left = ~is_gone
+    if drop_tombstones:
+        if "is_deleted" in payload.schema.names:
+            left &= ~_flags(merged.column("is_deleted"))
+        deleted_keys = distinct.slice(0, 0)
+    else:
+        deleted_keys = distinct.filter(pa.array(is_gone))
+    if left.all():
+        return MergedRecords(distinct, merged, deleted_keys)
+    return MergedRecords(distinct.filter(pa.array(left)), merged.filter(pa.array(left)), deleted_keys)
+
+
+def sorted_places(keys: pa.Array) -> pa.Array | None:
+    """The places of keys in the order of their bytes, equal ones in the order given; None if they are sorted."""
+    if len(keys) < 2 or pc.all(pc.less_equal(keys[:-1], keys[1:])).as_py():
+        return None
+    return pc.array_sort_indices(keys)
+
+
+def run_starts(keys: pa.Array) -> Longs:
+    """Where each key begins in sorted keys."""
+    if not len(keys):
+        return np.empty(0, np.int64)
+    changes = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(np.append(True, changes))
+
+
+def _flags(values: pa.Array) -> Flags:
+    found: Flags = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _last_true(flags: Flags, starts: Longs) -> Longs:
+    """For each run, the place of its last flag; -1 for none."""
+    places = np.where(flags, np.arange(len(flags)), -1)
+    return np.maximum.reduceat(places, starts) if len(starts) else starts
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _merge_files(rows: pa.RecordBatch, deleted: Flags, starts: Longs, drop_tombstones: bool) -> pa.RecordBatch:
+    run_of = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(deleted))))
+    first_counted = np.maximum(_last_true(deleted, starts) + 1, starts)
+    is_counted = np.arange(len(deleted)) >= first_counted[run_of] if len(starts) else deleted
+    owners, names, infos = flat_files(rows.column("files"))
+    table = pa.table(
+        {
+            "run": run_of[owners],
+            "name": names,
+            "size": infos.field("size_bytes"),
+            "is_deleted": infos.field("is_deleted"),
+        }
+    ).filter(pa.array(is_counted[owners]))
+    run, names, sizes, is_live = _merge_entries(table, drop_tombstones)
+    offsets = np.searchsorted(run, np.arange(len(starts) + 1)).astype(np.int32)
+    infos = pa.StructArray.from_arrays([pa.array(sizes), pa.array(~is_live)], fields=list(FILE_INFO))
+    merged = pa.MapArray.from_arrays(pa.array(offsets), names, infos)
+    ends = np.append(starts[1:], len(deleted)) - 1 if len(starts) else starts
+    types = rows.column("type").take(pa.array(ends))
+    schema = MetadataPayload.FILES.schema
+    return pa.RecordBatch.from_arrays([types, merged], schema=schema)
+
+
+def _merge_entries(table: pa.Table, drop_tombstones: bool) -> tuple[Longs, pa.Array, Longs, Flags]:
+    """The entries of each file folded into one, or none: run, name, size, whether it is live."""
+    if not table.num_rows:
+        return np.empty(0, np.int64), pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.bool_)
+    # Sorting is stable: equal names stay in the order of time.
+    table = table.take(pc.sort_indices(table, sort_keys=[("run", "ascending"), ("name", "ascending")]))
+    run = table.column("run").to_numpy()
+    names = table.column("name").combine_chunks()
+    is_new = np.append(True, (run[1:] != run[:-1]) | pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False))
+    starts = np.flatnonzero(is_new)
+    ends = np.append(starts[1:], len(run))
+    sizes = table.column("size").to_numpy()
+    gone = table.column("is_deleted").to_numpy()
+    last_gone = _last_true(gone, starts)
+    is_live = last_gone < ends - 1
+    # Behind the last delete only live entries follow.
+    counted = np.where(np.arange(len(run)) > np.repeat(last_gone, ends - starts), sizes, 0)
+    merged_sizes = np.where(is_live, np.maximum.reduceat(counted, starts), 0)
+    # A delete of a live entry removes it, and leaves nothing; one of no entry stays, for what lies below.
+    before = np.maximum(ends - 2, starts)
+    had_entry = (ends - starts > 1) & ~gone[before]
+    is_kept = is_live | (False if drop_tombstones else ~had_entry)
+    return run[starts][is_kept], names.take(pa.array(starts[is_kept])), merged_sizes[is_kept], is_live[is_kept]
+
+
+# --- column statistics ------------------------------------------------------------------------------------------------
+
+
+def _merge_column_stats(rows: pa.RecordBatch, deleted: Flags, starts: Longs, ends: Longs) -> pa.RecordBatch:
+    tombstones = _flags(rows.column("is_deleted")) | deleted
+    tight = _flags(rows.column("is_tight_bound")) & ~tombstones
+    after = np.append(False, tombstones[:-1]) if len(tombstones) else tombstones
+    resets = tight | tombstones | after
+    resets[starts] = True
+    first = _last_true(resets, starts)
+    if (first == ends - 1).all():
+        return rows.take(pa.array(ends - 1))
+    # Rows before the last reset of their key do not count.
+    run_of = np.repeat(np.arange(len(starts)), ends - starts)
+    counted = np.flatnonzero(np.arange(len(deleted)) >= first[run_of])
+    run_of_counted = run_of[counted]
+    new_starts = np.flatnonzero(np.append(True, run_of_counted[1:] != run_of_counted[:-1]))
+    return union_of_ranges(rows.take(pa.array(counted)), new_starts)

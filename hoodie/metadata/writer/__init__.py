@@ -1,0 +1,1 @@
+"""Write metadata tables: initialise, keep up to date, take back, compact."""

@@ -1,0 +1,171 @@
+"""What each kind of partition of a metadata table implements: the records that an action adds to it.
+
+Hudi: org.apache.hudi.metadata.index.Indexer.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import attrs
+
+from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action
+from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
+from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition
+from hoodie.metadata.records.metadata_entries import MetadataEntries
+from hoodie.metadata.writer.file_group_writer import MetadataFileGroupWriter
+from hoodie.storage.storage import FileStatus
+
+
+class PartitionRecords(Protocol):
+    """Records for one partition of a metadata table, in the memory of the driver or spread over tasks."""
+
+    def write(self, writer: MetadataFileGroupWriter, engine: HoodieEngineContext) -> list[HoodieWriteStat]:
+        """Write each file group that gets records.
+
+        Args:
+            writer: Writes one file group; picklable, so tasks may call it.
+            engine: Runs tasks.
+
+        Returns:
+            The statistics of the files.
+
+        Raises:
+            HoodieException: They cannot be computed, or storage failed.
+        """
+        ...
+
+
+@attrs.frozen(eq=False)
+class EntriesOnDriver:
+    """Records in the memory of the driver.
+
+    Attributes:
+        entries: The records.
+        by_secondary_key: See `hoodie.metadata.records.metadata_keys.file_groups_of_keys`.
+    """
+
+    entries: MetadataEntries
+    by_secondary_key: bool = False
+
+    def write(self, writer: MetadataFileGroupWriter, engine: HoodieEngineContext) -> list[HoodieWriteStat]:
+        """See `PartitionRecords.write`."""
+        groups = self.entries.by_file_group(writer.group_count, by_secondary_key=self.by_secondary_key)
+        return [writer.write(number, entries) for number, entries in groups.items()]
+
+
+@attrs.frozen
+class InitialRecords:
+    """What a partition begins with.
+
+    Attributes:
+        group_count: The number of its file groups; they never change.
+        records: Its records.
+    """
+
+    group_count: int
+    records: PartitionRecords
+
+
+@attrs.frozen(eq=False)
+class IndexingContext:
+    """What indexers see. Lives on the driver.
+
+    Attributes:
+        table: The table, without the action that is being completed; under its lock.
+        engine: Runs tasks, for work that grows with the number of files or rows.
+        config: The writer's options of the metadata table.
+        definitions: The table's definitions of indexes, by their partitions.
+        metadata: The metadata table as it was before the action; None while ``files`` is being initialised.
+    """
+
+    table: TableSnapshot
+    engine: HoodieEngineContext
+    config: HoodieMetadataConfig
+    definitions: Mapping[str, HoodieIndexDefinition]
+    metadata: HoodieBackedTableMetadata | None = None
+
+
+@attrs.frozen
+class CommittedChange:
+    """An action that wrote files.
+
+    Attributes:
+        instant_time: Its instant.
+        action: COMMIT, DELTA_COMMIT, REPLACE_COMMIT, COMPACTION or CLUSTERING.
+        metadata: Its metadata: the files written, and the file groups replaced.
+    """
+
+    instant_time: str
+    action: Action
+    metadata: HoodieCommitMetadata
+
+
+class MetadataPartitionIndexer(ABC):
+    """Computes the records of one partition of a metadata table.
+
+    Args:
+        partition_path: The partition, such as ``column_stats``.
+
+    The methods only read. They may be called again for an action whose writer died, and then give the same records.
+    """
+
+    def __init__(self, partition_path: str) -> None:
+        self.partition_path = partition_path
+
+    def definition(self, context: IndexingContext) -> HoodieIndexDefinition | None:
+        """What the index definitions of the table will say of a partition that is being initialised; None for nothing.
+
+        Args:
+            context: The table.
+        """
+        return None
+
+    @abstractmethod
+    def initial(
+        self, context: IndexingContext, files: Mapping[str, Sequence[FileStatus]], instant_time: str
+    ) -> InitialRecords:
+        """The records of a table that has this partition from now on.
+
+        Args:
+            context: The table.
+            files: All committed files by partition of the table, those of replaced file groups included; partitions
+                without files have an empty list.
+            instant_time: The last completed instant of the table; ``00000000000000`` in a table without any.
+
+        Raises:
+            HoodieException: A file cannot be read.
+        """
+
+    @abstractmethod
+    def of_commit(self, context: IndexingContext, change: CommittedChange) -> PartitionRecords:
+        """The records of an action that wrote files.
+
+        Args:
+            context: The table.
+            change: The action; its files are on storage, and its instant is inflight.
+
+        Raises:
+            HoodieException: A file cannot be read.
+        """
+
+    @abstractmethod
+    def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
+        """The records of a clean.
+
+        Args:
+            context: The table.
+            clean: What was deleted.
+            instant_time: The clean.
+
+        Raises:
+            HoodieException: Storage failed.
+        """
