@@ -98,7 +98,8 @@ class MetadataTableFiles:
                 f"{REBUILD}"
             ) from error
         config.check_version()
-        snapshot = attrs.evolve(table, base_path=folder, table_config=config).refreshed()
+        own = attrs.evolve(table, base_path=folder, table_config=config, listing_choice=None)
+        snapshot = own.refreshed()
         instants = _valid_instants(table, snapshot)
         return cls(table, snapshot, instants, snapshot.view(instants))
 
