@@ -25,10 +25,10 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.merge.payload_rules import PAYLOADS, canonical_payload_class
 from hoodie.metadata.reader.column_bounds import ColumnBounds
 from hoodie.metadata.reader.metadata_listing import metadata_of
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.merge.payload_rules import PAYLOADS, canonical_payload_class
 
 Flags = npt.NDArray[np.bool_]
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path

@@ -116,8 +116,8 @@ class ColumnBounds:
 
 def _first_of_runs(values: pa.Array, run_of: npt.NDArray[np.int64], starts: Any, order: str) -> pa.Array:
     table = pa.table({"run": run_of, "value": values})
-    keys = [("run", "ascending"), ("value", order)]
-    places = pc.sort_indices(table, sort_keys=keys, null_placement="at_end").to_numpy()
+    # Nulls come last.
+    places = pc.sort_indices(table, sort_keys=[("run", "ascending"), ("value", order)]).to_numpy()
     return values.take(pa.array(places[starts]))
 
 
@@ -137,8 +137,10 @@ def _void(rows: pa.Table) -> Flags:
 
 
 def _flags(values: pa.Array | pa.ChunkedArray) -> Flags:
-    found: Flags = pc.fill_null(values, False).to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else (
-        pc.fill_null(values, False).to_numpy()
+    found: Flags = (
+        pc.fill_null(values, False).to_numpy(zero_copy_only=False)
+        if isinstance(values, pa.Array)
+        else (pc.fill_null(values, False).to_numpy())
     )
     return found
 
@@ -218,9 +220,7 @@ def _timestamps(parts: dict[str, pa.Array], types: pa.Array, data_type: pa.DataT
     is_large = pc.greater(numbers, _LAST_MILLI)
     is_micros = pc.or_(pc.equal(types, int(micros)), pc.and_(pc.equal(types, _UNTYPED), pc.fill_null(is_large, False)))
     # A number of milliseconds that is no time becomes unknown.
-    is_milli = pc.and_(
-        pc.equal(types, int(millis)), pc.fill_null(pc.less_equal(pc.abs(numbers), _LAST_MILLI), False)
-    )
+    is_milli = pc.and_(pc.equal(types, int(millis)), pc.fill_null(pc.less_equal(pc.abs(numbers), _LAST_MILLI), False))
     scaled = pc.if_else(is_milli, pc.multiply(pc.if_else(is_milli, numbers, 0), _MICROS_PER_MILLI), 0)
     if not is_low:
         scaled = pc.add(scaled, _MICROS_PER_MILLI - 1)
