@@ -129,6 +129,21 @@ class MetadataPartitionIndexer(ABC):
         """
         return None
 
+    def definition_after(self, context: IndexingContext, change: CommittedChange) -> HoodieIndexDefinition | None:
+        """What the index definitions will say after an action that wrote files; None if that does not change.
+
+        A new column of the table is indexed from then on. The definition is stored before the action is completed in
+        the table: it does no harm when the action is rolled back, and cannot be found out later.
+
+        Args:
+            context: The table, with its definition as it is.
+            change: The action.
+
+        Raises:
+            HoodieException: A schema cannot be read.
+        """
+        return None
+
     @abstractmethod
     def initial(
         self, context: IndexingContext, files: Mapping[str, Sequence[FileStatus]], instant_time: str
