@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, ValueType
+from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, ValueType, widest_range
 from hoodie.common.model.record_columns import COMMIT_TIME_META, META_COLUMN_SET, PARTITION_PATH_META, RECORD_KEY_META
 from hoodie.metadata.records.column_values import is_storable, stores_value_types, value_type_info, wrapped_values
 from hoodie.metadata.records.metadata_entries import MetadataEntries
@@ -263,6 +263,30 @@ def column_ranges_of_rows(
 def empty_column_ranges(columns: Iterable[str]) -> list[HoodieColumnRange]:
     """The ranges of columns of a log file that holds deletes alone."""
     return [HoodieColumnRange(name, ValueType.NULL, None, None, 0, 0) for name in columns]
+
+
+def range_of_any_values(
+    schema: pa.Schema, name: str, table_version: int, in_millis: Collection[str] = ()
+) -> HoodieColumnRange:
+    """The range of a column of a file whose values are not known: nothing is excluded, neither nulls nor others.
+
+    Args:
+        schema: The table's columns.
+        name: The column, which has statistics.
+        table_version: 6, 8 or 9.
+        in_millis: The columns of timestamps that the table stores in milliseconds.
+
+    Raises:
+        ValueError: No statistics are kept of the column.
+    """
+    found = _type_of(schema, name)
+    value_type = None if found is None else _value_type(found, table_version)
+    if found is None or value_type is None:
+        raise ValueError(f"there are no statistics of {name!r}")
+    value_type = _IN_MILLIS[value_type] if name in in_millis else value_type
+    precision, scale = (found.precision, found.scale) if value_type is ValueType.DECIMAL else (0, 0)
+    low, high = widest_range(value_type, precision)
+    return HoodieColumnRange(name, value_type, low, high, 2, 1, precision=precision, scale=scale)
 
 
 def leaf_columns(schema: pa.Schema) -> list[str]:

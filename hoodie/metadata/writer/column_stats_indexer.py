@@ -15,7 +15,7 @@ from hoodie.metadata.writer.file_statistics import (
     FileStatisticsReader,
     cleaned_files,
     data_files_of,
-    written_files,
+    statistics_of_change,
 )
 from hoodie.metadata.writer.indexed_columns import indexed_columns_of_change, indexed_columns_of_table
 from hoodie.metadata.writer.partition_indexer import (
@@ -40,7 +40,7 @@ class ColumnStatsIndexer(MetadataPartitionIndexer):
 
     def definition(self, context: IndexingContext) -> HoodieIndexDefinition:
         """See `MetadataPartitionIndexer.definition`."""
-        return indexed_columns_of_table(context).definition
+        return indexed_columns_of_table(context, is_new=True).definition
 
     def definition_after(self, context: IndexingContext, change: CommittedChange) -> HoodieIndexDefinition | None:
         """See `MetadataPartitionIndexer.definition_after`."""
@@ -52,7 +52,7 @@ class ColumnStatsIndexer(MetadataPartitionIndexer):
         self, context: IndexingContext, files: Mapping[str, Sequence[FileStatus]], instant_time: str
     ) -> InitialRecords:
         """See `MetadataPartitionIndexer.initial`."""
-        columns = indexed_columns_of_table(context)
+        columns = indexed_columns_of_table(context, is_new=True)
         reader = FileStatisticsReader.of(context.table, columns.written, columns.stats_version)
         found = reader.read(data_files_of(files), context.engine)
         return InitialRecords(context.config.column_stats_file_groups, EntriesOnDriver(found.entries))
@@ -60,8 +60,7 @@ class ColumnStatsIndexer(MetadataPartitionIndexer):
     def of_commit(self, context: IndexingContext, change: CommittedChange) -> PartitionRecords:
         """See `MetadataPartitionIndexer.of_commit`."""
         columns = indexed_columns_of_change(context, change)
-        reader = FileStatisticsReader.of(context.table, columns.written, columns.stats_version)
-        return EntriesOnDriver(reader.read(written_files(change.metadata), context.engine).entries)
+        return EntriesOnDriver(statistics_of_change(context, change, columns).entries)
 
     def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
         """See `MetadataPartitionIndexer.of_clean`."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import attrs
+import pyarrow as pa
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.common.fs.file_names import parse_log_file_name
@@ -29,6 +30,8 @@ from hoodie.metadata.records.column_stats_records import (
     has_storable_ranges,
 )
 from hoodie.metadata.records.metadata_entries import MetadataEntries
+from hoodie.metadata.writer.indexed_columns import IndexedColumns
+from hoodie.metadata.writer.partition_indexer import CommittedChange, IndexingContext
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import file_name, join
 
@@ -47,17 +50,20 @@ class FileStatistics:
 
     Attributes:
         entries: Their records of ``column_stats``.
+        partition_paths: The partition of each record (string).
         row_counts: The rows of each file whose values are known.
     """
 
     entries: MetadataEntries
+    partition_paths: pa.Array
     row_counts: Mapping[DataFile, int]
 
     @classmethod
     def joined(cls, parts: Sequence[FileStatistics]) -> FileStatistics:
         """Those of several parts, which have no file in common; at least one."""
         entries = MetadataEntries.joined([part.entries for part in parts])
-        return cls(entries, {file: count for part in parts for file, count in part.row_counts.items()})
+        paths = pa.concat_arrays([part.partition_paths for part in parts])
+        return cls(entries, paths, {file: count for part in parts for file, count in part.row_counts.items()})
 
 
 @attrs.frozen
@@ -110,7 +116,9 @@ class FileStatisticsReader:
         """As `read`, in this process."""
         found = [one for one in map_concurrently(self._read_file, files) if one is not None]
         entries = column_stats_entries([file for file, _ in found], self.stats_version)
-        return FileStatistics(entries, {(file.partition_path, file.file_name): count for file, count in found})
+        paths = pa.array([file.partition_path for file, _ in found for _ in file.ranges], pa.string())
+        counts = {(file.partition_path, file.file_name): count for file, count in found}
+        return FileStatistics(entries, paths, counts)
 
     def _read_file(self, file: DataFile) -> tuple[FileColumnRanges, int] | None:
         """The ranges of a file, and its rows; None if its values are not known."""
@@ -125,6 +133,25 @@ class FileStatisticsReader:
             ranges = tuple(empty_column_ranges(self.columns))
         found = FileColumnRanges(*file, ranges)
         return (found, stored.row_count) if has_storable_ranges(found, self.stats_version) else None
+
+
+def statistics_of_change(context: IndexingContext, change: CommittedChange, columns: IndexedColumns) -> FileStatistics:
+    """The statistics of the files that an action wrote; they are read once.
+
+    Args:
+        context: The table.
+        change: The action.
+        columns: The columns of its files.
+
+    Raises:
+        HoodieException: A file is missing or damaged, or storage failed.
+    """
+    key = (FileStatistics, change.instant_time)
+    found = context.found.get(key)
+    if not isinstance(found, FileStatistics):
+        reader = FileStatisticsReader.of(context.table, columns.written, columns.stats_version)
+        context.found[key] = found = reader.read(written_files(change.metadata), context.engine)
+    return found
 
 
 def read_by_batches(

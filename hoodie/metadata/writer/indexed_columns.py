@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import attrs
 import pyarrow as pa
 
-from hoodie.avro.schema_converters import to_arrow
+from hoodie.avro.schema_converters import fields_in_millis, to_arrow
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.metadata_config import HoodieMetadataConfig
@@ -35,6 +35,7 @@ class IndexedColumns:
 
     Attributes:
         schema: The table's columns, meta columns included if it has them.
+        in_millis: The columns of timestamps that the table stores in milliseconds.
         stats_version: 6, 8 or 9: the version of tables whose form the statistics have. A table of version 9 that was
             upgraded may keep those of version 8.
         written: The columns that new files get statistics of.
@@ -42,6 +43,7 @@ class IndexedColumns:
     """
 
     schema: pa.Schema
+    in_millis: frozenset[str]
     stats_version: int
     written: tuple[str, ...]
     defined: tuple[str, ...]
@@ -53,16 +55,17 @@ class IndexedColumns:
         return HoodieIndexDefinition(_COLUMN_STATS, _COLUMN_STATS, self.defined, is_hashed_by_value=is_v2)
 
 
-def indexed_columns_of_table(context: IndexingContext) -> IndexedColumns:
-    """The columns of a table as it is: those of a new index, or of files that are there.
+def indexed_columns_of_table(context: IndexingContext, *, is_new: bool = False) -> IndexedColumns:
+    """The columns of a table as it is.
 
     Args:
         context: The table.
+        is_new: Whether the index is being built: then the options choose, not what is left of an earlier definition.
 
     Raises:
         HoodieException: Its schema cannot be read.
     """
-    return _columns_in(context, _stored_schema(context.table))
+    return _columns_in(context, context.table.load_avro_schema(), is_new=is_new)
 
 
 def indexed_columns_of_change(context: IndexingContext, change: CommittedChange) -> IndexedColumns:
@@ -75,18 +78,16 @@ def indexed_columns_of_change(context: IndexingContext, change: CommittedChange)
     Raises:
         HoodieException: A schema cannot be read.
     """
-    text = change.metadata.schema
-    if text is None:
-        return indexed_columns_of_table(context)
-    return _columns_in(context, _with_meta_columns(context.table, to_arrow(text)))
+    return _columns_in(context, change.metadata.schema or context.table.load_avro_schema())
 
 
-def _columns_in(context: IndexingContext, schema: pa.Schema) -> IndexedColumns:
-    """The columns of an action whose files have a schema."""
+def _columns_in(context: IndexingContext, avro_schema: str | None, *, is_new: bool = False) -> IndexedColumns:
+    """The columns of files that have a schema."""
     config, version = context.config, _stats_version(context)
     definition = context.definitions.get(_COLUMN_STATS)
-    fields = definition.source_fields if definition is not None else ()
-    before = schema if definition is None else _stored_schema(context.table)
+    fields = definition.source_fields if definition is not None and not is_new else ()
+    schema = _columns_of(context.table, avro_schema)
+    before = _columns_of(context.table, context.table.load_avro_schema()) if fields else schema
     named = config.column_stats_columns or None
     # The definition of a table of version 6 is for readers of Hudi 1.x.
     chosen, chosen_before = (
@@ -94,7 +95,7 @@ def _columns_in(context: IndexingContext, schema: pa.Schema) -> IndexedColumns:
         for one in (schema, before)
     )
     defined = list(fields)
-    if not fields or set(chosen_before) <= set(fields):
+    if set(chosen_before) <= set(fields) or not fields:
         # Its columns are those that Hudi chooses from the options; it follows the schema.
         known = {*before.names, *leaf_columns(before)} if fields else set()
         defined += [name for name in chosen if name not in fields and name not in known]
@@ -102,6 +103,7 @@ def _columns_in(context: IndexingContext, schema: pa.Schema) -> IndexedColumns:
     exists = {name for name in written if column_value_type(schema, name, version) is not None}
     return IndexedColumns(
         schema,
+        fields_in_millis(avro_schema) if avro_schema else frozenset(),
         version,
         tuple(name for name in dict.fromkeys(written) if name in exists),
         tuple(name for name in defined if name in exists or not len(schema)),
@@ -135,13 +137,10 @@ def _stats_version(context: IndexingContext) -> int:
     return _V1 if version >= _V2 and has_older_form else version
 
 
-def _stored_schema(table: TableSnapshot) -> pa.Schema:
-    """The table's columns; none of a table without a schema."""
-    text = table.load_avro_schema()
-    return pa.schema([]) if text is None else _with_meta_columns(table, to_arrow(text))
-
-
-def _with_meta_columns(table: TableSnapshot, schema: pa.Schema) -> pa.Schema:
+def _columns_of(table: TableSnapshot, avro_schema: str | None) -> pa.Schema:
+    """The columns of a schema, meta columns included if the table has them; none without a schema."""
+    if avro_schema is None:
+        return pa.schema([])
     has_them = table.table_config.populate_meta_fields
     meta = [pa.field(name, pa.string()) for name in META_COLUMNS] if has_them else []
-    return pa.schema([*meta, *schema])
+    return pa.schema([*meta, *to_arrow(avro_schema)])

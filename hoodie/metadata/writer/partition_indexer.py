@@ -85,6 +85,7 @@ class IndexingContext:
         config: The writer's options of the metadata table.
         definitions: The table's definitions of indexes, by their partitions.
         metadata: The metadata table as it was before the action; None while ``files`` is being initialised.
+        found: What an indexer found out that the others of the same action need too.
     """
 
     table: TableSnapshot
@@ -92,6 +93,7 @@ class IndexingContext:
     config: HoodieMetadataConfig
     definitions: Mapping[str, HoodieIndexDefinition]
     metadata: HoodieBackedTableMetadata | None = None
+    found: dict[object, object] = attrs.field(factory=dict, repr=False)
 
 
 @attrs.frozen
