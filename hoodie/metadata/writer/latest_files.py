@@ -11,6 +11,7 @@ import attrs
 
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.table.table_metadata import HoodieTableMetadata
+from hoodie.common.table.timeline.instant_time import oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.metadata.writer.file_statistics import DataFile, has_statistics
@@ -68,6 +69,7 @@ def _completed(context: IndexingContext, instant_time: str) -> VisibleInstants:
     before = context.table.active_timeline.visible_instants
     return attrs.evolve(
         before,
+        start=before.start or oldest([instant_time, *before.pending]),
         completed=before.completed | {instant_time},
         pending=before.pending - {instant_time},
         pending_compactions=before.pending_compactions - {instant_time},
