@@ -108,7 +108,7 @@ def _read(files: MetadataTableFiles, payload: MetadataPayload, query: SliceQuery
     storage, file_slice = files.snapshot.storage, query.file_slice
     if file_slice.base_file is not None:
         path = file_slice.base_file.path
-        with open_hfile(storage, path) as reader:
+        with open_hfile(storage, path, file_slice.base_file.size_bytes) as reader:
             for entries in chosen_entries(reader, query.keys, query.prefixes):
                 add(entries, reader.avro_schema, path)
     scanner = MetadataLogScanner(storage, file_slice.log_files, files.block_filter)
