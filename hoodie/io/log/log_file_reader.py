@@ -65,9 +65,7 @@ def read_log_blocks(data: bytes, path: str) -> Iterator[HoodieLogBlock]:
 
 
 @contextmanager
-def open_log_file(
-    storage: HoodieStorage, path: str, size_bytes: int | None = None
-) -> Iterator[HoodieLogFileReader]:
+def open_log_file(storage: HoodieStorage, path: str, size_bytes: int | None = None) -> Iterator[HoodieLogFileReader]:
     """Open a log file; a context that closes it.
 
     Args:
