@@ -8,7 +8,7 @@ Hudi: org.apache.hudi.index.SparkMetadataTableRecordIndex (RecordIndexFileGroupL
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 import numpy as np
@@ -27,9 +27,9 @@ from hoodie.exception import HoodieIndexException
 from hoodie.index.index import append_numbered_locations, keys_by_partition_path, with_location_columns
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, MetadataSliceReader, SliceQuery
-from hoodie.metadata.records.metadata_keys import file_groups_of_keys
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.records.metadata_records import MetadataPayload
+from hoodie.metadata.records.record_index_groups import RecordIndexGroups
 
 RECORD_INDEX_PATH = MetadataPartitionType.RECORD_INDEX.partition_path
 """The partition of the metadata table."""
@@ -109,45 +109,6 @@ class IndexedPlaces:
 
 
 @attrs.frozen(eq=False)
-class IndexGroups:
-    """The file groups of the index, numbered over all of its parts; crosses to tasks.
-
-    Attributes:
-        parts: Partition path of the table, None for the whole table, to the number of its first file group and their
-            count.
-        is_by_partition: Whether each partition of the table has file groups of its own.
-    """
-
-    parts: Mapping[str | None, tuple[int, int]]
-    is_by_partition: bool
-
-    def numbers_of(self, keys: pa.Array, partition_path: str | None) -> npt.NDArray[np.int64]:
-        """The file group of each key; -1 where the index has none for the partition.
-
-        Args:
-            keys: Record keys (string).
-            partition_path: Their partition.
-        """
-        first, count = self.parts.get(partition_path if self.is_by_partition else None, (0, 0))
-        if not count:
-            return np.full(len(keys), -1, np.int64)
-        return first + file_groups_of_keys(keys, count)
-
-    def numbers_of_rows(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-        """See `numbers_of`.
-
-        Args:
-            batch: With record key and partition path.
-        """
-        if not self.is_by_partition:
-            return self.numbers_of(batch.column(RECORD_KEY), None)
-        numbers = np.empty(batch.num_rows, np.int64)
-        for path, rows, keys in keys_by_partition_path(batch):
-            numbers[rows] = self.numbers_of(keys, path)
-        return numbers
-
-
-@attrs.frozen(eq=False)
 class RecordIndexLookup:
     """The record index of a table as of a snapshot. Lives on the driver.
 
@@ -158,7 +119,7 @@ class RecordIndexLookup:
         places: The slices of the table.
     """
 
-    groups: IndexGroups
+    groups: RecordIndexGroups
     slices: Sequence[FileSlice]
     reader: MetadataSliceReader
     places: IndexedPlaces
@@ -197,7 +158,7 @@ class RecordIndexLookup:
                 f"use: set hoodie.index.type={kind}"
             )
         slices: list[FileSlice] = []
-        parts: dict[str | None, tuple[int, int]] = {}
+        counts: dict[str | None, int] = {}
         for path in sorted({part.partition_path for part in places}) if is_partitioned else [None]:
             found = [one for group in metadata.slices_of(RECORD_INDEX_PATH, path) for one in group]
             if not found:
@@ -205,10 +166,10 @@ class RecordIndexLookup:
                 raise HoodieIndexException(
                     f"the record index of {snapshot.base_path} has no file groups for {where}. {REBUILD}"
                 )
-            parts[path] = len(slices), len(found)
+            counts[path] = len(found)
             slices += found
         reader = MetadataSliceReader.of(metadata.files, MetadataPayload.RECORD_INDEX)
-        return cls(IndexGroups(parts, is_partitioned), slices, reader, IndexedPlaces(snapshot.base_path, places))
+        return cls(RecordIndexGroups.of_counts(counts), slices, reader, IndexedPlaces(snapshot.base_path, places))
 
     def find(self, keys: pa.Array, context: HoodieEngineContext, partition_path: str | None = None) -> FoundEntries:
         """Look up keys that fit in memory.
@@ -317,14 +278,22 @@ class _WithGroup:
         count: The tasks.
     """
 
-    groups: IndexGroups
+    groups: RecordIndexGroups
     count: int
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        numbers = self.groups.numbers_of_rows(batch).astype(np.int32)
+        numbers = self._numbers(batch).astype(np.int32)
         columns = [batch.column(RECORD_KEY), pa.array(numbers), pa.array(numbers % self.count, pa.int32())]
         numbered = pa.RecordBatch.from_arrays(columns, schema=_routed_schema(batch.schema))
         return numbered.filter(pa.array(numbers >= 0)) if len(numbers) and numbers.min() < 0 else numbered
+
+    def _numbers(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        if not self.groups.is_by_partition:
+            return self.groups.numbers_of(batch.column(RECORD_KEY), None)
+        numbers = np.empty(batch.num_rows, np.int64)
+        for path, rows, keys in keys_by_partition_path(batch):
+            numbers[rows] = self.groups.numbers_of(keys, path)
+        return numbers
 
 
 @attrs.frozen
