@@ -7,7 +7,8 @@ each action takes these steps, under the table's lock:
    that hoodie cannot keep up to date.
 2. Right before it is completed, `record_action` adds it to the metadata table that is listed at that moment.
 3. A rollback takes back what was recorded of its instant (`forget_action`) before that instant leaves the timeline.
-4. A restore sets the metadata table aside, and builds it anew (`set_aside_metadata_table`, `initialise_metadata_table`).
+4. A restore sets the metadata table aside (`set_aside_metadata_table`), and builds it anew
+   (`initialise_metadata_table`).
 
 A savepoint takes none of them: it changes no file, and a metadata table records nothing of it.
 
@@ -192,9 +193,9 @@ def refuse_unknown_partitions(snapshot: TableSnapshot) -> None:
     unknown = [path for path in listed_partitions(snapshot.table_config) if not is_maintained(path, version)]
     if unknown:
         raise HoodieNotSupportedException(
-            f"{snapshot.base_path} has a metadata table with the partitions {', '.join(unknown)}, which hoodie does not "
-            "keep up to date. Drop them with Hudi, or set hoodie.metadata.enable=false: the next write then deletes the "
-            "whole metadata table"
+            f"{snapshot.base_path} has a metadata table with the partitions {', '.join(unknown)}, which hoodie does "
+            "not keep up to date. Drop them with Hudi, or set hoodie.metadata.enable=false: the next write then "
+            "deletes the whole metadata table"
         )
 
 

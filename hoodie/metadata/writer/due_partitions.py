@@ -60,11 +60,8 @@ def due_partitions(table: TableSnapshot, config: HoodieMetadataConfig) -> DuePar
     if config.column_stats_enable is False or config.partition_stats_enable is False:
         choices[_PARTITION_STATS] = False
     unwanted = {path for path, choice in choices.items() if choice is False and path in listed}
-    if config.enable or listed or wanted:
-        wanted |= {path for path, choice in choices.items() if choice}
-    if config.enable:
-        wanted.add(_FILES)
-    if wanted:
+    wanted |= {path for path, choice in choices.items() if choice}
+    if config.enable or wanted:
         wanted.add(_FILES)
     version = table_config.table_version
     missing = {path for path in wanted - listed - unwanted if is_maintained(path, version)}
