@@ -1,6 +1,6 @@
 """What a metadata table costs each local commit, in turn with and without one.
 
-    python -m benchmarks.metadata_commits --commits 30 --version 9
+python -m benchmarks.metadata_commits --commits 30 --version 9
 """
 
 from __future__ import annotations
