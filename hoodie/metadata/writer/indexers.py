@@ -6,9 +6,11 @@ from hoodie.exception import HoodieNotSupportedException
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.writer.files_indexer import FilesIndexer
 from hoodie.metadata.writer.partition_indexer import MetadataPartitionIndexer
+from hoodie.metadata.writer.record_index_indexer import RecordIndexIndexer
 
 _INDEXERS: dict[MetadataPartitionType, type[MetadataPartitionIndexer]] = {
     MetadataPartitionType.FILES: FilesIndexer,
+    MetadataPartitionType.RECORD_INDEX: RecordIndexIndexer,
 }
 
 
