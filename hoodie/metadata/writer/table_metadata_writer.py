@@ -109,7 +109,14 @@ class HoodieBackedTableMetadataWriter:
         Raises:
             HoodieException: The metadata table cannot be brought up to date: the action must not be completed.
         """
-        self._delta_commit(change.instant_time, check, lambda indexer, context, _: indexer.of_commit(context, change))
+
+        def records(indexer: MetadataPartitionIndexer, context: IndexingContext, _: str) -> PartitionRecords:
+            definition = indexer.definition_after(context, change)
+            if definition is not None:
+                save_index_definition(self.table, definition)
+            return indexer.of_commit(context, change)
+
+        self._delta_commit(change.instant_time, check, records)
 
     def update_clean(self, instant_time: str, clean: HoodieCleanMetadata, check: Callable[[], None]) -> None:
         """Record a clean; see `update_commit`."""
