@@ -5,7 +5,7 @@ Hudi: org.apache.hudi.metadata.HoodieMetadataMergedLogRecordScanner, and its use
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import attrs
 import numpy as np
@@ -124,7 +124,7 @@ def _read(files: MetadataTableFiles, payload: MetadataPayload, query: SliceQuery
         rows.append(pa.RecordBatch.from_arrays(empty, schema=payload.schema))
         deleted.append(np.ones(len(gone), np.bool_))
     if scanner.counts.corrupt_blocks:
-        _refuse_lost_blocks(files, file_slice, scanner)
+        refuse_lost_blocks(files, file_slice, scanner.instant_times)
     if not rows:
         return MetadataRecords(keys[0], one_batch([], payload.schema))
     merged = merge_records(
@@ -133,19 +133,23 @@ def _read(files: MetadataTableFiles, payload: MetadataPayload, query: SliceQuery
     return MetadataRecords(merged.keys, merged.rows)
 
 
-def _refuse_lost_blocks(files: MetadataTableFiles, file_slice: FileSlice, scanner: MetadataLogScanner) -> None:
+def refuse_lost_blocks(files: MetadataTableFiles, file_slice: FileSlice, instant_times: Collection[str]) -> None:
     """Raise if a torn block belongs to an instant that counts. Otherwise its writer died, and wrote it again.
 
     Args:
         files: The metadata table.
         file_slice: A slice whose log files have a torn block.
-        scanner: What has read them.
+        instant_times: The instants of its whole blocks.
+
+    Raises:
+        HoodieCorruptedDataException: It does.
+        HoodieIOException: Storage failed.
     """
     names = {log_file.file_name for log_file in file_slice.log_files}
     timeline = files.snapshot.active_timeline
     for instant in timeline.completed_writes():
         time = instant.requested_time
-        if time in scanner.instant_times or not files.instants.is_committed(time):
+        if time in instant_times or not files.instants.is_committed(time):
             continue
         for stat in timeline.read_commit_metadata(instant).write_stats:
             if file_name(stat.path or "") in names:
