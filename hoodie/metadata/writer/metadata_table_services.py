@@ -59,6 +59,7 @@ from hoodie.storage.storage_path import file_name, join
 
 logger = logging.getLogger(__name__)
 
+_DRIVER_THREADS = 8
 DRIVER_BYTES = 16 << 20
 """Slices of up to this many bytes are compacted on the driver, which takes less time than tasks of a cluster need."""
 
@@ -222,7 +223,7 @@ class MetadataTableCompactor:
         timeline.transition_requested_to_inflight(instant_time, Action.COMPACTION)
         small = [part for part in slices if _bytes_of(part) <= DRIVER_BYTES]
         large = sorted((part for part in slices if _bytes_of(part) > DRIVER_BYTES), key=_bytes_of, reverse=True)
-        results = LocalEngineContext().run_tasks(small, task) + self.engine.run_tasks(large, task)
+        results = LocalEngineContext(_DRIVER_THREADS).run_tasks(small, task) + self.engine.run_tasks(large, task)
         self._refuse_lost_blocks([*small, *large], results)
         markers.close()
         stats = [result.stat for result in results if result.stat is not None]
