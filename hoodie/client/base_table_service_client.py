@@ -97,7 +97,7 @@ class BaseHoodieTableServiceClient:
         self._failed_instants: set[str] = set()
         self._transactions = TransactionManager(config, metrics=self._metrics)
         self._heartbeats = HoodieHeartbeatClient(config.write)
-        self._rollbacks = RollbackService(config, self._transactions, self._metrics)
+        self._rollbacks = RollbackService(config, self._transactions, self._metrics, context)
         self._savepoints = SavepointService(config, self._metrics, self._transactions, self._rollbacks)
         self._compactions = CompactionService(
             context, config, self._metrics, self._transactions, self._rollbacks, self._heartbeats, self._index

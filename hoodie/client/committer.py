@@ -42,6 +42,7 @@ from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.attempted_files import reconcile_with_markers
 from hoodie.table.action.completion import complete_after_others, complete_instant, complete_later
 from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
+from hoodie.table.metadata_table import MetadataTableUpkeep
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, WriteStart
 from hoodie.transaction.conflict_resolver import ConflictResolver
@@ -169,7 +170,8 @@ class Committer:
             with self._metrics.step("check the table again"):
                 snapshot = self._check_again(snapshot, operation, metadata)
             with self._metrics.step("complete the instant"):
-                completed = complete_instant(snapshot, instant_time, action, metadata, transaction.check_held)
+                upkeep = MetadataTableUpkeep(self._config.metadata, self._context)
+                completed = complete_instant(snapshot, instant_time, action, metadata, transaction.check_held, upkeep)
                 was_held = transaction.is_held()
         if completed is None:
             raise HoodieCommitException(

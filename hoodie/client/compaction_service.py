@@ -269,9 +269,9 @@ class CompactionService:
             error.add_note(text)
 
     def _prepare_table(self) -> TableSnapshot | None:
-        """Load and check the table, and switch off its metadata table; None for a copy-on-write table."""
+        """Load and check the table; None for a copy-on-write table."""
         snapshot = load_table(self._config)
         if snapshot.table_config.table_type is not HoodieTableType.MERGE_ON_READ:
             return None
         refuse_pending_restore(snapshot, "nothing is compacted until it is finished")
-        return self._rollbacks.without_metadata_table(snapshot)
+        return self._rollbacks.with_metadata_table(snapshot)

@@ -29,7 +29,7 @@ from hoodie.table.action.savepoint.savepoint_action_executor import (
     SavepointActionExecutor,
     delete_savepoint,
 )
-from hoodie.table.action.table_action import announce, carry_out
+from hoodie.table.action.table_action import announce, carry_out, no_check
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import Transaction, TransactionManager
 
@@ -89,7 +89,7 @@ class SavepointService:
         """Archive a savepoint's commit if readers would take it for the beginning; returns the table after that."""
         if not _is_beginning(snapshot, instant_time):
             return snapshot
-        snapshot = self._rollbacks.without_metadata_table(snapshot)
+        snapshot = self._rollbacks.with_metadata_table(snapshot)
         HoodieTimelineArchiver(self._config, snapshot, transaction.check_held).archive_commit(instant_time)
         return snapshot.refreshed()
 
@@ -119,13 +119,12 @@ class SavepointService:
             check(snapshot, instant_time)
             _, snapshot = self._rollbacks.finish_pending_rollbacks(snapshot)
             self._rollbacks.refuse_living_writers(snapshot)
-            snapshot = self._rollbacks.without_metadata_table(snapshot)
+            snapshot = self._rollbacks.with_metadata_table(snapshot)
             executor = RestoreActionExecutor(snapshot, instant_time, self._rollbacks.refuse_living_writers)
             with self._metrics.step("plan the restore"):
                 announced = announce(executor, transaction.check_held)
             assert announced is not None
-            with self._metrics.step("restore"):
-                return carry_out(executor, announced.instant_time)
+            return self._carry_out(executor, announced.instant_time)
 
     def _finish(
         self, snapshot: TableSnapshot, transaction: Transaction, restore_time: str, instant_time: str
@@ -139,10 +138,24 @@ class SavepointService:
                 f"{instant_time}"
             )
         logger.warning("finishing restore %s of %s", restore_time, snapshot.base_path)
-        snapshot = self._rollbacks.without_metadata_table(snapshot)
+        snapshot = self._rollbacks.with_metadata_table(snapshot)
         executor = RestoreActionExecutor(snapshot, instant_time, self._rollbacks.refuse_living_writers)
+        return self._carry_out(executor, restore_time, is_left_behind=True, check=transaction.check_held)
+
+    def _carry_out(
+        self,
+        executor: RestoreActionExecutor,
+        restore_time: str,
+        *,
+        is_left_behind: bool = False,
+        check: Callable[[], None] = no_check,
+    ) -> tuple[str, ...]:
+        """Restore the table, and build its metadata table anew."""
+        self._rollbacks.set_aside_metadata_table(executor.snapshot)
         with self._metrics.step("restore"):
-            return carry_out(executor, restore_time, is_left_behind=True, check=transaction.check_held)
+            undone = carry_out(executor, restore_time, is_left_behind=is_left_behind, check=check)
+        self._rollbacks.initialise_metadata_table(load_table(self._config))
+        return undone
 
 
 def _check_savepointed(snapshot: TableSnapshot, instant_time: str) -> None:

@@ -142,10 +142,10 @@ class TableServices:
         return finished, snapshot.refreshed()
 
     def _prepare_table(self) -> TableSnapshot:
-        """Load and check the table, and switch off its metadata table."""
+        """Load and check the table."""
         snapshot = load_table(self._config)
         refuse_pending_restore(snapshot, _NO_SERVICES)
-        return self._rollbacks.without_metadata_table(snapshot)
+        return self._rollbacks.with_metadata_table(snapshot)
 
     def _look_again(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Load the timeline again: while this client waited for the lock, others may have changed the table."""

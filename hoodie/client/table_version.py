@@ -140,7 +140,7 @@ def _service_of(config: HoodieWriteConfig) -> Iterator[CompactionService]:
     metrics = HoodieMetrics(context.job, check=context.check_running)
     transactions = TransactionManager(config, metrics=metrics)
     heartbeats = HoodieHeartbeatClient(config.write)
-    rollbacks = RollbackService(config, transactions, metrics)
+    rollbacks = RollbackService(config, transactions, metrics, context)
     try:
         with transactions.alone():
             yield CompactionService(context, config, metrics, transactions, rollbacks, heartbeats, create_index(config))

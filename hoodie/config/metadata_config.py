@@ -37,7 +37,8 @@ class HoodieMetadataConfig(PropertyGroup):
     partition_stats_enable: bool | None = property_field(
         "hoodie.metadata.index.partition.stats.enable", boolean(), None
     )
-    """False leaves out the ranges of columns of partitions, which `hoodie.metadata.index.column.stats.enable` brings."""
+    """False leaves out the ranges of columns of partitions, which come with
+    `hoodie.metadata.index.column.stats.enable`."""
     bloom_filter_enable: bool | None = property_field("hoodie.metadata.index.bloom.filter.enable", boolean(), None)
     """With a metadata table: the bloom filters of all base files, for the index BLOOM with
     `hoodie.bloom.index.use.metadata`. False deletes them; without it they stay as they are."""

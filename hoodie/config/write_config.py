@@ -61,7 +61,6 @@ _RECONCILE_KEY = "hoodie.datasource.write.reconcile.schema"
 _MODE_KEY = "hoodie.write.concurrency.mode"
 _PROVIDER_KEY = "hoodie.write.lock.provider"
 _BUCKET_STRATEGY = "BucketIndexConcurrentFileWritesConflictResolutionStrategy"
-_METADATA_KEY = "hoodie.metadata.enable"
 _UNIQUE_KEY = "hoodie.write.concurrency.unique.keys"
 _VALIDATORS_KEY = "hoodie.precommit.validators"
 NON_BLOCKING_SINCE_VERSION = 8
@@ -363,11 +362,6 @@ def _without_effect(config: HoodieWriteConfig) -> list[str]:
     """Settings without effect, because the property that switches them on is not given."""
     given = config.properties.keys()
     found = []
-    if config.metadata.enable:
-        found.append(
-            f"{_METADATA_KEY} = true: hoodie writes no metadata table, and switches off one that only holds file "
-            "listings; Hudi builds it again at its next write. Leave it out"
-        )
     if not config.write.has_several_writers and _MODE_KEY not in given:
         asked = {_PROVIDER_KEY: config.lock.provider, _UNIQUE_KEY: config.write.unique_keys}
         if names := [key for key, value in asked.items() if value]:

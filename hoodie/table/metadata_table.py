@@ -1,13 +1,16 @@
-"""Switch off a table's metadata table, which hoodie does not keep up to date yet, and change nothing behind it.
+"""What actions do about the metadata table of their table.
 
 Readers that trust a metadata table miss what was committed without it. In tables of versions 8 and 9 all readers do. So
-each action takes these steps:
+each action takes these steps, under the table's lock:
 
-1. Before it begins, the metadata table is switched off (`switch_off_metadata_table`), if the properties list one.
-2. Once it has announced itself, and again before it is completed, the properties are read again
-   (`refuse_metadata_table`). Hudi builds no metadata table while an instant is pending, so none comes in between.
+1. Before it begins, `prepare_metadata_table` deletes a metadata table that the writer does not want, and refuses one
+   that hoodie cannot keep up to date.
+2. Right before it is completed, `record_action` adds it to the metadata table that is listed at that moment.
+3. A rollback takes back what was recorded of its instant (`forget_action`) before that instant leaves the timeline.
+4. A restore sets the metadata table aside (`set_aside_metadata_table`), and builds it anew
+   (`initialise_metadata_table`).
 
-A savepoint takes neither step: it changes no file, and a metadata table records nothing of it.
+A savepoint takes none of them: it changes no file, and a metadata table records nothing of it.
 
 Hudi: org.apache.hudi.metadata.HoodieTableMetadataUtil (deleteMetadataTable).
 """
@@ -17,22 +20,35 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import attrs
+
+from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.timeline.timeline_listing import list_instants
+from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieCommitException, HoodieNotSupportedException, TableNotFoundException
 from hoodie.metadata.reader.metadata_table_files import metadata_folder
+from hoodie.metadata.writer.due_partitions import due_partitions
+from hoodie.metadata.writer.indexers import is_maintained
+from hoodie.metadata.writer.partition_indexer import CommittedChange
+from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter, one_at_a_time
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 
 logger = logging.getLogger(__name__)
 
+_CONTINUED = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT})
+"""hoodie finishes these actions itself, with the metadata table switched off."""
 _FILES = frozenset({"files"})
 _BUILT_FROM_FILES = frozenset({"files", "column_stats", "partition_stats"})
 """Hudi's writers build these by default, from the table's files alone."""
-_CONTINUED = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT})
-"""hoodie finishes these actions itself, with the metadata table switched off."""
+_NOT_RECORDED = frozenset({Action.SAVEPOINT, Action.INDEXING})
 _DIGITS = 17
 """Of an instant time."""
 
@@ -60,8 +76,8 @@ def switch_off_metadata_table(
 
     Args:
         snapshot: The table; its properties and timeline are read again.
-        is_asked_for: Whether the user says ``hoodie.metadata.enable=false``. Then indexes are dropped as well, and what
-            is pending in the metadata table alone does not matter.
+        is_asked_for: Whether the user says ``hoodie.metadata.enable=false``. Then what is pending in the metadata table
+            alone does not matter.
         is_dead: Whether the writer of a pending write is known to be dead. A living one would write to the metadata
             table that it has found.
 
@@ -69,7 +85,6 @@ def switch_off_metadata_table(
         The table as it is now.
 
     Raises:
-        HoodieNotSupportedException: The metadata table holds indexes that nobody asked to drop.
         HoodieCommitException: An instant is pending, in the table's timeline or in that of the metadata table.
         HoodieIOException: Storage failed; call again.
     """
@@ -82,38 +97,15 @@ def switch_off_metadata_table(
             )
             snapshot.storage.delete_directory(metadata_folder(snapshot))
         return snapshot
-    if not is_asked_for:
-        refuse_indexes(snapshot, partitions)
     _refuse_pending(snapshot, is_dead)
     if not is_asked_for:
         _refuse_pending_inside(snapshot)
     logger.warning(
-        "switching off the metadata table of %s (partitions %s): hoodie does not keep it up to date; Hudi builds "
-        "it again at its next write", snapshot.base_path, ",".join(partitions),
+        "deleting the metadata table of %s (partitions %s)", snapshot.base_path, ",".join(partitions),
     )  # fmt: skip
     table_config.update(snapshot.storage, snapshot.base_path, table_config.without_metadata_table())
     snapshot.storage.delete_directory(metadata_folder(snapshot))
     return snapshot.with_properties_reloaded()
-
-
-def refuse_metadata_table(snapshot: TableSnapshot, what: str) -> None:
-    """Fail if the properties list a metadata table now.
-
-    Args:
-        snapshot: The table; its properties are read again.
-        what: What would make the metadata table wrong, for the message.
-
-    Raises:
-        HoodieCommitException: They do.
-        HoodieIOException: Storage failed.
-    """
-    partitions = listed_partitions(HoodieTableConfig.load(snapshot.storage, snapshot.base_path))
-    if partitions:
-        raise HoodieCommitException(
-            f"{snapshot.base_path} has a metadata table now (hoodie.table.metadata.partitions={','.join(partitions)}), "
-            f"and {what} would make it wrong: that was not done. Write again, or call clean() of a client: both "
-            "switch the metadata table off first"
-        )
 
 
 def _has_files(snapshot: TableSnapshot) -> bool:
@@ -135,9 +127,9 @@ def refuse_indexes(snapshot: TableSnapshot, partitions: tuple[str, ...]) -> None
     if indexes:
         raise HoodieNotSupportedException(
             f"{snapshot.base_path} has a metadata table with "
-            f"hoodie.table.metadata.partitions={','.join(partitions)}, "
-            f"which hoodie does not keep up to date yet. Writing would switch it off and drop {', '.join(indexes)}: "
-            "set hoodie.metadata.enable=false to do so"
+            f"hoodie.table.metadata.partitions={','.join(partitions)}, which is deleted when the version of the table "
+            f"changes. That would drop {', '.join(indexes)}: set hoodie.metadata.enable=false to do so, and build them "
+            "again by a write with hoodie.metadata.enable=true and their options"
         )
 
 
@@ -169,3 +161,159 @@ def _refuse_pending_inside(snapshot: TableSnapshot) -> None:
                 f"{instant.requested_time} is pending in it: a writer of Hudi is at work, or has died. Let the next "
                 "write of Hudi finish it; or set hoodie.metadata.enable=false, if no writer is at work"
             )
+
+
+@attrs.frozen
+class MetadataTableUpkeep:
+    """How a writer keeps the metadata table up to date.
+
+    Attributes:
+        config: What it holds.
+        engine: Runs tasks, for work that grows with the number of files or rows.
+    """
+
+    config: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)
+    engine: HoodieEngineContext = attrs.field(factory=LocalEngineContext)
+
+    def writer(self, snapshot: TableSnapshot) -> HoodieBackedTableMetadataWriter:
+        """What writes the metadata table of a table."""
+        return HoodieBackedTableMetadataWriter(snapshot, self.config, self.engine)
+
+
+def refuse_unknown_partitions(snapshot: TableSnapshot) -> None:
+    """Refuse to write a table whose metadata table hoodie cannot keep up to date.
+
+    Args:
+        snapshot: The table.
+
+    Raises:
+        HoodieNotSupportedException: It lists such partitions.
+    """
+    version = snapshot.table_config.table_version
+    unknown = [path for path in listed_partitions(snapshot.table_config) if not is_maintained(path, version)]
+    if unknown:
+        raise HoodieNotSupportedException(
+            f"{snapshot.base_path} has a metadata table with the partitions {', '.join(unknown)}, which hoodie does "
+            "not keep up to date. Drop them with Hudi, or set hoodie.metadata.enable=false: the next write then "
+            "deletes the whole metadata table"
+        )
+
+
+def record_action(
+    snapshot: TableSnapshot,
+    instant_time: str,
+    action: Action,
+    metadata: attrs.AttrsInstance,
+    check: Callable[[], None],
+    upkeep: MetadataTableUpkeep,
+) -> bool:
+    """Add an action to the metadata table that is listed now, right before the action is completed.
+
+    Args:
+        snapshot: The table as it is, under its lock.
+        instant_time: The action's instant, inflight.
+        action: The action.
+        metadata: What was done.
+        check: Raises where the lock was lost.
+        upkeep: How the metadata table is kept up to date.
+
+    Returns:
+        Whether there is a metadata table that records such actions.
+
+    Raises:
+        HoodieNotSupportedException: See `refuse_unknown_partitions`; nothing was recorded.
+        HoodieException: It could not be recorded: the action must not be completed.
+    """
+    if action in _NOT_RECORDED or not snapshot.table_config.metadata_partitions:
+        return False
+    refuse_unknown_partitions(snapshot)
+    writer = upkeep.writer(snapshot)
+    if isinstance(metadata, HoodieCommitMetadata):
+        writer.update_commit(CommittedChange(instant_time, action, metadata), check)
+    elif isinstance(metadata, HoodieCleanMetadata):
+        writer.update_clean(instant_time, metadata, check)
+    elif isinstance(metadata, HoodieRollbackMetadata):
+        writer.update_rollback(instant_time, metadata, check)
+    else:
+        raise HoodieCommitException(
+            f"{action} {instant_time} of {snapshot.base_path} was not completed: a metadata table came meanwhile "
+            f"({','.join(snapshot.table_config.metadata_partitions)}), and would be wrong. Call it again"
+        )
+    return True
+
+
+def forget_action(snapshot: TableSnapshot, instant_time: str) -> None:
+    """Take back what was recorded of an instant that is being rolled back.
+
+    Where a compaction of the metadata table has merged it, the metadata table is set aside, and the next write builds
+    it anew.
+
+    Args:
+        snapshot: The table; the instant is pending, or a rollback of it is.
+        instant_time: The instant.
+
+    Raises:
+        HoodieException: The metadata table is damaged, or storage failed.
+    """
+    snapshot = snapshot.with_properties_reloaded()
+    if not snapshot.table_config.metadata_partitions:
+        return
+    with one_at_a_time(snapshot):
+        if not HoodieBackedTableMetadataWriter(snapshot).withdraw(instant_time):
+            set_aside_metadata_table(snapshot)
+
+
+def set_aside_metadata_table(snapshot: TableSnapshot) -> TableSnapshot:
+    """Delete the metadata table, and list its partitions as those that are being built.
+
+    Args:
+        snapshot: The table, under its lock.
+
+    Returns:
+        The table without it; see `initialise_metadata_table`.
+    """
+    table_config = HoodieTableConfig.load(snapshot.storage, snapshot.base_path)
+    partitions = listed_partitions(table_config)
+    if partitions:
+        logger.warning("the metadata table of %s (%s) is built anew", snapshot.base_path, ",".join(partitions))
+        updates = table_config.with_metadata_partitions((), partitions)
+        table_config.update(snapshot.storage, snapshot.base_path, updates)
+        snapshot.storage.delete_directory(metadata_folder(snapshot))
+    return snapshot.with_properties_reloaded()
+
+
+def initialise_metadata_table(snapshot: TableSnapshot, upkeep: MetadataTableUpkeep) -> TableSnapshot:
+    """Build the partitions that the configuration asks for, and those that were set aside; drop what it refuses.
+
+    Nothing is built while an instant is pending, since its files are neither committed nor gone.
+
+    Args:
+        snapshot: The table, under its lock; its properties and timeline are read again.
+        upkeep: What is wanted.
+
+    Returns:
+        The table with its new properties.
+
+    Raises:
+        HoodieException: A file of the table cannot be read, or storage failed; call again.
+    """
+    snapshot = snapshot.with_properties_reloaded()
+    due = due_partitions(snapshot, upkeep.config)
+    if not due.missing and not due.unwanted:
+        return snapshot
+    snapshot = snapshot.refreshed()
+    pending = [
+        instant for instant in snapshot.active_timeline.filter_pending() if instant.action is not Action.INDEXING
+    ]
+    if pending:
+        logger.info(
+            "the metadata table of %s is not changed while %s %s is pending",
+            snapshot.base_path, pending[0].action, pending[0].requested_time,
+        )  # fmt: skip
+        return snapshot
+    with one_at_a_time(snapshot):
+        if due.unwanted:
+            snapshot = upkeep.writer(snapshot).drop(due.unwanted)
+        if due.missing:
+            snapshot = upkeep.writer(snapshot).initialise(due.missing)
+    return snapshot

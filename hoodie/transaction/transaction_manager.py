@@ -189,14 +189,16 @@ class TransactionManager:
                 manager.unlock()
 
     def giving_a_time(self, snapshot: TableSnapshot) -> AbstractContextManager[object]:
-        """Hold the lock for a block that takes an instant time or a completion time, where they need it.
+        """Hold the lock for a block that takes an instant time or completes an instant, where that needs it.
 
-        In tables with completion times each time must be greater than all that were given out.
+        In tables with completion times each time must be greater than all that were given out. A metadata table is
+        written by one at a time.
 
         Args:
             snapshot: The table.
         """
-        if not snapshot.active_timeline.layout.has_completion_times:
+        has_metadata_table = bool(snapshot.table_config.metadata_partitions)
+        if not snapshot.active_timeline.layout.has_completion_times and not has_metadata_table:
             return nullcontext()
         return self.transaction(snapshot, "taking a time")
 

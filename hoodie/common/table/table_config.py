@@ -336,6 +336,18 @@ class HoodieTableConfig:
         """The updates that switch the metadata table off, as Hudi stores them: both lists empty."""
         return {_METADATA_PARTITIONS: "", _METADATA_PARTITIONS_INFLIGHT: ""}
 
+    def with_metadata_partitions(self, ready: Iterable[str], inflight: Iterable[str] = ()) -> dict[str, str]:
+        """The updates that list the partitions of the metadata table.
+
+        Args:
+            ready: Those that readers may use.
+            inflight: Those that are being built.
+        """
+        return {
+            _METADATA_PARTITIONS: ",".join(sorted(set(ready))),
+            _METADATA_PARTITIONS_INFLIGHT: ",".join(sorted(set(inflight))),
+        }
+
     # --- typed properties -------------------------------------------------------------------------------------------
 
     @property

@@ -18,6 +18,15 @@ DEFINITIONS = "indexDefinitions"
 _FIRST = "V1"
 
 
+def index_definition_path(meta_path: str) -> str:
+    """The file that holds them.
+
+    Args:
+        meta_path: The table's ``.hoodie`` folder.
+    """
+    return join(meta_path, *_PATH)
+
+
 def read_index_definitions(storage: HoodieStorage, meta_path: str) -> dict[str, Any] | None:
     """The content of the file; None for a table without it.
 

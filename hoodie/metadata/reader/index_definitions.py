@@ -15,6 +15,7 @@ from hoodie.metadata.reader.index_definition_file import DEFINITIONS, damaged_de
 from hoodie.storage.storage import HoodieStorage
 
 _SECOND_VERSION = "V2"
+_VERSION_OF_SECOND = 9
 
 
 @attrs.frozen
@@ -36,6 +37,27 @@ class HoodieIndexDefinition:
     source_fields: tuple[str, ...] = ()
     is_partitioned: bool = False
     is_hashed_by_value: bool = False
+
+    def to_json(self, table_version: int) -> dict[str, object]:
+        """As the file stores it.
+
+        Args:
+            table_version: The version of the table.
+        """
+        is_record_index = self.index_type == "record_index"
+        function = {"record_index": "", "secondary_index": "identity"}.get(self.index_type, self.index_type)
+        # Statistics keep their form when a table is upgraded.
+        is_second = not is_record_index and table_version >= _VERSION_OF_SECOND
+        if self.index_type == "column_stats":
+            is_second = self.is_hashed_by_value
+        return {
+            "indexName": self.name,
+            "indexType": self.index_type,
+            "indexFunction": function,
+            "sourceFields": list(self.source_fields),
+            "indexOptions": {"isPartitioned": str(self.is_partitioned).lower()} if is_record_index else {},
+            "version": _SECOND_VERSION if is_second else "V1",
+        }
 
 
 def load_index_definitions(storage: HoodieStorage, meta_path: str) -> Mapping[str, HoodieIndexDefinition]:

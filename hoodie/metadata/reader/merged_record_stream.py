@@ -18,15 +18,13 @@ import pyarrow.compute as pc
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.hfile.hfile_reader import open_hfile
-from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.log.log_block_scanner import LogScanCounts
 from hoodie.io.log.log_records import LogDeletes
 from hoodie.io.log.metadata_log_scanner import MetadataLogScanner
-from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, one_batch
+from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, MetadataSliceReader, one_batch
 from hoodie.metadata.reader.metadata_table_files import REBUILD
 from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values
 from hoodie.metadata.records.record_merging import merge_records
-from hoodie.storage.storage import HoodieStorage
 
 
 class MergedRecordStream:
@@ -35,19 +33,15 @@ class MergedRecordStream:
     Memory: the log blocks as they are stored, and of the base file and each log block a piece of 1 MiB.
 
     Args:
-        storage: Where the files are.
+        reader: What reads slices of the metadata table.
         file_slice: The slice.
-        payload: The payload of its records.
-        block_filter: Which log blocks count.
     """
 
-    def __init__(
-        self, storage: HoodieStorage, file_slice: FileSlice, payload: MetadataPayload, block_filter: LogBlockFilter
-    ) -> None:
-        self._storage = storage
+    def __init__(self, reader: MetadataSliceReader, file_slice: FileSlice) -> None:
+        self._reader = reader
         self._file_slice = file_slice
-        self._payload = payload
-        self._scanner = MetadataLogScanner(storage, file_slice.log_files, block_filter)
+        self._payload = reader.payload
+        self._scanner = MetadataLogScanner(reader.storage, file_slice.log_files, reader.block_filter)
         self._log_records = 0
 
     @property
@@ -60,23 +54,21 @@ class MergedRecordStream:
         """What the log files hold, once `batches` has begun."""
         return self._scanner.counts
 
-    @property
-    def instant_times(self) -> frozenset[str]:
-        """The instants of the log blocks that count; see `MetadataLogScanner.instant_times`."""
-        return self._scanner.instant_times
-
     def batches(self) -> Iterator[MetadataRecords]:
         """The records; keys ascend, also from one part to the next.
 
         Raises:
             HoodieMissingFileException: A file is gone.
-            HoodieCorruptedDataException: A file is damaged, or has records without a schema.
+            HoodieCorruptedDataException: A file is damaged, or has records without a schema; or the block of an instant
+                that counts is torn.
             HoodieNotSupportedException: A block or record is of a kind that hoodie does not know.
             HoodieIOException: Storage failed.
         """
         with ExitStack() as files:
             # The oldest first: that is the order in which records of one key are merged.
             sources = [*self._base(files), *self._logs()]
+            if self.counts.corrupt_blocks:
+                self._reader.refuse_lost_blocks(self._file_slice, self._scanner)
             while True:
                 waiting = [source for source in sources if source.fill()]
                 if not waiting:
@@ -89,7 +81,7 @@ class MergedRecordStream:
     def _base(self, files: ExitStack) -> Iterator[_Source]:
         base_file = self._file_slice.base_file
         if base_file is not None:
-            reader = files.enter_context(open_hfile(self._storage, base_file.path))
+            reader = files.enter_context(open_hfile(self._reader.storage, base_file.path))
             yield _Source(reader.batches(), self._payload, reader.avro_schema, base_file.path)
 
     def _logs(self) -> Iterator[_Source]:

@@ -45,6 +45,7 @@ REBUILD = (
 )
 """What helps against a metadata table that is broken."""
 _FOLDER = "metadata"
+_TIMEZONE = "hoodie.table.timeline.timezone"
 
 
 def metadata_folder(snapshot: TableSnapshot) -> str:
@@ -98,7 +99,11 @@ class MetadataTableFiles:
                 f"{REBUILD}"
             ) from error
         config.check_version()
-        snapshot = attrs.evolve(table, base_path=folder, table_config=config).refreshed()
+        # It has no time zone of its own. Its times are given out under the table's lock, so no clock is waited for.
+        zone = {_TIMEZONE: table.table_config.timeline_timezone}
+        config = HoodieTableConfig({**zone, **config.properties})
+        own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=None)
+        snapshot = own.refreshed()
         instants = _valid_instants(table, snapshot)
         return cls(table, snapshot, instants, snapshot.view(instants))
 

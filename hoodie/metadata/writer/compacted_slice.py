@@ -17,28 +17,12 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException
 from hoodie.io.hfile.hfile_writer import HFileWriter
-from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.metadata.reader.merged_record_stream import MergedRecordStream
-from hoodie.metadata.records.metadata_records import MetadataPayload, encode_values
-from hoodie.storage.storage import HoodieStorage
+from hoodie.metadata.reader.metadata_record_reader import MetadataSliceReader
+from hoodie.metadata.records.metadata_records import encode_values
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 
 BASE_FILE_EXTENSION = ".hfile"
-
-
-@attrs.frozen
-class CompactedSlice:
-    """What became of a slice.
-
-    Attributes:
-        stat: The base file; None if the slice had no base file and no live record, so that none was written.
-        torn_blocks: The number of torn log blocks.
-        instant_times: The instants of the whole ones.
-    """
-
-    stat: HoodieWriteStat | None
-    torn_blocks: int
-    instant_times: frozenset[str]
 
 
 @attrs.frozen
@@ -48,59 +32,58 @@ class CompactMetadataSlice:
     Memory: that of `MergedRecordStream` and of `HFileWriter`.
 
     Attributes:
-        storage: Where the metadata table is.
-        base_path: The folder of the metadata table.
+        readers: What reads the slices of each partition.
         instant_time: The compaction.
         avro_schema: The schema of the records to write, meta fields included.
-        block_filter: Which log blocks count.
-        payloads: The payload of the records of each partition.
     """
 
-    storage: HoodieStorage
-    base_path: str
+    readers: Mapping[str, MetadataSliceReader]
     instant_time: str
     avro_schema: str
-    block_filter: LogBlockFilter
-    payloads: Mapping[str, MetadataPayload]
 
-    def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> CompactedSlice:
+    def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> HoodieWriteStat | None:
         """Write the base file.
+
+        Returns:
+            Its statistics; None if the slice had no base file and no live record: then none is written.
 
         Raises:
             HoodieCommitException: The compaction takes no more files: another attempt of the task was faster.
             HoodieException: A file is missing or damaged, or storage failed.
         """
-        self._refuse_if_late(file_slice)
+        reader = self.readers[file_slice.partition_path]
+        storage, payload = reader.storage, reader.payload
+        markers = WriteMarkers(storage, join(reader.base_path, METAFOLDER_NAME), self.instant_time)
+        _refuse_if_late(markers, file_slice)
         started = time.monotonic()
         name = make_base_file_name(file_slice.file_id, task.write_token, self.instant_time, BASE_FILE_EXTENSION)
-        path = join(self.base_path, file_slice.partition_path, name)
-        payload = self.payloads[file_slice.partition_path]
-        stream = MergedRecordStream(self.storage, file_slice, payload, self.block_filter)
+        path = join(reader.base_path, file_slice.partition_path, name)
+        stream = MergedRecordStream(reader, file_slice)
         parts = (part for part in stream.batches() if len(part.keys))
         first = next(parts, None)
         if first is None and file_slice.base_file is None:
-            return CompactedSlice(None, stream.counts.corrupt_blocks, stream.instant_times)
+            return None
         try:
-            with self.storage.open_output_stream(path) as sink:
+            with storage.open_output_stream(path) as sink:
                 writer = HFileWriter(sink, path, self.avro_schema)
                 while first is not None:
                     writer.write(first.keys, encode_values(first.rows, self.avro_schema, payload, name))
                     first = next(parts, None)
                 writer.finish()
-            self._refuse_if_late(file_slice)
+            _refuse_if_late(markers, file_slice)
         except BaseException:
-            self.storage.delete_file(path)
+            storage.delete_file(path)
             raise
         elapsed_ms = int((time.monotonic() - started) * 1000)
-        stat = _stat(file_slice, join(file_slice.partition_path, name), writer, stream, elapsed_ms)
-        return CompactedSlice(stat, stream.counts.corrupt_blocks, stream.instant_times)
+        return _stat(file_slice, join(file_slice.partition_path, name), writer, stream, elapsed_ms)
 
-    def _refuse_if_late(self, file_slice: FileSlice) -> None:
-        if not WriteMarkers(self.storage, join(self.base_path, METAFOLDER_NAME), self.instant_time).is_open:
-            raise HoodieCommitException(
-                f"file group {file_slice.file_id} of {self.base_path} was not compacted: compaction "
-                f"{self.instant_time} is being completed, or was. This attempt of the task came too late"
-            )
+
+def _refuse_if_late(markers: WriteMarkers, file_slice: FileSlice) -> None:
+    if not markers.is_open:
+        raise HoodieCommitException(
+            f"file group {file_slice.file_id} of {markers.meta_path} was not compacted: compaction "
+            f"{markers.instant_time} is being completed, or was. This attempt of the task came too late"
+        )
 
 
 def _stat(

@@ -75,28 +75,38 @@ def held_back_by(files: MetadataTableFiles) -> list[HoodieInstant]:
 
 
 def is_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig) -> bool:
-    """Whether the metadata table is compacted now.
+    """Whether the metadata table is compacted now: there are enough delta commits, and nothing holds it back.
 
     Args:
         files: The metadata table, loaded under the table's lock.
-        config: After how many delta commits it is due, and how many may wait for a pending instant.
+        config: After how many delta commits it is due.
+    """
+    return len(delta_commits_to_compact(files)) >= config.compact_max_delta_commits and not held_back_by(files)
+
+
+def refuse_if_held_back(files: MetadataTableFiles, config: HoodieMetadataConfig, completing: str | None = None) -> None:
+    """Stop where pending instants have held compactions back for too many delta commits.
+
+    Args:
+        files: The metadata table, loaded under the table's lock.
+        config: After how many.
+        completing: The instant that is completed next; nothing is refused if it is one of the pending ones.
 
     Raises:
-        HoodieMetadataException: Pending instants have held it back for too many delta commits.
+        HoodieMetadataException: They have.
     """
-    waiting = delta_commits_to_compact(files)
-    if len(waiting) < config.compact_max_delta_commits:
-        return False
+    count = len(delta_commits_to_compact(files))
+    if count < max(config.max_delta_commits_when_pending, config.compact_max_delta_commits):
+        return
     held_by = held_back_by(files)
-    if held_by and len(waiting) >= config.max_delta_commits_when_pending:
+    if held_by and completing not in {instant.requested_time for instant in held_by}:
         raise HoodieMetadataException(
-            f"the metadata table of {files.table.base_path} was not compacted for {len(waiting)} delta commits, since "
+            f"the metadata table of {files.table.base_path} was not compacted for {count} delta commits, since "
             f"{_names(held_by)} is pending in the table, and "
             f"hoodie.metadata.max.deltacommits.when_pending={config.max_delta_commits_when_pending}. Nothing was "
             f"committed. If its writer is dead, roll it back (client.rollback('{held_by[0].requested_time}')); a "
             "pending compaction is to be carried out (client.compact); or raise that option"
         )
-    return not held_by
 
 
 def plan_metadata_compaction(files: MetadataTableFiles) -> HoodieCompactionPlan | None:

@@ -6,13 +6,24 @@ Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter (commit), which u
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import attrs
+import pyarrow as pa
 
+from hoodie.common.fs.file_names import make_base_file_name, make_log_file_name
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.exception import HoodieIOException
+from hoodie.io.hfile.hfile_writer import encode_hfile
+from hoodie.io.log.delete_block import encode_delete_blocks
+from hoodie.io.log.hfile_block import encode_hfile_block
 from hoodie.metadata.records.metadata_entries import MetadataEntries
 from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import file_name, join
 
+HFILE = ".hfile"
+"""The extension of base files of metadata tables."""
 _TOKEN = "0-0-0"
 
 
@@ -34,6 +45,22 @@ class MetadataFileGroup:
     log_file_names: tuple[str, ...] = ()
     next_version: int = 1
 
+    @classmethod
+    def of(cls, file_slice: FileSlice) -> Self:
+        """That of a stored slice.
+
+        Args:
+            file_slice: The newest slice of the file group, with all of its log files.
+        """
+        base, logs = file_slice.base_file, file_slice.log_files
+        return cls(
+            file_slice.file_id,
+            file_slice.base_instant_time,
+            None if base is None else file_name(base.path),
+            tuple(log.file_name for log in logs),
+            1 + max((log.version for log in logs), default=0),
+        )
+
 
 @attrs.frozen
 class MetadataFileGroupWriter:
@@ -48,6 +75,7 @@ class MetadataFileGroupWriter:
         groups: The file groups by number.
         is_initial: Whether base files are written, as when a partition is initialised; otherwise log files.
         by_commit: Whether log files are named by their delta commit (timeline layout 2), not by their slice.
+        write_token: The token of files that are written on the driver; no other attempt has it.
     """
 
     storage: HoodieStorage
@@ -58,20 +86,21 @@ class MetadataFileGroupWriter:
     groups: Sequence[MetadataFileGroup]
     is_initial: bool = False
     by_commit: bool = True
+    write_token: str = _TOKEN
 
     @property
     def group_count(self) -> int:
         """The number of file groups, by which keys are hashed."""
         return len(self.groups)
 
-    def write(self, number: int, entries: MetadataEntries, write_token: str = _TOKEN) -> HoodieWriteStat:
+    def write(self, number: int, entries: MetadataEntries, write_token: str | None = None) -> HoodieWriteStat:
         """Write the file of a file group.
 
         Args:
             number: Of the file group.
             entries: Its records, not empty. A partition that is initialised has no deletes.
-            write_token: In the name of the file; one that no other attempt has. What is left of an attempt that failed
-                is deleted before the delta commit is completed.
+            write_token: In the name of the file, of a task; one that no other attempt has. What is left of an attempt
+                that failed is deleted before the delta commit is completed.
 
         Returns:
             Its statistics.
@@ -81,4 +110,53 @@ class MetadataFileGroupWriter:
             HoodieSchemaException: The schema of the metadata table has no place for a record.
             HoodieIOException: Storage failed.
         """
-        raise NotImplementedError
+        group, token = self.groups[number], write_token or self.write_token
+        if self.is_initial:
+            name = make_base_file_name(group.file_id, token, self.instant_time, HFILE)
+            keys, values = entries.encoded(self.avro_schema, name)
+            content = encode_hfile(keys, values, self.avro_schema, name)
+            self._create(name, content)
+            return HoodieWriteStat(
+                file_id=group.file_id,
+                partition_path=self.partition_path,
+                path=join(self.partition_path, name),
+                num_writes=len(keys),
+                num_inserts=len(keys),
+                total_write_bytes=len(content),
+                file_size_bytes=len(content),
+            )
+        named = self.instant_time if self.by_commit else group.base_instant_time
+        version = 1 if self.by_commit else group.next_version
+        name = make_log_file_name(group.file_id, named, version, token)
+        content = self._blocks(entries)
+        self._create(name, content)
+        return HoodieWriteStat(
+            file_id=group.file_id,
+            partition_path=self.partition_path,
+            path=join(self.partition_path, name),
+            prev_commit=named,
+            num_writes=len(entries.keys),
+            num_deletes=len(entries.deleted_keys),
+            num_update_writes=len(entries.keys),
+            total_write_bytes=len(content),
+            file_size_bytes=len(content),
+            base_file="" if self.by_commit else group.base_file_name or "",
+            log_files=(name,) if self.by_commit else (*group.log_file_names, name),
+            log_version=version,
+            log_offset=0,
+        )
+
+    def _blocks(self, entries: MetadataEntries) -> bytes:
+        blocks = []
+        if len(entries.keys):
+            keys, values = entries.encoded(self.avro_schema)
+            blocks.append(encode_hfile_block(keys, values, self.avro_schema, self.instant_time))
+        if len(entries.deleted_keys):
+            paths = pa.repeat(self.partition_path, len(entries.deleted_keys))
+            blocks += encode_delete_blocks(entries.deleted_keys, paths, None, self.avro_schema, self.instant_time)
+        return b"".join(blocks)
+
+    def _create(self, name: str, content: bytes) -> None:
+        path = join(self.base_path, self.partition_path, name)
+        if not self.storage.create_if_absent(path, content):
+            raise HoodieIOException(f"Cannot write {path}: there is such a file already, of another writer")

@@ -33,7 +33,6 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.partition_metadata import check_partition_path
-from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -45,16 +44,18 @@ from hoodie.exception import (
     HoodieMissingFileException,
 )
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
-from hoodie.metadata.reader.metadata_record_reader import refuse_lost_blocks
+from hoodie.metadata.reader.metadata_record_reader import MetadataSliceReader
 from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFiles
-from hoodie.metadata.records.metadata_record_schema import metadata_record_schema, with_meta_columns
-from hoodie.metadata.writer.compacted_slice import CompactedSlice, CompactMetadataSlice
+from hoodie.metadata.records.metadata_record_schema import with_meta_columns
+from hoodie.metadata.writer.compacted_slice import CompactMetadataSlice
 from hoodie.metadata.writer.compaction_planning import (
     compaction_time,
     held_back_by,
     is_compaction_due,
     plan_metadata_compaction,
+    refuse_if_held_back,
 )
+from hoodie.metadata.writer.new_metadata_table import newest_record_schema
 from hoodie.storage.storage_path import file_name, join
 
 logger = logging.getLogger(__name__)
@@ -77,12 +78,17 @@ class MetadataTableCompactor:
         config: When it is compacted.
         engine: Runs tasks for large slices.
         check: Raises where the lock was lost.
+        completing: The instant of the table that is completed next. It may be one that holds compactions back.
+        is_refusing: Whether the action is refused if compactions were held back for too long. A rollback is not: it may
+            be what is to be done about it.
     """
 
     metadata: HoodieBackedTableMetadata
     config: HoodieMetadataConfig
     engine: HoodieEngineContext = attrs.field(factory=LocalEngineContext)
     check: Callable[[], None] = _no_check
+    completing: str | None = None
+    is_refusing: bool = True
 
     def compact_if_due(self) -> bool:
         """Finish compactions that were left behind; without any, compact if it is due.
@@ -102,6 +108,8 @@ class MetadataTableCompactor:
             reloaded = attrs.evolve(self, metadata=self._reloaded())
             return reloaded.compact_if_due() or True
         if not is_compaction_due(self.files, self.config):
+            if self.is_refusing:
+                refuse_if_held_back(self.files, self.config, self.completing)
             return False
         plan = plan_metadata_compaction(self.files)
         if plan is None:
@@ -210,23 +218,19 @@ class MetadataTableCompactor:
         files, snapshot = self.files, self.files.snapshot
         timeline = snapshot.active_timeline
         avro_schema = newest_record_schema(snapshot)
-        task = CompactMetadataSlice(
-            snapshot.storage,
-            snapshot.base_path,
-            instant_time,
-            with_meta_columns(avro_schema),
-            files.block_filter,
-            {path: self.metadata.payload_of(path) for path in {part.partition_path for part in slices}},
-        )
+        readers = {
+            path: MetadataSliceReader.of(files, self.metadata.payload_of(path))
+            for path in {part.partition_path for part in slices}
+        }
+        task = CompactMetadataSlice(readers, instant_time, with_meta_columns(avro_schema))
         markers = WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time)
         markers.open()
         timeline.transition_requested_to_inflight(instant_time, Action.COMPACTION)
         small = [part for part in slices if _bytes_of(part) <= DRIVER_BYTES]
         large = sorted((part for part in slices if _bytes_of(part) > DRIVER_BYTES), key=_bytes_of, reverse=True)
         results = LocalEngineContext(_DRIVER_THREADS).run_tasks(small, task) + self.engine.run_tasks(large, task)
-        self._refuse_lost_blocks([*small, *large], results)
         markers.close()
-        stats = [result.stat for result in results if result.stat is not None]
+        stats = [stat for stat in results if stat is not None]
         if large or len(stats) < len(plan.operations):
             self._delete_base_files(plan, instant_time, frozenset(file_name(str(stat.path)) for stat in stats))
         timeline.save_as_complete(instant_time, Action.COMPACTION, _metadata(stats, avro_schema), self.check)
@@ -236,11 +240,6 @@ class MetadataTableCompactor:
         except HoodieIOException as error:
             # The compaction is completed, so this error must not look as if it had failed.
             logger.warning("after compaction %s was completed: %s", instant_time, error)
-
-    def _refuse_lost_blocks(self, slices: Iterable[FileSlice], results: Iterable[CompactedSlice]) -> None:
-        for file_slice, result in zip(slices, results, strict=True):
-            if result.torn_blocks:
-                refuse_lost_blocks(self.files, file_slice, result.instant_times)
 
     def _delete_base_files(self, plan: HoodieCompactionPlan, instant_time: str, kept: frozenset[str]) -> None:
         """Delete the base files of the compaction that do not count: those of attempts that failed or lost."""
@@ -252,29 +251,6 @@ class MetadataTableCompactor:
                     self.check()
                     snapshot.storage.delete_file(status.path)
                     logger.info("deleted %s, which an attempt of compaction %s left", status.path, instant_time)
-
-
-def newest_record_schema(metadata_table: TableSnapshot) -> str:
-    """The schema of the newest commit of a metadata table, without meta columns.
-
-    What is written keeps it: hudi-rs reads no slice in which schemas of several releases are mixed.
-
-    Args:
-        metadata_table: The metadata table.
-
-    Returns:
-        JSON; that of a new metadata table of its version, if no commit tells.
-
-    Raises:
-        HoodieCorruptedDataException: A commit is damaged.
-        HoodieIOException: Storage failed.
-    """
-    timeline = metadata_table.active_timeline
-    for instant in reversed(timeline.completed_writes().instants):
-        found = timeline.read_commit_metadata(instant).extra_metadata.get(SCHEMA_KEY)
-        if found:
-            return found
-    return metadata_record_schema(metadata_table.table_config.table_version)
 
 
 def _metadata(stats: Iterable[HoodieWriteStat], avro_schema: str) -> HoodieCommitMetadata:

@@ -4,13 +4,13 @@
 |---|---|---|
 | 1 | what the action did is checked: files and markers, validators | the action |
 | 2 | the lock, a new snapshot, conflicts with others | the action, as far as it needs them |
-| 3 | no metadata table has come, and `check`: the lock is still held | `complete_instant` |
+| 3 | the metadata table gets a delta commit of the instant; `check`: the lock is still held | `complete_instant` |
 | 4 | the completed file is made: from here on the action counts | `complete_instant` |
 | 5 | the lock is released | the action |
 | 6 | markers, heartbeats and other leftovers of the action are deleted | the action |
 | 7 | metrics, callbacks, services that are due | the client |
 
-A metadata table, which must know of an action before it counts, belongs between 2 and 3. The completion time, which
+A metadata table must know of an action before it counts. The completion time, which
 names the completed file in tables of versions 8 and 9, is taken between 3 and 4. Times are given out under the table's
 lock there, so actions that need no lock for anything else take it for these two steps: see `AnnouncedAction.locked`.
 """
@@ -26,9 +26,10 @@ import attrs
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, newest, next_instant_time
-from hoodie.exception import HoodieIOException
+from hoodie.exception import HoodieCommitException, HoodieIOException
+from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
 from hoodie.table.action.table_action import no_check
-from hoodie.table.metadata_table import refuse_metadata_table
+from hoodie.table.metadata_table import MetadataTableUpkeep, forget_action, record_action
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ def complete_instant(
     action: Action,
     metadata: attrs.AttrsInstance,
     check: Callable[[], None] = no_check,
+    upkeep: MetadataTableUpkeep | None = None,
 ) -> HoodieInstant | None:
     """Complete an instant of any action: the only place where one becomes complete.
 
@@ -48,17 +50,33 @@ def complete_instant(
         action: Its action.
         metadata: What was done.
         check: Called right before the file is made; when it raises, the instant stays as it is.
+        upkeep: How the metadata table is kept up to date, if there is one.
 
     Returns:
         The completed instant; None when it was complete already.
 
     Raises:
-        HoodieCommitException: There is no inflight file: it was rolled back. Or the table has a metadata table now.
+        HoodieCommitException: There is no inflight file: it was rolled back.
+        HoodieException: The metadata table could not be brought up to date.
         HoodieIOException: Storage failed; nothing was completed.
     """
-    if action is not Action.SAVEPOINT:
-        refuse_metadata_table(snapshot, f"completing {action} {instant_time}")
-    return snapshot.active_timeline.save_as_complete(instant_time, action, metadata, check)
+    timeline = snapshot.active_timeline
+    now = snapshot.with_properties_reloaded()
+    if not now.table_config.metadata_partitions:
+        return timeline.save_as_complete(instant_time, action, metadata, check)
+    with one_at_a_time(now):
+        now = now.refreshed()
+        found = now.active_timeline.find(instant_time, action)
+        if found is not None and found.is_completed:
+            return None
+        is_recorded = record_action(now, instant_time, action, metadata, check, upkeep or MetadataTableUpkeep())
+        try:
+            return timeline.save_as_complete(instant_time, action, metadata, check)
+        except HoodieCommitException:
+            # It was rolled back: no rollback will take back what was just recorded.
+            if is_recorded:
+                forget_action(now, instant_time)
+            raise
 
 
 def complete_after_others(snapshot: TableSnapshot, completed: HoodieInstant) -> HoodieInstant:

@@ -23,7 +23,6 @@ import attrs
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
-from hoodie.table.metadata_table import refuse_metadata_table
 
 _FEWEST_DIGITS = 14
 """Of the time of an instant that a plan names."""
@@ -200,15 +199,12 @@ def carry_out(
         check: Raises where the lock was lost, under which a plan that was left behind is begun.
 
     Raises:
-        HoodieCommitException: The table has a metadata table now; nothing was done.
         HoodieException: What the action raises. Call again where storage failed.
     """
     instant = action.look().active_timeline.find(instant_time, action.kind)
     if instant is None or instant.is_completed:
         return action.already_ended(instant_time)
     plan = action.read_plan(instant_time)
-    # Others have seen the announcement, so no metadata table is built from here on.
-    refuse_metadata_table(action.snapshot, f"carrying out {action.kind} {instant_time}")
     if instant.is_requested:
         if is_left_behind:
             _look_for_rivals(action, plan, instant_time, None, check)

@@ -35,7 +35,7 @@ from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.rollback.instant_files import stored_blocks
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
-from hoodie.table.metadata_table import refuse_metadata_table
+from hoodie.table.metadata_table import set_aside_metadata_table
 from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
 from hoodie.table.table_state import being_rolled_back
 
@@ -184,8 +184,9 @@ def remove_orphan_files(
     with repaired.lock("removal of orphan files") as snapshot:
         files = _look(snapshot)
         wanted = tuple(file for file in files if include_visible or not file.is_visible)
-        if wanted and not dry_run and snapshot.active_timeline.layout.has_completion_times:
-            refuse_metadata_table(snapshot, "removing orphan files")
+        if not dry_run and any(file.is_visible for file in wanted):
+            # It may list them.
+            set_aside_metadata_table(snapshot)
         for file in wanted if not dry_run else ():
             path = storage_path.join(snapshot.base_path, file.path)
             try:

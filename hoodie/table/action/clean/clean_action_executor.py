@@ -30,6 +30,7 @@ from hoodie.storage.storage_path import file_name, join, normalise_path, parent,
 from hoodie.table.action.clean.clean_planner import CleanPlanner, files_that_stay
 from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.table_action import TableAction
+from hoodie.table.metadata_table import MetadataTableUpkeep
 from hoodie.table.table_state import refuse_pending_restore
 
 logger = logging.getLogger(__name__)
@@ -192,7 +193,8 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         metadata = _metadata_of(instant_time, plan, files, failed, gone, started)
         try:
             with self.locked():
-                completed = complete_instant(self.snapshot, instant_time, self.kind, metadata)
+                upkeep = MetadataTableUpkeep(engine=self._context)
+                completed = complete_instant(self.snapshot, instant_time, self.kind, metadata, upkeep=upkeep)
         except HoodieCommitException:
             # Another process completed it, and it was archived since.
             completed = None

@@ -42,6 +42,7 @@ from hoodie.table.action.attempted_files import reconcile_with_markers
 from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.rollback.rollback_service import rolled_back_by
 from hoodie.table.action.table_action import TableAction, check_planned_instant, no_check
+from hoodie.table.metadata_table import MetadataTableUpkeep
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.transaction_manager import TransactionManager
@@ -199,7 +200,8 @@ class RunCompactionActionExecutor(TableAction[HoodieCompactionPlan, Compacted | 
                 transaction.check_held()
                 self._check_alive()
 
-            completed = complete_instant(self.snapshot, instant_time, self.kind, metadata, check)
+            upkeep = MetadataTableUpkeep(table.config.metadata, table.context)
+            completed = complete_instant(self.snapshot, instant_time, self.kind, metadata, check, upkeep)
         if completed is None:
             return self.already_ended(instant_time)
         logger.info(

@@ -39,6 +39,7 @@ from hoodie.table.action.rollback.command_blocks import WRITE_TOKEN, take_back, 
 from hoodie.table.action.rollback.instant_files import COMPACTIONS, InstantFile, InstantFiles
 from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
 from hoodie.table.action.table_action import TableAction, check_planned_instant
+from hoodie.table.metadata_table import forget_action
 from hoodie.table.slices_of_other_version import slice_of_other_version
 from hoodie.table.table_state import LOG_FILES, last_versions
 from hoodie.transaction.concurrent_operation import created_file_groups
@@ -146,6 +147,8 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             timeline.revert_completed_to_inflight(info.commit_time, action)
         markers.close()
         metadata = self._delete_files(instant_time, plan, started)
+        # From here on readers of the metadata table would take what it records of the instant for committed.
+        forget_action(self.snapshot, info.commit_time)
         timeline.delete_pending(info.commit_time, action, keeps_plan=self._is_compaction(info.commit_time, action))
         self._delete_late_files(markers, plan)
         complete_instant(self.snapshot, instant_time, self.kind, metadata)

@@ -17,14 +17,24 @@ from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieI
 from hoodie.common.table.timeline.instant_time import in_order, is_before, is_instant_time
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieHeartbeatException, HoodieIOException, HoodieRollbackException
+from hoodie.metadata.writer.due_partitions import due_partitions
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_clock import age_ms
 from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.completion import complete_later
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.action.table_action import announce, carry_out, no_check
-from hoodie.table.metadata_table import has_metadata_table, switch_off_metadata_table
+from hoodie.table.metadata_table import (
+    MetadataTableUpkeep,
+    has_metadata_table,
+    initialise_metadata_table,
+    refuse_unknown_partitions,
+    set_aside_metadata_table,
+    switch_off_metadata_table,
+)
 from hoodie.table.table_state import being_rolled_back, pending_rollback_plan, refuse_pending_restore
 from hoodie.transaction.begun_instants import is_begun_here
 from hoodie.transaction.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
@@ -51,9 +61,17 @@ class RollbackService:
         config: Policy and heartbeat of the writer.
         transactions: The table's lock, held while instants are rolled back where several writers are at work.
         metrics: Times the steps.
+        engine: Builds the metadata table; None for this process.
     """
 
-    def __init__(self, config: HoodieWriteConfig, transactions: TransactionManager, metrics: HoodieMetrics) -> None:
+    def __init__(
+        self,
+        config: HoodieWriteConfig,
+        transactions: TransactionManager,
+        metrics: HoodieMetrics,
+        engine: HoodieEngineContext | None = None,
+    ) -> None:
+        self._engine = engine or LocalEngineContext()
         self._config = config
         self._transactions = transactions
         self._metrics = metrics
@@ -63,7 +81,7 @@ class RollbackService:
     def prepare_write(self, snapshot: TableSnapshot) -> tuple[list[str], TableSnapshot]:
         """Clear failed writes before a new write: EAGER rolls all of them back, LAZY and NEVER leave them alone.
 
-        A metadata table is switched off.
+        The partitions of the metadata table that are due are built.
 
         Returns:
             The instant times that were rolled back, and the table after that.
@@ -80,7 +98,7 @@ class RollbackService:
         else:
             snapshot = snapshot.refreshed()
             refuse_pending_restore(snapshot, _NO_WRITES)
-        return rolled_back, self.without_metadata_table(snapshot)
+        return rolled_back, self.initialise_metadata_table(self.with_metadata_table(snapshot))
 
     def rollback_failed_writes(self, snapshot: TableSnapshot) -> list[str]:
         """Finish pending rollbacks, then roll back failed ingestions, the newest first, as the policy says.
@@ -226,22 +244,25 @@ class RollbackService:
 
     # --- the metadata table ---------------------------------------------------------------------------------------
 
-    def without_metadata_table(self, snapshot: TableSnapshot, dead: Collection[str] = ()) -> TableSnapshot:
-        """Switch off a metadata table that a change would make stale; see `switch_off_metadata_table`.
+    def with_metadata_table(self, snapshot: TableSnapshot, dead: Collection[str] = ()) -> TableSnapshot:
+        """Delete a metadata table that the writer does not want, and refuse one that hoodie cannot keep up to date.
 
         Args:
             snapshot: The table, just loaded.
             dead: Times of pending writes that their writers have given up.
 
         Returns:
-            The table without it.
+            The table as it is then.
 
         Raises:
-            HoodieNotSupportedException: It holds indexes, and ``hoodie.metadata.enable`` does not say to drop them.
-            HoodieCommitException: Instants are pending.
-            HoodieHeartbeatException: EAGER, and the writer of a pending write is alive.
+            HoodieNotSupportedException: It has partitions that hoodie does not know.
+            HoodieCommitException: It would be deleted, and instants are pending.
+            HoodieHeartbeatException: Likewise, EAGER, and the writer of a pending write is alive.
             HoodieLockException: The lock was not given.
         """
+        if self._config.metadata.enable is not False:
+            refuse_unknown_partitions(snapshot)
+            return snapshot
         if not has_metadata_table(snapshot):
             return snapshot
 
@@ -256,9 +277,33 @@ class RollbackService:
             is_lazy = self._config.write.failed_writes is FailedWritesPolicy.LAZY
             return is_lazy and is_heartbeat_expired(snapshot, instant.requested_time, self._config.write)
 
-        with self._transactions.transaction(snapshot, "switching off the metadata table"):
-            is_asked_for = self._config.metadata.enable is False
-            return switch_off_metadata_table(snapshot, is_asked_for=is_asked_for, is_dead=is_dead)
+        with self._transactions.transaction(snapshot, "deleting the metadata table"):
+            return switch_off_metadata_table(snapshot, is_asked_for=True, is_dead=is_dead)
+
+    def set_aside_metadata_table(self, snapshot: TableSnapshot) -> TableSnapshot:
+        """Delete the metadata table, to build it anew by `initialise_metadata_table`; call it under the lock."""
+        return set_aside_metadata_table(snapshot)
+
+    def initialise_metadata_table(self, snapshot: TableSnapshot) -> TableSnapshot:
+        """Build and drop the partitions of the metadata table that are due.
+
+        Args:
+            snapshot: The table, just loaded.
+
+        Returns:
+            The table as it is then.
+
+        Raises:
+            HoodieException: A file of the table cannot be read, or storage failed; call again.
+        """
+        due = due_partitions(snapshot, self._config.metadata)
+        if not due.missing and not due.unwanted:
+            return snapshot
+        with (
+            self._metrics.step("build the metadata table"),
+            self._transactions.transaction(snapshot, "building the metadata table"),
+        ):
+            return initialise_metadata_table(snapshot, MetadataTableUpkeep(self._config.metadata, self._engine))
 
     # --- what is left of writes that have ended -------------------------------------------------------------------
 
@@ -353,7 +398,7 @@ class RollbackService:
         return snapshot, snapshot.active_timeline.filter_actions(*_WRITE_ACTIONS).find(instant_time)
 
     def _roll_back(self, snapshot: TableSnapshot, instant: HoodieInstant, check: Callable[[], None]) -> None:
-        snapshot = self.without_metadata_table(snapshot, {instant.requested_time})
+        snapshot = self.with_metadata_table(snapshot, {instant.requested_time})
         executor = RollbackActionExecutor(snapshot, instant, using_markers=self._config.write.rollback_using_markers)
         with self._metrics.step("roll back", instant.requested_time):
             with self._metrics.step("plan the rollback"):
@@ -404,7 +449,7 @@ class RollbackService:
         Raises:
             HoodieRollbackException: Another commit is built on it, or nothing is left of what it replaced.
         """
-        snapshot = self.without_metadata_table(snapshot)
+        snapshot = self.with_metadata_table(snapshot)
         markers = self._config.write.rollback_using_markers
         executor = RollbackActionExecutor(snapshot, instant, using_markers=markers, is_late=True, is_empty=is_empty)
         with self._metrics.step("roll back", instant.requested_time):
@@ -431,7 +476,7 @@ class RollbackService:
         finished = []
         pending = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
         if len(pending):
-            snapshot = self.without_metadata_table(snapshot)
+            snapshot = self.with_metadata_table(snapshot)
         for rollback in pending:
             plan = pending_rollback_plan(snapshot.active_timeline, rollback)
             if plan is None:

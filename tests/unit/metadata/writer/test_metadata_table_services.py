@@ -32,7 +32,8 @@ from hoodie.metadata.records.metadata_record_schema import with_meta_columns
 from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values, encode_values
 from hoodie.metadata.writer import metadata_table_services
 from hoodie.metadata.writer.compaction_planning import delta_commits_to_compact, held_back_by
-from hoodie.metadata.writer.metadata_table_services import MetadataTableCompactor, newest_record_schema
+from hoodie.metadata.writer.metadata_table_services import MetadataTableCompactor
+from hoodie.metadata.writer.new_metadata_table import newest_record_schema
 from tests.support.hookable_storage import Faults, FaultyStorage, faults_of, run_with_faults, use_for_local_files
 from tests.support.metadata_table_records import opened, records_of, uncomplete_last_commit
 from tests.support.metadata_tampering import copied, tables_with_metadata

@@ -1,0 +1,374 @@
+"""Keep the metadata table of a table up to date: delta commits, initialisation, and taking back.
+
+Each action of the table that writes or deletes files has a delta commit of the same instant time in the metadata table,
+which is completed right before the action is. All of this happens under the table's lock. What a death leaves behind:
+
+=====================================  =============================================================================
+metadata table                         what happens
+=====================================  =============================================================================
+the instant is pending                 readers ignore it; the next attempt, or the rollback, deletes it
+the instant is completed, and the      readers ignore it, as the action is pending; likewise
+action is not
+a partition is not listed yet          readers do not know it; the next initialisation deletes its files
+=====================================  =============================================================================
+
+Hudi: org.apache.hudi.metadata.{HoodieBackedTableMetadataWriter, HoodieTableMetadataUtil}. Differs: deletes what it
+takes back, and makes no rollback instants in the metadata table.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import attrs
+
+from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
+from hoodie.common.fs.file_names import make_log_file_name
+from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.partition_metadata import ensure_partition_metadata
+from hoodie.common.table.table_config import HoodieTableConfig
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action
+from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
+from hoodie.io.log.log_block_writer import encode_log_block
+from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
+from hoodie.metadata.reader.index_definitions import load_index_definitions
+from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
+from hoodie.metadata.records.file_records import rollback_files_entries
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, require_supported
+from hoodie.metadata.records.metadata_record_schema import with_meta_columns
+from hoodie.metadata.writer.file_group_writer import MetadataFileGroup, MetadataFileGroupWriter
+from hoodie.metadata.writer.index_definition_writer import save_index_definition
+from hoodie.metadata.writer.indexers import indexer_of
+from hoodie.metadata.writer.metadata_table_services import MetadataTableCompactor
+from hoodie.metadata.writer.new_metadata_table import create_metadata_table, newest_record_schema
+from hoodie.metadata.writer.partition_indexer import (
+    CommittedChange,
+    EntriesOnDriver,
+    IndexingContext,
+    InitialRecords,
+    MetadataPartitionIndexer,
+    PartitionRecords,
+)
+from hoodie.metadata.writer.taken_back import withdraw_delta_commit
+from hoodie.storage.storage import FileStatus
+from hoodie.storage.storage_path import join
+
+logger = logging.getLogger(__name__)
+
+_FILES = MetadataPartitionType.FILES.partition_path
+_EMPTY_DELETES = bytes.fromhex("000000030000000100")
+_NO_INSTANT = "00000000000000"
+_FIRST_SUFFIX = 10
+_mutexes: dict[str, threading.RLock] = {}
+_mutexes_guard = threading.Lock()
+
+
+@contextmanager
+def one_at_a_time(table: TableSnapshot) -> Iterator[None]:
+    """Keep the threads of this process apart, which the lock of a single writer does not.
+
+    Args:
+        table: The table.
+    """
+    with _mutexes_guard:
+        mutex = _mutexes.setdefault(table.base_path, threading.RLock())
+    with mutex:
+        yield
+
+
+@attrs.frozen(eq=False)
+class HoodieBackedTableMetadataWriter:
+    """Writes the metadata table of a table. Lives on the driver, for one action; call it under the table's lock.
+
+    Attributes:
+        table: The table as it is, under the lock.
+        config: What the metadata table holds, and its services.
+        engine: Runs tasks.
+
+    Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter.
+    """
+
+    table: TableSnapshot
+    config: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)
+    engine: HoodieEngineContext = attrs.field(factory=LocalEngineContext)
+
+    # --- actions --------------------------------------------------------------------------------------------------
+
+    def update_commit(self, change: CommittedChange, check: Callable[[], None]) -> None:
+        """Record an action that wrote files, right before it is completed.
+
+        Args:
+            change: The action.
+            check: Raises where the lock was lost.
+
+        Raises:
+            HoodieException: The metadata table cannot be brought up to date: the action must not be completed.
+        """
+
+        def records(indexer: MetadataPartitionIndexer, context: IndexingContext, _: str) -> PartitionRecords:
+            definition = indexer.definition_after(context, change)
+            if definition is not None:
+                save_index_definition(self.table, definition)
+            return indexer.of_commit(context, change)
+
+        self._delta_commit(change.instant_time, check, records)
+
+    def update_clean(self, instant_time: str, clean: HoodieCleanMetadata, check: Callable[[], None]) -> None:
+        """Record a clean; see `update_commit`."""
+        self._delta_commit(
+            instant_time, check, lambda indexer, context, _: indexer.of_clean(context, clean, instant_time)
+        )
+
+    def update_rollback(self, instant_time: str, rollback: HoodieRollbackMetadata, check: Callable[[], None]) -> None:
+        """Record a rollback; see `update_commit`.
+
+        In table version 6 it may have appended to log files. In versions 8 and 9 it only deletes what the instant
+        wrote, of which the metadata table knows nothing any more; see `withdraw`.
+        """
+        if self._is_later:
+            return
+
+        def records(
+            indexer: MetadataPartitionIndexer, context: IndexingContext, partition: str
+        ) -> PartitionRecords | None:
+            return EntriesOnDriver(rollback_files_entries(rollback)) if partition == _FILES else None
+
+        self._delta_commit(instant_time, check, records, is_refusing=False)
+
+    def withdraw(self, instant_time: str) -> bool:
+        """Take back what was recorded of an action that is pending, before it is rolled back or tried again.
+
+        Args:
+            instant_time: The action.
+
+        Returns:
+            False if a base file of the metadata table holds it already: then it must be built anew.
+
+        Raises:
+            HoodieCorruptedDataException: A file of the metadata table holds records of other instants too.
+            HoodieIOException: Storage failed; call again.
+        """
+        return withdraw_delta_commit(MetadataTableFiles.load(self.table), instant_time)
+
+    # --- partitions -----------------------------------------------------------------------------------------------
+
+    def initialise(self, partitions: Sequence[str]) -> TableSnapshot:
+        """Build partitions that the table does not list, from its files, and list them.
+
+        No other instant may be pending, and failed ones must have been rolled back.
+
+        Args:
+            partitions: The partitions, ``files`` among them if there is no metadata table.
+
+        Returns:
+            The table with its new properties.
+
+        Raises:
+            HoodieNotSupportedException: hoodie does not know such partitions.
+            HoodieException: A file of the table cannot be read, or storage failed; call again.
+        """
+        table = self.table
+        version = table.table_config.table_version
+        order = {kind: place for place, kind in enumerate(MetadataPartitionType)}
+        for partition in sorted(partitions, key=lambda path: (order[require_supported(path, version)], path)):
+            table = attrs.evolve(self, table=table)._initialise(partition)
+        return table
+
+    def drop(self, partitions: Iterable[str]) -> TableSnapshot:
+        """Delete partitions: first from the properties, then their folders.
+
+        Args:
+            partitions: The partitions; without ``files`` there is no metadata table.
+
+        Returns:
+            The table with its new properties.
+        """
+        gone = set(partitions)
+        table = self._list([path for path in self.table.table_config.metadata_partitions if path not in gone])
+        for partition in sorted(gone):
+            table.storage.delete_directory(join(metadata_folder(table), partition))
+        return table
+
+    def _initialise(self, partition: str) -> TableSnapshot:
+        table = self.table
+        listed = table.table_config.metadata_partitions
+        if partition != _FILES and _FILES in listed:
+            files = MetadataTableFiles.load(table)
+            metadata_table, context = files.snapshot, self._context(files)
+            metadata_table.storage.delete_directory(join(metadata_table.base_path, partition))
+        else:
+            metadata_table, context = create_metadata_table(table), self._context(None)
+        indexer = indexer_of(partition, table.table_config.table_version)
+        last = table.active_timeline.filter_completed_instants().last_instant
+        after = last.requested_time if last is not None else _NO_INSTANT
+        initial = indexer.initial(context, committed_files(table), after)
+        instant_time = self._initial_time(metadata_table, after)
+        timeline, avro_schema = metadata_table.active_timeline, newest_record_schema(metadata_table)
+        timeline.create_requested(instant_time, Action.DELTA_COMMIT)
+        timeline.transition_requested_to_inflight(instant_time, Action.DELTA_COMMIT)
+        stats = self._write_initial(metadata_table, partition, instant_time, avro_schema, initial)
+        metadata = _metadata(stats, avro_schema, WriteOperationType.BULK_INSERT)
+        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata)
+        definition = indexer.definition(context)
+        if definition is not None:
+            save_index_definition(table, definition)
+        logger.info("built the partition %s of the metadata table of %s", partition, table.base_path)
+        return self._list([*listed, partition])
+
+    def _write_initial(
+        self,
+        metadata_table: TableSnapshot,
+        partition: str,
+        instant_time: str,
+        avro_schema: str,
+        initial: InitialRecords,
+    ) -> list[HoodieWriteStat]:
+        storage, base_path = metadata_table.storage, metadata_table.base_path
+        kind = require_supported(partition, self.table.table_config.table_version)
+        ensure_partition_metadata(storage, base_path, partition, instant_time)
+        groups = [
+            MetadataFileGroup(kind.file_id(number, partition), instant_time) for number in range(initial.group_count)
+        ]
+        block = encode_log_block(
+            HoodieLogBlockType.DELETE, {HeaderMetadataType.INSTANT_TIME: instant_time}, _EMPTY_DELETES
+        )
+        for group in groups:
+            name = make_log_file_name(group.file_id, instant_time, 1, "0-0-0")
+            storage.create_if_absent(join(base_path, partition, name), block)
+        writer = MetadataFileGroupWriter(
+            storage, base_path, partition, instant_time, with_meta_columns(avro_schema), groups, is_initial=True
+        )
+        return initial.records.write(writer, self.engine)
+
+    def _initial_time(self, metadata_table: TableSnapshot, after: str) -> str:
+        """The next free instant time of an initialisation."""
+        taken = {instant.requested_time for instant in metadata_table.active_timeline}
+        number = 0
+        while True:
+            time = f"{number:017d}" if self._is_later else f"{after}{_FIRST_SUFFIX + number:03d}"
+            if time not in taken:
+                return time
+            number += 1
+
+    def _list(self, partitions: Iterable[str]) -> TableSnapshot:
+        """Change the list of ready partitions in the properties."""
+        table = self.table
+        updates = table.table_config.with_metadata_partitions(partitions)
+        HoodieTableConfig.update(table.storage, table.base_path, updates)
+        return table.with_properties_reloaded()
+
+    # --- delta commits --------------------------------------------------------------------------------------------
+
+    def _delta_commit(
+        self,
+        instant_time: str,
+        check: Callable[[], None],
+        records_of: Callable[[MetadataPartitionIndexer, IndexingContext, str], PartitionRecords | None],
+        *,
+        is_refusing: bool = True,
+    ) -> None:
+        files = self._compacted(self._without_leftovers(instant_time), instant_time, check, is_refusing)
+        context, timeline = self._context(files), files.snapshot.active_timeline
+        version = self.table.table_config.table_version
+        indexers = {path: indexer_of(path, version) for path in self.table.table_config.metadata_partitions}
+        avro_schema = newest_record_schema(files.snapshot)
+        timeline.create_requested(instant_time, Action.DELTA_COMMIT)
+        timeline.transition_requested_to_inflight(instant_time, Action.DELTA_COMMIT)
+        stats: list[HoodieWriteStat] = []
+        for partition, indexer in indexers.items():
+            records = records_of(indexer, context, partition)
+            if records is not None:
+                stats += records.write(self._writer(files, partition, instant_time, avro_schema), self.engine)
+        check()
+        metadata = _metadata(stats, avro_schema, WriteOperationType.UPSERT_PREPPED)
+        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata)
+
+    def _without_leftovers(self, instant_time: str) -> MetadataTableFiles:
+        """The metadata table without what dead writers left pending, and without this instant."""
+        files = MetadataTableFiles.load(self.table)
+        known = {instant.requested_time for instant in self.table.active_timeline if instant.is_pending}
+        stale = [
+            instant.requested_time
+            for instant in files.snapshot.active_timeline.filter_actions(Action.DELTA_COMMIT)
+            if instant.requested_time == instant_time or (instant.is_pending and instant.requested_time not in known)
+        ]
+        for time in stale:
+            logger.warning("taking back %s of the metadata table of %s", time, self.table.base_path)
+            withdraw_delta_commit(files, time)
+        return MetadataTableFiles.load(self.table) if stale else files
+
+    def _compacted(
+        self, files: MetadataTableFiles, instant_time: str, check: Callable[[], None], is_refusing: bool
+    ) -> MetadataTableFiles:
+        """The metadata table after the compaction that is due, if one is."""
+        metadata = self._context(files).metadata
+        assert metadata is not None
+        compactor = MetadataTableCompactor(metadata, self.config, self.engine, check, instant_time, is_refusing)
+        return MetadataTableFiles.load(self.table) if compactor.compact_if_due() else files
+
+    def _writer(
+        self, files: MetadataTableFiles, partition: str, instant_time: str, avro_schema: str
+    ) -> MetadataFileGroupWriter:
+        slices = files.file_groups(partition)[None]
+        return MetadataFileGroupWriter(
+            files.snapshot.storage,
+            files.snapshot.base_path,
+            partition,
+            instant_time,
+            with_meta_columns(avro_schema),
+            [MetadataFileGroup.of(file_slice) for file_slice in slices],
+            by_commit=self._is_later,
+        )
+
+    def _context(self, files: MetadataTableFiles | None) -> IndexingContext:
+        table = self.table
+        definitions = load_index_definitions(table.storage, table.meta_path)
+        metadata = None if files is None else HoodieBackedTableMetadata(table, files, definitions)
+        return IndexingContext(table, self.engine, self.config, definitions, metadata)
+
+    @property
+    def _is_later(self) -> bool:
+        return self.table.active_timeline.layout.has_completion_times
+
+
+def committed_files(table: TableSnapshot) -> Mapping[str, Sequence[FileStatus]]:
+    """The files of completed instants on storage, by partition: those of replaced file groups, too.
+
+    Args:
+        table: The table, without pending instants other than those that have written nothing.
+    """
+    view = table.view()
+    paths = view.list_partitions()
+    view.load_partitions(paths)
+    found: dict[str, Sequence[FileStatus]] = {}
+    for path in paths:
+        slices = [file_slice for group in view.all_file_groups(path) for file_slice in group.slices]
+        files = [
+            FileStatus(file.path, file.size_bytes, 0)
+            for file_slice in slices
+            for file in (file_slice.base_file, *file_slice.log_files)
+            if file is not None and file.size_bytes > 0
+        ]
+        found[path] = sorted(files, key=lambda file: file.path)
+    return found
+
+
+def _metadata(
+    stats: Sequence[HoodieWriteStat], avro_schema: str, operation: WriteOperationType
+) -> HoodieCommitMetadata:
+    by_partition: dict[str, list[HoodieWriteStat]] = {}
+    for stat in stats:
+        by_partition.setdefault(stat.partition_path, []).append(stat)
+    return HoodieCommitMetadata(
+        {path: tuple(found) for path, found in by_partition.items()}, {SCHEMA_KEY: avro_schema}, operation
+    )

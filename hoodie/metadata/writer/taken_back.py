@@ -1,0 +1,97 @@
+"""Take a delta commit of a metadata table back, as if it had never been."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
+from hoodie.common.table.timeline.instant import Action, State
+from hoodie.common.table.timeline.instant_time import is_after, is_before
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.log.log_block import HeaderMetadataType
+from hoodie.io.log.log_file_reader import open_log_file
+from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFiles
+from hoodie.storage.storage import FileStatus
+from hoodie.storage.storage_path import join
+
+
+def withdraw_delta_commit(files: MetadataTableFiles, instant_time: str) -> bool:
+    """Delete a delta commit: its completed file, what it wrote, then the instant.
+
+    Its action in the table must be pending, or never have been: so readers ignore it all the time. Call this under the
+    table's lock.
+
+    Args:
+        files: The metadata table.
+        instant_time: The delta commit; nothing happens if there is none.
+
+    Returns:
+        False if it was compacted already: nothing is deleted then, and the metadata table must be built anew.
+
+    Raises:
+        HoodieCorruptedDataException: A log file holds records of other instants, too.
+        HoodieIOException: Storage failed; call again.
+    """
+    timeline = files.snapshot.active_timeline
+    instant = timeline.find(instant_time, Action.DELTA_COMMIT)
+    if instant is None:
+        # An instant that was never recorded is nowhere.
+        return not files.snapshot.archived_timeline.completed_writes().contains(instant_time)
+    if instant.is_completed and is_compacted(files, instant_time):
+        return False
+    paths = list(_files_of(files, instant_time))
+    if instant.state is State.COMPLETED:
+        timeline.revert_completed_to_inflight(instant_time, Action.DELTA_COMMIT)
+    files.snapshot.storage.delete_files(paths)
+    timeline.delete_pending(instant_time, Action.DELTA_COMMIT)
+    return True
+
+
+def is_compacted(files: MetadataTableFiles, instant_time: str) -> bool:
+    """Whether base files of the metadata table may hold the records of an instant.
+
+    Args:
+        files: The metadata table.
+        instant_time: The instant.
+    """
+    timeline = files.snapshot.active_timeline
+    found = timeline.find(instant_time, Action.DELTA_COMMIT)
+    seen = instant_time if found is None or found.completion_time is None else found.completion_time
+    return any(
+        is_after(compaction.requested_time, seen)
+        for compaction in timeline.filter_actions(Action.COMMIT).filter_completed_instants()
+    )
+
+
+def _files_of(files: MetadataTableFiles, instant_time: str) -> Iterator[str]:
+    """The paths of the files that an instant alone wrote."""
+    snapshot = files.snapshot
+    by_commit = snapshot.active_timeline.layout.has_completion_times
+    for folder in snapshot.storage.list_directory(snapshot.base_path):
+        if not folder.is_directory or folder.name.startswith("."):
+            continue
+        for file in snapshot.storage.list_directory(join(snapshot.base_path, folder.name)):
+            base, log = parse_base_file_name(file.name), parse_log_file_name(file.name)
+            if base is not None:
+                is_wanted = base.instant_time == instant_time
+            elif log is None:
+                continue
+            elif by_commit:
+                is_wanted = log.instant_time == instant_time
+            else:
+                is_older = is_before(log.instant_time, instant_time)
+                is_wanted = is_older and _is_of_instant(files, file, instant_time)
+            if is_wanted:
+                yield file.path
+
+
+def _is_of_instant(files: MetadataTableFiles, file: FileStatus, instant_time: str) -> bool:
+    """Whether the blocks of a log file are those of an instant; see `withdraw_delta_commit`."""
+    with open_log_file(files.snapshot.storage, file.path) as reader:
+        times = {block.headers.get(HeaderMetadataType.INSTANT_TIME) for block in reader.stored_blocks()}
+    if instant_time in times and times != {instant_time}:
+        raise HoodieCorruptedDataException(
+            f"Cannot take back {instant_time} of {files.snapshot.base_path}: the log file {file.path} holds records of "
+            f"{', '.join(sorted(str(time) for time in times - {instant_time}))}, too. {REBUILD}"
+        )
+    return times == {instant_time}
