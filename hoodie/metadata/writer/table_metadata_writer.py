@@ -249,9 +249,10 @@ class HoodieBackedTableMetadataWriter:
             number += 1
 
     def _list(self, partitions: Iterable[str]) -> TableSnapshot:
-        """Change the list of ready partitions in the properties."""
-        table = self.table
-        updates = table.table_config.with_metadata_partitions(partitions)
+        """Change the list of ready partitions in the properties; others that are to be built stay noted."""
+        table, ready = self.table, set(partitions)
+        left = set(table.table_config.metadata_partitions_inflight) - ready
+        updates = table.table_config.with_metadata_partitions(ready, left)
         HoodieTableConfig.update(table.storage, table.base_path, updates)
         return table.with_properties_reloaded()
 
