@@ -106,7 +106,7 @@ def check(ranges: Sequence[HoodieColumnRange], rows: pa.Table) -> None:
             assert (low, high) == (min(present), max(present))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(first=ROWS, second=ROWS, formats=st.tuples(*[st.sampled_from(list(LogBlockFormat))] * 2))
 def test_ranges_of_a_log_file_hold_the_rows_of_all_of_its_blocks(
     tmp_path_factory: pytest.TempPathFactory, first: list[Any], second: list[Any], formats: tuple[Any, Any]
