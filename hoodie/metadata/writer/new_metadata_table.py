@@ -75,7 +75,8 @@ def create_metadata_table(table: TableSnapshot) -> TableSnapshot:
     for name in folders:
         storage.create_directory(join(folder, METAFOLDER_NAME, name))
     config = HoodieTableConfig.create(storage, folder, properties)
-    return attrs.evolve(table, base_path=folder, table_config=config).refreshed()
+    own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=None)
+    return own.refreshed()
 
 
 def newest_record_schema(metadata_table: TableSnapshot) -> str:

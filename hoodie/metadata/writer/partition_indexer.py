@@ -67,7 +67,8 @@ class InitialRecords:
     """What a partition begins with.
 
     Attributes:
-        group_count: The number of its file groups; they never change.
+        group_count: The number of its file groups; they never change. 0 of a record index by partitions, whose records
+            add file groups: `MetadataFileGroupWriter.with_new_groups`.
         records: Its records.
     """
 

@@ -29,9 +29,11 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.data import HoodieData
-from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.engine.task_identity import TaskIdentity
+from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition
 from hoodie.metadata.reader.metadata_record_reader import MetadataSliceReader, SliceQuery
@@ -57,6 +59,10 @@ _PAYLOAD = MetadataPayload.RECORD_INDEX
 _FEW_ROWS = 10_000
 """So many rows are indexed on the driver: a job of the engine takes longer."""
 _FEW_FILE_GROUPS = 16
+_DRIVER_TOKEN = "1-0-0"
+"""A new file group begins with a log file of the token 0-0-0."""
+_FIRST_VERSION_BY_PARTITION = 9
+_KIND = MetadataPartitionType.RECORD_INDEX
 _KEY, _PLACE, _IS_LOST, _GROUP = "key", "place", "is_lost", "group"
 _KEY_CHANGES = pa.schema([(_KEY, pa.string()), (_PLACE, pa.int32()), (_IS_LOST, pa.bool_()), (_GROUP, pa.int32())])
 """A key that a file group gained or lost: the number of the file group, and the file group of the index."""
@@ -82,20 +88,30 @@ class RecordIndexIndexer(MetadataPartitionIndexer):
     ) -> InitialRecords:
         """See `MetadataPartitionIndexer.initial`."""
         table, config = context.table, context.config
+        is_by_partition = self._is_by_partition(context)
         view = table.view()
         paths = [path for path, listed in files.items() if listed]
         view.load_partitions(paths)
         slices = [part for path in paths for part in view.latest_file_slices(path)]
-        if not slices:
-            return InitialRecords(config.record_index_min_file_groups, EntriesOnDriver(_nothing()))
-        counts = context.engine.run_tasks(slices, _CountRows(table.storage))
-        group_count = record_index_group_count(
-            sum(counts), config.record_index_min_file_groups, config.record_index_max_file_groups
+        counts = context.engine.run_tasks(slices, _CountRows(table.storage)) if slices else []
+        changes = tuple(
+            FileGroupChange(part.partition_path, part.file_id, None, part, row_count=count)
+            for part, count in zip(slices, counts, strict=True)
         )
-        changes = tuple(FileGroupChange(part.partition_path, part.file_id, None, part) for part in slices)
+        if is_by_partition:
+            groups, new_file_ids = _new_parts(changes, config, {}, 0)
+            group_count = 0
+        else:
+            limits = config.record_index_min_file_groups, config.record_index_max_file_groups
+            group_count, new_file_ids = record_index_group_count(sum(counts), *limits), ()
+            groups = RecordIndexGroups({None: (0, group_count)})
+        if not changes:
+            return InitialRecords(group_count, EntriesOnDriver(_nothing()))
         places = _Places.of(table, changes, [part.base_instant_time for part in slices])
-        reading = _ReadKeyChanges(SliceKeys.of(table), RecordIndexGroups({None: (0, group_count)}))
-        return InitialRecords(group_count, RecordIndexChanges(changes, places, reading, None, sum(counts)))
+        reading = _ReadKeyChanges(SliceKeys.of(table, changes), groups)
+        return InitialRecords(
+            group_count, RecordIndexChanges(changes, places, reading, None, sum(counts), new_file_ids)
+        )
 
     def of_commit(self, context: IndexingContext, change: CommittedChange) -> PartitionRecords:
         """See `MetadataPartitionIndexer.of_commit`."""
@@ -103,21 +119,85 @@ class RecordIndexIndexer(MetadataPartitionIndexer):
         if not changes:
             return EntriesOnDriver(_nothing())
         assert context.metadata is not None
+        files, new_file_ids = context.metadata.files, tuple[str, ...]()
+        by_part = files.file_groups(self.partition_path)
+        slices = tuple(file_slice for group in by_part.values() for file_slice in group)
+        if self._is_by_partition(context):
+            known, first = {}, 0
+            for part, group in by_part.items():
+                known[part] = first, len(group)
+                first += len(group)
+            groups, new_file_ids = _new_parts(changes, context.config, known, first)
+        else:
+            groups = RecordIndexGroups({None: (0, len(slices))})
         places = _Places.of(context.table, changes, [change.instant_time] * len(changes))
-        slices = context.metadata.slices_of(self.partition_path)[0]
-        groups = RecordIndexGroups({None: (0, len(slices))})
-        reading = _ReadKeyChanges(SliceKeys.of(context.table, change.instant_time), groups)
-        index = _StoredEntries(MetadataSliceReader.of(context.metadata.files, _PAYLOAD), tuple(slices))
+        reading = _ReadKeyChanges(SliceKeys.of(context.table, changes, change), groups)
+        index = _StoredEntries(MetadataSliceReader.of(files, _PAYLOAD), slices)
         is_few = all(one.after is not None for one in changes) and len(changes) <= _FEW_FILE_GROUPS
         count = sum(one.row_count for one in changes) if is_few else _FEW_ROWS + 1
-        return RecordIndexChanges(changes, places, reading, index, count)
+        return RecordIndexChanges(changes, places, reading, index, count, new_file_ids)
 
     def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
         """Nothing: a clean deletes no record."""
         return EntriesOnDriver(_nothing())
 
     def _is_by_partition(self, context: IndexingContext) -> bool:
-        return False
+        """Whether each partition of the table has file groups of its own.
+
+        Raises:
+            HoodieNotSupportedException: Tables of that version have no such index.
+        """
+        table, config = context.table, context.config
+        definition = context.definitions.get(self.partition_path)
+        if self.partition_path in table.table_config.metadata_partitions and context.metadata is not None:
+            parts = set(context.metadata.files.file_groups(self.partition_path))
+            return bool(parts - {None}) or (not parts and definition is not None and definition.is_partitioned)
+        if config.record_index_enable:
+            return False
+        if not config.partitioned_record_index_enable:
+            return definition is not None and definition.is_partitioned
+        version = table.table_config.table_version
+        if version < _FIRST_VERSION_BY_PARTITION:
+            raise HoodieNotSupportedException(
+                f"hoodie.metadata.record.level.index.enable is for tables of version {_FIRST_VERSION_BY_PARTITION}, "
+                f"and {table.base_path} has version {version}: use hoodie.metadata.global.record.level.index.enable, "
+                "or upgrade the table"
+            )
+        return True
+
+
+def _new_parts(
+    changes: Sequence[FileGroupChange],
+    config: HoodieMetadataConfig,
+    known: Mapping[str | None, tuple[int, int]],
+    first: int,
+) -> tuple[RecordIndexGroups, tuple[str, ...]]:
+    """The file groups of an index by partitions, new ones for partitions that get their first rows among them.
+
+    Args:
+        changes: What was done to the file groups of the table.
+        config: How many file groups a partition gets.
+        known: The first number and the count of the file groups that are there, by the part in their file ids.
+        first: The number of the first new one.
+
+    Returns:
+        The file groups, and the file ids of the new ones.
+    """
+    parts: dict[str | None, tuple[int, int]] = {}
+    new_file_ids: list[str] = []
+    for path in dict.fromkeys(one.partition_path for one in changes):
+        part = _KIND.file_id(0, data_partition=path).removeprefix(_KIND.file_id_prefix).removesuffix("-0000-0")
+        if part in known:
+            parts[path] = known[part]
+            continue
+        gains = [one.row_count for one in changes if one.partition_path == path and one.after is not None]
+        if not gains:
+            continue
+        limits = config.partitioned_record_index_min_file_groups, config.partitioned_record_index_max_file_groups
+        count = record_index_group_count(sum(gains), *limits)
+        parts[path] = first + len(new_file_ids), count
+        new_file_ids += [_KIND.file_id(number, data_partition=path) for number in range(count)]
+    return RecordIndexGroups(parts), tuple(new_file_ids)
 
 
 @attrs.frozen(eq=False)
@@ -130,6 +210,7 @@ class RecordIndexChanges:
         reading: Reads the keys.
         index: What the index says before; None while it is initialised.
         row_count: How many rows were added or deleted, about.
+        new_file_ids: File groups of the index that begin with it, behind those that are there.
     """
 
     changes: tuple[FileGroupChange, ...]
@@ -137,20 +218,23 @@ class RecordIndexChanges:
     reading: _ReadKeyChanges
     index: _StoredEntries | None
     row_count: int
+    new_file_ids: tuple[str, ...] = ()
 
     def write(self, writer: MetadataFileGroupWriter, engine: HoodieEngineContext) -> list[HoodieWriteStat]:
         """See `PartitionRecords.write`."""
+        writer = writer.with_new_groups(self.new_file_ids)
         items = list(enumerate(self.changes))
         if self.row_count <= _FEW_ROWS and len(items) <= _FEW_FILE_GROUPS:
             parts = list(map_concurrently(self.reading.read, items))
             found = pa.Table.from_batches([batch for part in parts for batch in part], _KEY_CHANGES)
             writing = _WriteGroup(writer, self.places, self.index)
-            return [stat for number in _groups_in(found) for stat in writing.write(_rows_of(found, number), number)]
-        count = self.reading.groups.count
+            groups = [(number, _rows_of(found, number)) for number in _groups_in(found)]
+            token = _DRIVER_TOKEN if self.new_file_ids else None
+            return [stat for number, rows in groups for stat in writing.write(rows, number, token)]
         shared = engine.share(self.places)
         try:
             read: HoodieData = engine.generate(items, self.reading, _KEY_CHANGES)
-            routed = read.route(_GROUP, count)
+            routed = read.route(_GROUP, writer.group_count)
             written = routed.map_partitions_with_index(_WriteGroups(writer, shared, self.index), _STATS).collect()
         finally:
             shared.release()
@@ -204,6 +288,8 @@ class _StoredEntries:
             known: These file groups.
             number: The file group of the index.
         """
+        if number >= len(self.slices):
+            return np.zeros(len(keys), np.bool_)
         found = self.reader.read(SliceQuery(self.slices[number], keys=keys.unique()))
         entries = pc.index_in(keys, value_set=found.keys)
         same = [
@@ -243,7 +329,9 @@ class _ReadKeyChanges:
                 count = len(keys)
                 places = pa.array(np.full(count, place, np.int32))
                 columns = [keys, places, pa.repeat(is_lost, count), pa.array(groups)]
-                batches.append(pa.RecordBatch.from_arrays(columns, schema=_KEY_CHANGES))
+                batch = pa.RecordBatch.from_arrays(columns, schema=_KEY_CHANGES)
+                # What the index has no file group for is not in it.
+                batches.append(batch if groups.min() >= 0 else batch.filter(pa.array(groups >= 0)))
         return batches
 
 
@@ -298,7 +386,7 @@ class _WriteGroups:
     """Task: writes the files of the file groups of the index whose changes came to it; yields packed statistics."""
 
     writer: MetadataFileGroupWriter
-    places: object
+    places: Shared
     index: _StoredEntries | None
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -323,7 +411,7 @@ class _CountRows:
 
 
 def _nothing() -> MetadataEntries:
-    return MetadataEntries.none(MetadataPartitionType.RECORD_INDEX.partition_path, _PAYLOAD)
+    return MetadataEntries.none(_KIND.partition_path, _PAYLOAD)
 
 
 def _groups_in(rows: pa.Table) -> list[int]:

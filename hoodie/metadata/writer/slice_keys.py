@@ -20,6 +20,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.file_slice import FileSlice, HoodieLogFile
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
@@ -119,6 +120,11 @@ def _change_of(
         stat = base[-1]
         after = FileSlice.of_base_file(path, join(table.base_path, str(stat.path)), stat.file_size_bytes)
     elif logs:
+        if before is not None:
+            # In version 6 a listing shows them already, since they have the names of the slice.
+            new = {file_name(str(stat.path)) for stat in logs}
+            older = tuple(log_file for log_file in before.log_files if log_file.file_name not in new)
+            before = attrs.evolve(before, log_files=older)
         after = before or FileSlice(path, file_id, instant_time)
     else:
         return None
@@ -137,20 +143,23 @@ class SliceKeys:
     Attributes:
         storage: Where the files are.
         schema: The table's columns, with Hudi's.
-        merging: How log files are merged, those of the action included.
+        merging: How log files are merged, those of the action included; None where there are none.
     """
 
     storage: HoodieStorage
     schema: pa.Schema
-    merging: LogMerging
+    merging: LogMerging | None
 
     @classmethod
-    def of(cls, table: TableSnapshot, instant_time: str | None = None) -> SliceKeys:
+    def of(
+        cls, table: TableSnapshot, changes: Sequence[FileGroupChange], change: CommittedChange | None = None
+    ) -> SliceKeys:
         """What reads the keys of a table.
 
         Args:
             table: The table.
-            instant_time: An action that is inflight, and whose files are read; None for none.
+            changes: What will be read.
+            change: An action that is inflight, and whose files are read; None for none.
 
         Raises:
             HoodieNotSupportedException: The table stores no record keys, or merges records in a way that hoodie does
@@ -158,16 +167,20 @@ class SliceKeys:
         """
         if not table.table_config.populate_meta_fields:
             raise HoodieNotSupportedException(
-                f"{table.base_path} stores no record keys (hoodie.populate.meta.fields=false), and cannot have an index "
-                "of them"
+                f"{table.base_path} stores no record keys (hoodie.populate.meta.fields=false), and cannot have an "
+                "index of them"
             )
-        schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *table.load_schema()])
+        slices = [part for one in changes for part in (one.before, one.after) if part is not None]
+        meta = [pa.field(name, pa.string()) for name in META_COLUMNS]
+        if all(part.is_base_file_alone for part in slices):
+            return cls(table.storage, pa.schema(meta), None)
+        written = None if change is None else change.metadata.schema
+        schema = pa.schema([*meta, *(table.load_schema() if written is None else to_arrow(written))])
         merging = LogMerging.of_table(table, schema)
         instants = merging.block_filter.instants
-        if instants is not None and instant_time is not None:
-            seen = attrs.evolve(
-                instants, completed=instants.completed | {instant_time}, pending=instants.pending - {instant_time}
-            )
+        if instants is not None and change is not None:
+            time = change.instant_time
+            seen = attrs.evolve(instants, completed=instants.completed | {time}, pending=instants.pending - {time})
             merging = attrs.evolve(merging, block_filter=LogBlockFilter(seen))
         return cls(table.storage, schema, merging)
 

@@ -27,7 +27,6 @@ import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
-from hoodie.common.fs.file_names import make_log_file_name
 from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
@@ -38,8 +37,6 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
-from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
-from hoodie.io.log.log_block_writer import encode_log_block
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
@@ -66,7 +63,6 @@ from hoodie.storage.storage_path import join
 logger = logging.getLogger(__name__)
 
 _FILES = MetadataPartitionType.FILES.partition_path
-_EMPTY_DELETES = bytes.fromhex("000000030000000100")
 _NO_INSTANT = "00000000000000"
 _FIRST_SUFFIX = 10
 _mutexes: dict[str, threading.RLock] = {}
@@ -236,19 +232,11 @@ class HoodieBackedTableMetadataWriter:
         storage, base_path = metadata_table.storage, metadata_table.base_path
         kind = require_supported(partition, self.table.table_config.table_version)
         ensure_partition_metadata(storage, base_path, partition, instant_time)
-        groups = [
-            MetadataFileGroup(kind.file_id(number, partition), instant_time) for number in range(initial.group_count)
-        ]
-        block = encode_log_block(
-            HoodieLogBlockType.DELETE, {HeaderMetadataType.INSTANT_TIME: instant_time}, _EMPTY_DELETES
-        )
-        for group in groups:
-            name = make_log_file_name(group.file_id, instant_time, 1, "0-0-0")
-            storage.create_if_absent(join(base_path, partition, name), block)
         writer = MetadataFileGroupWriter(
-            storage, base_path, partition, instant_time, with_meta_columns(avro_schema), groups, is_initial=True
+            storage, base_path, partition, instant_time, with_meta_columns(avro_schema), (), is_initial=True
         )
-        return initial.records.write(writer, self.engine)
+        file_ids = [kind.file_id(number, partition) for number in range(initial.group_count)]
+        return initial.records.write(writer.with_new_groups(file_ids), self.engine)
 
     def _initial_time(self, metadata_table: TableSnapshot, after: str) -> str:
         """The next free instant time of an initialisation."""
@@ -261,9 +249,10 @@ class HoodieBackedTableMetadataWriter:
             number += 1
 
     def _list(self, partitions: Iterable[str]) -> TableSnapshot:
-        """Change the list of ready partitions in the properties."""
-        table = self.table
-        updates = table.table_config.with_metadata_partitions(partitions)
+        """Change the list of ready partitions in the properties; others that are to be built stay noted."""
+        table, ready = self.table, set(partitions)
+        left = set(table.table_config.metadata_partitions_inflight) - ready
+        updates = table.table_config.with_metadata_partitions(ready, left)
         HoodieTableConfig.update(table.storage, table.base_path, updates)
         return table.with_properties_reloaded()
 
@@ -319,7 +308,7 @@ class HoodieBackedTableMetadataWriter:
     def _writer(
         self, files: MetadataTableFiles, partition: str, instant_time: str, avro_schema: str
     ) -> MetadataFileGroupWriter:
-        slices = files.file_groups(partition)[None]
+        slices = [file_slice for group in files.file_groups(partition).values() for file_slice in group]
         return MetadataFileGroupWriter(
             files.snapshot.storage,
             files.snapshot.base_path,
@@ -347,7 +336,7 @@ def committed_files(table: TableSnapshot) -> Mapping[str, Sequence[FileStatus]]:
     Args:
         table: The table, without pending instants other than those that have written nothing.
     """
-    view = table.view()
+    view = attrs.evolve(table, listing_choice=None).view()
     paths = view.list_partitions()
     view.load_partitions(paths)
     found: dict[str, Sequence[FileStatus]] = {}
