@@ -22,6 +22,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.instant_time import is_before, oldest
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.compaction_config import CompactionTriggerStrategy
+from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import TableNotFoundException
@@ -84,7 +85,7 @@ class MetadataTableCleaning:
                 logger.warning("finishing clean %s of %s", instant.requested_time, snapshot.base_path)
                 executor = _MetadataCleanExecutor(self.context, clean, snapshot)
                 done.append(carry_out(executor, instant.requested_time, is_left_behind=True))
-            if is_clean_due(snapshot.refreshed(), clean):
+            if is_clean_due(snapshot.refreshed(), clean, self.config.metadata):
                 executor = _MetadataCleanExecutor(self.context, clean, snapshot.refreshed())
                 announced = announce(executor)
                 if announced is not None:
@@ -148,12 +149,13 @@ class _MetadataCleanExecutor(CleanActionExecutor):
         return None if last is None else last.requested_time + CLEAN_SUFFIX
 
 
-def is_clean_due(metadata_table: TableSnapshot, clean: HoodieCleanConfig) -> bool:
+def is_clean_due(metadata_table: TableSnapshot, clean: HoodieCleanConfig, metadata: HoodieMetadataConfig) -> bool:
     """Whether a compaction replaced slices that nobody needs any more, by the timeline alone.
 
     Args:
         metadata_table: The metadata table.
         clean: Its policy.
+        metadata: After how many delta commits it is compacted.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -163,7 +165,7 @@ def is_clean_due(metadata_table: TableSnapshot, clean: HoodieCleanConfig) -> boo
     if last is None:
         return False
     later = timeline.filter_completed_instants().after(last.requested_time)
-    if len(later) < _KEPT_AFTER_COMPACTION:
+    if len(later) < min(_KEPT_AFTER_COMPACTION, metadata.compact_max_delta_commits):
         return False
     if clean.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
         cleans = timeline.filter_actions(Action.CLEAN).filter_completed_instants()

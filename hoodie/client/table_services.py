@@ -120,7 +120,13 @@ class TableServices:
 
     def _executor(self, snapshot: TableSnapshot, min_commits: int = 0) -> CleanActionExecutor:
         executor = CleanActionExecutor(
-            self._context, self._config.clean, snapshot, self._is_alone, self._empty_plan, min_commits
+            self._context,
+            self._config.clean,
+            snapshot,
+            self._is_alone,
+            self._empty_plan,
+            min_commits,
+            self._config.metadata,
         )
         return executor.completed_under(partial(self._transactions.giving_a_time, snapshot))
 
