@@ -269,7 +269,7 @@ class CompactionService:
             error.add_note(text)
 
     def _prepare_table(self) -> TableSnapshot | None:
-        """Load and check the table, and switch off its metadata table; None for a copy-on-write table."""
+        """Load and check the table; None for a copy-on-write table."""
         snapshot = load_table(self._config)
         if snapshot.table_config.table_type is not HoodieTableType.MERGE_ON_READ:
             return None

@@ -143,7 +143,7 @@ class TableServices:
         return finished, snapshot.refreshed()
 
     def _prepare_table(self) -> TableSnapshot:
-        """Load and check the table, and switch off its metadata table."""
+        """Load and check the table."""
         snapshot = load_table(self._config)
         refuse_pending_restore(snapshot, _NO_SERVICES)
         return self._rollbacks.with_metadata_table(snapshot)

@@ -110,6 +110,12 @@ class HoodieReadConfig(PropertyGroup):
     """What an incremental query does if a commit of its range is pending, because a later one is completed or its end
     is given. FAIL: an error. BLOCK: the range ends before the pending commit. USE_TRANSITION_TIME: the range is of
     times at which commits were completed."""
+    metadata_enable: bool = property_field("hoodie.metadata.enable", boolean(), True)
+    """Whether a query uses the metadata table of a table that has one: its listing of files, its statistics and its
+    indexes. With false, or if it is missing or damaged, folders are listed and footers read."""
+    data_skipping: bool = property_field("hoodie.enable.data.skipping", boolean(), True)
+    """Whether a query with a filter leaves out partitions and files by the statistics and indexes of the metadata
+    table."""
     driver_bytes: int | None = property_field("hoodie.spark.read.driver.max.bytes", integer(minimum=0), None)
     """Of `hoodie.spark.read`: the most stored bytes that the driver itself reads, at the call, if a filter names record
     keys or the query is incremental. More bytes, or many rows, are left to Spark's scan; 0 leaves it all rows. Without

@@ -8,8 +8,9 @@
     incremental      those that commits of the range wrote, or all   of commits of the range
                      as of its end
 
-Then partitions, statistics and bloom filters exclude what cannot hold rows of the filter. What a base file tells
-excludes nothing where log files lie on top of it: they may hold a row of the filter, or take one away.
+Then partitions, statistics and bloom filters exclude what cannot hold rows of the filter: first what the metadata table
+says of all files, then the footers of base files. What a base file tells excludes nothing where log files lie on top of
+it: they may hold a row of the filter, or take one away.
 
 Hudi: org.apache.hudi.{HoodieFileIndex, IncrementalRelation, HoodieBaseRelation}.
 """
@@ -43,7 +44,8 @@ from hoodie.query.commit_range import (
 )
 from hoodie.query.commit_slices import instants_at_end, only_matching, slices_of_commits
 from hoodie.query.overtaken_commits import warn_of_overtaken_commits
-from hoodie.query.pruning import prune_by_footers, prune_partitions, searched_values
+from hoodie.query.pruning import BY_COLUMN_STATISTICS, prune_by_footers, prune_partitions, searched_values
+from hoodie.query.range_pruning import partitions_by_statistics, slices_by_statistics
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import TableQuery, checked_columns
@@ -73,7 +75,8 @@ def plan_query(base_path: str, query: TableQuery, storage_options: StorageOption
         HoodieIOException: Files that the query needs were cleaned, or are missing; or storage failed.
     """
     return plan_until_complete(
-        lambda: TableSnapshot.load(base_path, storage_options), lambda snapshot: plan_of(snapshot, query)
+        lambda: TableSnapshot.load(base_path, storage_options, listing_choice=query.listing_choice),
+        lambda snapshot: plan_of(snapshot, query),
     )
 
 
@@ -107,6 +110,7 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
             ),
             LogBlockFilter.of(snapshot.active_timeline.visible_instants, as_of),
             reads_footers=reads_footers,
+            is_newest=as_of is None and query.query_type is QueryType.SNAPSHOT,
         )
         return plan if as_of is None else attrs.evolve(plan, read_at=f"as of {as_of}")
     commits = commit_range(snapshot, query)
@@ -136,6 +140,7 @@ def plan_of_slices(
     block_filter: LogBlockFilter | None = None,
     *,
     reads_footers: bool = True,
+    is_newest: bool = False,
 ) -> ReadPlan:
     """Plan a query of some slices.
 
@@ -146,6 +151,8 @@ def plan_of_slices(
         slices_of: Gives the slices.
         block_filter: Which blocks of their log files count; None for those that count for readers of today.
         reads_footers: See `plan_of`.
+        is_newest: Whether they are the newest slices with their log files, of which indexes and statistics of
+            partitions tell.
 
     Raises:
         HoodieException: See `plan_query`.
@@ -155,11 +162,17 @@ def plan_of_slices(
     check_columns(table, schema, columns)
     row_filter = None if query.filters is None else RowFilter.of(query.filters, schema, table)
     excluded: list[str] = []
+    without_rows: list[str] = []
+    skips = query.skips_data
 
     def prune(partitions: Sequence[str]) -> list[str]:
         left = prune_partitions(partitions, snapshot.table_config, schema, row_filter)
         excluded.extend(set(partitions).difference(left))
-        return left
+        if not is_newest or not skips or row_filter is None:
+            return left
+        by_statistics = partitions_by_statistics(snapshot, left, schema, row_filter)
+        without_rows.extend(set(left).difference(by_statistics))
+        return by_statistics
 
     slices = list(slices_of(prune))
     log_merging = None
@@ -170,6 +183,13 @@ def plan_of_slices(
         merging = LogMerging.of_table(snapshot, schema, query.log_merge, merger=merger)
         log_merging = merging if block_filter is None else attrs.evolve(merging, block_filter=block_filter)
     pruned: list[Pruned] = []
+    if skips and row_filter is not None:
+        may_hold = slices_by_statistics(snapshot, slices, schema, row_filter)
+        if may_hold is not None:
+            skipped = [file_slice for file_slice, may in zip(slices, may_hold.tolist(), strict=True) if not may]
+            slices = [file_slice for file_slice, may in zip(slices, may_hold.tolist(), strict=True) if may]
+            files = [file for file_slice in skipped for file in file_slice.record_files]
+            pruned.append(Pruned.of(BY_COLUMN_STATISTICS, files))
     planned = [PlannedSlice(file_slice) for file_slice in slices]
     searched = None
     if row_filter is not None:
@@ -187,6 +207,7 @@ def plan_of_slices(
         slices=tuple(planned),
         pruned=tuple(pruned),
         pruned_partitions=tuple(sorted(excluded)),
+        partitions_without_rows=tuple(sorted(without_rows)),
         searched=searched,
         log_merging=log_merging,
     )

@@ -92,8 +92,9 @@ class ReadPlan:
         columns: The columns of the result.
         row_filter: Which rows of the slices are in the result, a range of commits included; None for all.
         slices: What is read, sorted by partition path and file id.
-        pruned: Files that are not read, as their footers tell.
+        pruned: Files that are not read, as the metadata table or their footers tell.
         pruned_partitions: Partitions that are not read, as their paths tell; they were not even listed.
+        partitions_without_rows: Likewise, as their statistics in the metadata table tell.
         read_at: What the rows are, in words, such as ``as of 20260102101530123``.
         searched: The record keys, or the values of the key field, that the filter demands; None if it names none.
         log_merging: How log files are merged; None if no slice has log files.
@@ -108,6 +109,7 @@ class ReadPlan:
     slices: tuple[PlannedSlice, ...]
     pruned: tuple[Pruned, ...] = ()
     pruned_partitions: tuple[str, ...] = ()
+    partitions_without_rows: tuple[str, ...] = ()
     read_at: str = "newest commit"
     searched: ColumnValues | None = None
     log_merging: LogMerging | None = None
@@ -156,17 +158,27 @@ class ReadPlan:
         Raises:
             HoodieIOException: Storage failed.
         """
+        by_path = Pruned.of(_by_partition(len(self.pruned_partitions)), self._files_of(self.pruned_partitions))
+        count = len(self.partitions_without_rows)
+        by_statistics = Pruned.of(
+            f"pruned by partition statistics of the metadata table, {plural(count, 'partition')}",
+            self._files_of(self.partitions_without_rows),
+        )
+        return self._shown([by_path, by_statistics, *self.pruned]).to_text()
+
+    def _files_of(self, partitions: Sequence[str]) -> list[HoodieBaseFile | HoodieLogFile]:
+        """The files of partitions that a query of this type would read."""
         view = self.snapshot.view()
-        view.load_partitions(self.pruned_partitions)
+        view.load_partitions(partitions)
         as_of = self.query.as_of_time(self.snapshot.active_timeline.timezone)
         files: list[HoodieBaseFile | HoodieLogFile] = []
-        for partition in self.pruned_partitions:
+        for partition in partitions:
             if self.query.query_type is QueryType.READ_OPTIMIZED:
                 files += view.latest_base_files_before_or_on(partition, as_of)
                 continue
             for file_slice in view.latest_file_slices_before_or_on(partition, as_of):
                 files += file_slice.record_files
-        return self._shown([Pruned.of(_by_partition(self), files), *self.pruned]).to_text()
+        return files
 
     def __repr__(self) -> str:
         return self._shown(self.pruned).to_text()
@@ -189,8 +201,9 @@ class ReadPlan:
             size = format_bytes(sum(log_file.size_bytes for log_file in self.log_files))
             merged = sum(not file_slice.is_base_file_alone for file_slice in self.file_slices)
             notes.append(f"log files read: {len(self.log_files)}, {size}, of {plural(merged, 'file slice')}")
-        if self.pruned_partitions:
-            notes.append(f"partitions not read: {len(self.pruned_partitions)}")
+        if self.pruned_partitions or self.partitions_without_rows:
+            count = len(self.pruned_partitions) + len(self.partitions_without_rows)
+            notes.append(f"partitions not read: {count}")
         if self.row_filter is not None:
             notes.append(f"rows: {self.row_filter.described}")
         if self.columns != tuple(self.schema.names):
@@ -205,8 +218,8 @@ class ReadPlan:
         )
 
 
-def _by_partition(plan: ReadPlan) -> str:
-    return f"pruned by partition, {len(plan.pruned_partitions)} of them"
+def _by_partition(count: int) -> str:
+    return f"pruned by partition, {count} of them"
 
 
 def all_columns(user_schema: pa.Schema) -> pa.Schema:

@@ -18,6 +18,7 @@ from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, Qu
 from hoodie.exception import HoodieConfigException
 from hoodie.io.parquet import parquet_reader
 from hoodie.merge.merge_properties import MERGER_KEYS
+from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
 
 Filters: TypeAlias = pc.Expression | Sequence[Any] | None
 """Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or [] for all."""
@@ -50,6 +51,8 @@ class TableQuery:
         hollow_commits: Of an incremental query: what to do about commits that are pending between others.
         log_merge: How log files are merged.
         merger_class: The record merger of a table that merges by one; None if the caller names none.
+        uses_metadata: Whether a metadata table is used, if the table has one.
+        skips_data: Whether its statistics and indexes leave out partitions and files.
     """
 
     query_type: QueryType = QueryType.SNAPSHOT
@@ -63,6 +66,13 @@ class TableQuery:
     hollow_commits: HollowCommitHandling = HollowCommitHandling.FAIL
     log_merge: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
     merger_class: str | None = None
+    uses_metadata: bool = True
+    skips_data: bool = True
+
+    @property
+    def listing_choice(self) -> MetadataListingChoice:
+        """What lists the files of the table, for `TableSnapshot.load`."""
+        return MetadataListingChoice(self.uses_metadata)
 
     @classmethod
     def of(
@@ -115,6 +125,8 @@ class TableQuery:
             hollow_commits=config.hollow_commits,
             log_merge=HoodieLogMergeConfig.from_options(options),
             merger_class=_merger_of(options),
+            uses_metadata=config.metadata_enable,
+            skips_data=config.data_skipping,
         )
         query._check()
         return query

@@ -26,6 +26,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieSchemaException,
 )
+from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
 from hoodie.query.commit_range import first_pending
 from hoodie.query.commit_stream import (
     check_commit_is_there,
@@ -148,7 +149,8 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
         """Nothing is open."""
 
     def _load(self) -> TableSnapshot:
-        snapshot = TableSnapshot.load(self._options.path, self._options.storage_options)
+        choice = MetadataListingChoice(HoodieReadConfig.from_options(self._options.read_options).metadata_enable)
+        snapshot = TableSnapshot.load(self._options.path, self._options.storage_options, listing_choice=choice)
         snapshot.table_config.check_readable()
         return snapshot
 

@@ -103,7 +103,8 @@ def read(
     )
     _check_can_be_sent(query.filters)
     plan = plan_until_complete(
-        lambda: TableSnapshot.load(base_path, storage_options), lambda snapshot: _plan(snapshot, query)
+        lambda: TableSnapshot.load(base_path, storage_options, listing_choice=query.listing_choice),
+        lambda snapshot: _plan(snapshot, query),
     )
     config = HoodieReadConfig.from_options(options)
     frame = frame_of(spark, base_path, plan, config.driver_bytes)

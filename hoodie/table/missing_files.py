@@ -26,6 +26,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, is_before, newest
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.metadata.reader.metadata_listing import metadata_of
 from hoodie.storage.storage_path import join
 
 logger = logging.getLogger(__name__)
@@ -133,6 +134,11 @@ def _refuse(snapshot: TableSnapshot, view: HoodieTableFileSystemView, lost: Sequ
             f"{reading} is there, but its partition '{file.partition_path}' is not seen, so rows would be missing: "
             ".hoodie_partition_metadata is missing from its folder, or is in a folder above it. Call "
             "repair_partition_metadata"
+        )
+    if metadata_of(snapshot) is not None:
+        raise HoodieIOException(
+            f"{reading} is there, but the metadata table of the table does not list it, so rows would be missing: read "
+            "with hoodie.metadata.enable=false, and check the metadata table with hoodie.metadata.validate"
         )
     raise HoodieIOException(f"{reading} is there now, but was not when its folder was listed. Read the table again")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -62,6 +63,16 @@ QUERY = """
 """
 
 
+def kill_session(leader: int) -> None:
+    """Kill a process with all that it has started: Python workers of Spark are in a process group of their own."""
+    os.killpg(leader, signal.SIGKILL)
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            session = int((folder / "stat").read_text().rpartition(")")[2].split()[3])
+            if session == leader:
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
 def run_query(
     folder: Path,
     operation: str,
@@ -92,7 +103,7 @@ def run_query(
         if death is not None:
             said += [told.readline() for _ in range(death[0])]
             time.sleep(death[1])
-            os.killpg(process.pid, signal.SIGKILL)
+            kill_session(process.pid)
         said += told
     assert process.wait(120) in (0, -signal.SIGKILL), (folder / "log").read_text()[-3000:]
     return [line.strip() for line in said]

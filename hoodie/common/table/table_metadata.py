@@ -90,7 +90,7 @@ class HoodieTableMetadata(ABC):
 
 
 def table_metadata_of(storage: HoodieStorage, base_path: str) -> HoodieTableMetadata:
-    """What lists the partitions and files of a table: the only place that chooses.
+    """What lists the partitions and files of a table by its storage.
 
     Args:
         storage: The table's storage.

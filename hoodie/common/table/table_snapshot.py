@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import attrs
 import pyarrow as pa
@@ -58,6 +59,10 @@ _SECONDS_BETWEEN_LOADS = 0.5
 """An upgrade takes longer for a long timeline; who reads then must read again."""
 
 
+ListingChoice = Callable[["TableSnapshot"], HoodieTableMetadata]
+"""Takes a table at a moment; gives what lists its committed files. Picklable."""
+
+
 @attrs.frozen(slots=False, repr=False, eq=False)
 class TableSnapshot:
     """A table as it was when it was loaded; an immutable value. Lives on the driver.
@@ -71,6 +76,7 @@ class TableSnapshot:
         table_config: The table's properties.
         active_timeline: The instants that are not archived, of all actions and states.
         clock_skew_ms: See `HoodieActiveTimeline`.
+        listing_choice: Chooses what lists the committed files; None: storage is listed.
     """
 
     base_path: str
@@ -79,11 +85,13 @@ class TableSnapshot:
     table_config: HoodieTableConfig
     active_timeline: HoodieActiveTimeline
     clock_skew_ms: int = 1
+    listing_choice: ListingChoice | None = None
     # Not cached_property: until Python 3.12 all instances share its lock, and these properties read storage.
     _archived: list[HoodieArchivedTimeline] = attrs.field(init=False, factory=list)
     _schema_read: list[tuple[str | None, Mapping[HoodieInstant, HoodieCommitMetadata]]] = attrs.field(
         init=False, factory=list
     )
+    _listing: list[HoodieTableMetadata] = attrs.field(init=False, factory=list)
 
     @classmethod
     def load(
@@ -93,6 +101,7 @@ class TableSnapshot:
         *,
         retry: RetryPolicy | None = None,
         clock_skew_ms: int = 1,
+        listing_choice: ListingChoice | None = None,
     ) -> TableSnapshot:
         """Load a table; see `HoodieTableMetaClient.load`.
 
@@ -101,6 +110,7 @@ class TableSnapshot:
             storage_options: Options and credentials.
             retry: How failed calls of the storage are repeated.
             clock_skew_ms: For writers; see `HoodieActiveTimeline`.
+            listing_choice: See the attributes.
         """
         path = storage_path.normalise_path(base_path)
         storage = open_storage(path, storage_options, retry)
@@ -131,7 +141,7 @@ class TableSnapshot:
                 if table_config == moved:
                     time.sleep(_SECONDS_BETWEEN_LOADS)
                     table_config = HoodieTableConfig.load(storage, path)
-        return cls(path, storage, storage_options, table_config, timeline, clock_skew_ms)
+        return cls(path, storage, storage_options, table_config, timeline, clock_skew_ms, listing_choice)
 
     def check_named_by(self, given_path: str) -> None:
         """Refuse to write by a path with globs: locks and heartbeats of writers are found by the table's folder.
@@ -196,8 +206,19 @@ class TableSnapshot:
 
     @property
     def table_metadata(self) -> HoodieTableMetadata:
-        """The listing of the table's partitions and files, regardless of instants; nothing is cached."""
+        """The listing of the table's partitions and files by storage, regardless of instants; nothing is cached.
+
+        For all that must see files of instants that are not completed, and files that nobody knows.
+        """
         return table_metadata_of(self.storage, self.base_path)
+
+    @property
+    def committed_files(self) -> HoodieTableMetadata:
+        """The listing that `listing_choice` chooses, chosen once for each snapshot; at least all committed files."""
+        if not self._listing:
+            choose = self.listing_choice
+            self._listing.append(self.table_metadata if choose is None else choose(self))
+        return self._listing[0]
 
     def view(self, instants: VisibleInstants | None = None) -> HoodieTableFileSystemView:
         """A new view of the table's files by `active_timeline`; partitions are listed on first use.
@@ -206,7 +227,7 @@ class TableSnapshot:
             instants: Those that count, of the timeline's; None for all that count for readers of today.
         """
         return HoodieTableFileSystemView(
-            self.table_metadata, self.active_timeline, lambda: self.archived_timeline, instants
+            self.committed_files, self.active_timeline, lambda: self.archived_timeline, instants
         )
 
     def load_schema(self) -> pa.Schema:
@@ -257,6 +278,13 @@ class TableSnapshot:
     def commits_at_hand(self) -> Mapping[HoodieInstant, HoodieCommitMetadata]:
         """Completed commits that `load_avro_schema` has read, usually only the newest; empty before its first call."""
         return self._schema_read[0][1] if self._schema_read else {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What lists the files holds the files of the metadata table; it is chosen again.
+        return {**self.__dict__, "_listing": []}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     def __repr__(self) -> str:
         return f"<TableSnapshot of {self.base_path}, {self.active_timeline!r}>"

@@ -14,6 +14,7 @@ import attrs
 import pyarrow.parquet as pq
 
 from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, ValueType, widest_range
+from hoodie.io.parquet.footer_tail import missing_base_file, read_short_metadata
 from hoodie.io.parquet.key_search import known_range
 from hoodie.io.parquet.parquet_reader import translated_errors
 from hoodie.storage.storage import HoodieStorage
@@ -39,22 +40,29 @@ _TIMESTAMP = {
 }
 
 
-def load_column_ranges(
-    storage: HoodieStorage, path: str, columns: Collection[str] | None = None
-) -> list[HoodieColumnRange]:
-    """The ranges of columns of a stored base file; see `read_column_ranges`.
+def load_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData:
+    """The metadata of a stored base file, without its bloom filter.
+
+    One or two reads of 32 KiB each; the whole footer is read where the filter cannot be cut out of it.
 
     Args:
         storage: Where it is.
         path: Its path.
-        columns: See there.
 
     Raises:
+        HoodieMissingFileException: There is no such file.
         HoodieCorruptedDataException: The file is damaged.
         HoodieIOException: Storage failed.
     """
-    with storage.open_input_file(path) as stream, translated_errors(path):
-        return read_column_ranges(pq.read_metadata(stream), columns)
+    with translated_errors(path):
+        try:
+            found = read_short_metadata(storage, path)
+            if found is not None:
+                return found
+            with storage.open_input_file(path) as stream:
+                return pq.read_metadata(stream)
+        except FileNotFoundError as error:
+            raise missing_base_file(path) from error
 
 
 def read_column_ranges(metadata: pq.FileMetaData, columns: Collection[str] | None = None) -> list[HoodieColumnRange]:
@@ -105,8 +113,8 @@ def _range_of(metadata: pq.FileMetaData, number: int, column: Any, value_type: V
             low, high = widest_range(value_type, precision)
         found = attrs.evolve(
             found,
-            min_value=_smaller(found.min_value, low),
-            max_value=_larger(found.max_value, high),
+            min_value=smaller(found.min_value, low),
+            max_value=larger(found.max_value, high),
             value_count=found.value_count + chunk.num_values,
             null_count=found.null_count + nulls,
             total_size=found.total_size + chunk.total_compressed_size,
@@ -133,14 +141,16 @@ def _value(raw: Any, value_type: ValueType) -> RangeValue | None:
     return found
 
 
-def _smaller(one: Any, other: Any) -> Any:
+def smaller(one: Any, other: Any) -> Any:
+    """The smaller one of two ends of ranges of one type; None stands for nothing."""
     if one is None or other is None:
         return other if one is None else one
     # NaN is the largest number.
     return other if other < one or one != one else one
 
 
-def _larger(one: Any, other: Any) -> Any:
+def larger(one: Any, other: Any) -> Any:
+    """The larger one of two ends of ranges of one type; None stands for nothing."""
     if one is None or other is None:
         return other if one is None else one
     return other if other > one or other != other else one

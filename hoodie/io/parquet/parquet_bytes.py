@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.exception import HoodieCorruptedDataException
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader, translated_errors
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 
 _BATCH_ROWS = 1 << 16
@@ -36,21 +35,6 @@ def encode_parquet(rows: pa.RecordBatch, schema: pa.Schema, config: HoodieStorag
         writer.close()
     content: bytes = sink.getvalue().to_pybytes()
     return content
-
-
-def read_stored_parquet(content: bytes, source: str) -> list[pa.RecordBatch]:
-    """The rows of a file that is in memory, with the columns that it stores.
-
-    Args:
-        content: The file.
-        source: What it is part of, for messages.
-
-    Raises:
-        HoodieCorruptedDataException: It is damaged.
-    """
-    with translated_errors(source):
-        batches: list[pa.RecordBatch] = pq.read_table(pa.BufferReader(content)).to_batches()
-        return batches
 
 
 def read_parquet(content: bytes, source: str, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:

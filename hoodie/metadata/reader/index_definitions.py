@@ -46,7 +46,10 @@ class HoodieIndexDefinition:
         """
         is_record_index = self.index_type == "record_index"
         function = {"record_index": "", "secondary_index": "identity"}.get(self.index_type, self.index_type)
+        # Statistics keep their form when a table is upgraded.
         is_second = not is_record_index and table_version >= _VERSION_OF_SECOND
+        if self.index_type == "column_stats":
+            is_second = self.is_hashed_by_value
         return {
             "indexName": self.name,
             "indexType": self.index_type,

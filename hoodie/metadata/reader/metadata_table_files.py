@@ -102,7 +102,8 @@ class MetadataTableFiles:
         # It has no time zone of its own. Its times are given out under the table's lock, so no clock is waited for.
         zone = {_TIMEZONE: table.table_config.timeline_timezone}
         config = HoodieTableConfig({**zone, **config.properties})
-        snapshot = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0).refreshed()
+        own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=None)
+        snapshot = own.refreshed()
         instants = _valid_instants(table, snapshot)
         return cls(table, snapshot, instants, snapshot.view(instants))
 

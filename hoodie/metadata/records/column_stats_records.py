@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, ValueType
+from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, ValueType, widest_range
 from hoodie.common.model.record_columns import COMMIT_TIME_META, META_COLUMN_SET, PARTITION_PATH_META, RECORD_KEY_META
 from hoodie.metadata.records.column_values import is_storable, stores_value_types, value_type_info, wrapped_values
 from hoodie.metadata.records.metadata_entries import MetadataEntries
@@ -72,25 +72,47 @@ class FileColumnRanges:
     ranges: tuple[HoodieColumnRange, ...]
 
 
-def indexed_columns(schema: pa.Schema, table_version: int, columns: Sequence[str] | None = None) -> list[str]:
+def indexed_columns(
+    schema: pa.Schema,
+    table_version: int,
+    columns: Sequence[str] | None = None,
+    max_columns: int = MAX_INDEXED_COLUMNS,
+) -> list[str]:
     """The columns that statistics are kept of, in tables whose index definitions do not name them.
 
-    Versions 8 and 9 take three meta columns, then the first 32 columns of the table. Version 6 takes all columns and
-    meta columns. Columns of lists, maps and structs are left out, and in versions 6 and 8 decimals that do not fit.
+    Versions 8 and 9 take three meta columns, then the first columns of the table. Version 6 takes all columns and meta
+    columns. Columns of lists, maps and structs are left out, and in versions 6 and 8 decimals that do not fit.
 
     Args:
         schema: The table's columns, meta columns included if it has them.
         table_version: 6, 8 or 9.
-        columns: ``hoodie.metadata.index.column.stats.column.list``; None if it is not set.
+        columns: ``hoodie.metadata.index.column.stats.column.list``, nested ones as a path with dots; None if it is not
+            set. The three meta columns are added to it in all versions.
+        max_columns: ``hoodie.metadata.index.column.stats.max.columns.to.index``.
     """
-    supported = [field.name for field in schema if _value_type(field.type, table_version) is not None]
+    always = [name for name in _ALWAYS_INDEXED if name in schema.names]
     if columns is not None:
-        supported = [name for name in columns if name in supported]
+        found = [name for name in dict.fromkeys(columns) if column_value_type(schema, name, table_version) is not None]
+        return [*always, *(name for name in found if name not in always)]
+    supported = [field.name for field in schema if _value_type(field.type, table_version) is not None]
     if table_version < _LATER_VERSION:
         return supported
-    own = [name for name in supported if name not in META_COLUMN_SET]
-    own = own[:MAX_INDEXED_COLUMNS] if columns is None else own
-    return [*(name for name in _ALWAYS_INDEXED if name in schema.names), *own]
+    return [*always, *[name for name in supported if name not in META_COLUMN_SET][:max_columns]]
+
+
+def column_value_type(schema: pa.Schema, name: str, table_version: int) -> ValueType | None:
+    """The type of the statistics of a column.
+
+    Args:
+        schema: The table's columns.
+        name: The column; a nested one as a path with dots.
+        table_version: 6, 8 or 9.
+
+    Returns:
+        The type; None for a column that the table lacks, or of which no statistics are kept.
+    """
+    found = _type_of(schema, name)
+    return None if found is None else _value_type(found, table_version)
 
 
 def column_stats_entries(files: Iterable[FileColumnRanges], table_version: int) -> MetadataEntries:
@@ -103,7 +125,7 @@ def column_stats_entries(files: Iterable[FileColumnRanges], table_version: int) 
         files: The files, each once.
         table_version: 6, 8 or 9.
     """
-    stored = [file for file in files if _is_storable(file, table_version)]
+    stored = [file for file in files if has_storable_ranges(file, table_version)]
     ranges = [column_range for file in stored for column_range in file.ranges]
     counts = [len(file.ranges) for file in stored]
     names = pa.array([file.file_name for file in stored], pa.string()).take(_repeated(counts))
@@ -171,7 +193,13 @@ def partition_stats_entries(partition_paths: pa.Array, stats: pa.RecordBatch, *,
     return MetadataEntries(MetadataPartitionType.PARTITION_STATS.partition_path, _PAYLOAD, keys, rows)
 
 
-def _is_storable(file: FileColumnRanges, table_version: int) -> bool:
+def has_storable_ranges(file: FileColumnRanges, table_version: int) -> bool:
+    """Whether records can hold the ranges of a file; a warning names the column if not.
+
+    Args:
+        file: The file.
+        table_version: 6, 8 or 9.
+    """
     bad = [column_range for column_range in file.ranges if not is_storable(column_range, table_version)]
     if bad:
         logger.warning(
@@ -218,17 +246,15 @@ def column_ranges_of_rows(
 
     Args:
         rows: Its rows.
-        columns: The columns to look at; those that the rows lack are left out.
+        columns: The columns to look at, nested ones as a path with dots; those that the rows lack are left out.
         table_version: 6, 8 or 9.
         in_millis: The columns of timestamps that the table stores in milliseconds.
     """
     ranges = []
     for name in columns:
-        if name not in rows.schema.names:
-            continue
-        values = rows.column(name)
-        value_type = _value_type(values.type, table_version)
+        value_type = column_value_type(rows.schema, name, table_version)
         if value_type is not None:
+            values = _values_of(rows, name)
             in_the_unit = _IN_MILLIS[value_type] if name in in_millis else value_type
             ranges.append(_range_of_values(name, values, in_the_unit))
     return ranges
@@ -237,6 +263,61 @@ def column_ranges_of_rows(
 def empty_column_ranges(columns: Iterable[str]) -> list[HoodieColumnRange]:
     """The ranges of columns of a log file that holds deletes alone."""
     return [HoodieColumnRange(name, ValueType.NULL, None, None, 0, 0) for name in columns]
+
+
+def range_of_any_values(
+    schema: pa.Schema, name: str, table_version: int, in_millis: Collection[str] = ()
+) -> HoodieColumnRange:
+    """The range of a column of a file whose values are not known: nothing is excluded, neither nulls nor others.
+
+    Args:
+        schema: The table's columns.
+        name: The column, which has statistics.
+        table_version: 6, 8 or 9.
+        in_millis: The columns of timestamps that the table stores in milliseconds.
+
+    Raises:
+        ValueError: No statistics are kept of the column.
+    """
+    found = _type_of(schema, name)
+    value_type = None if found is None else _value_type(found, table_version)
+    if found is None or value_type is None:
+        raise ValueError(f"there are no statistics of {name!r}")
+    value_type = _IN_MILLIS[value_type] if name in in_millis else value_type
+    precision, scale = (found.precision, found.scale) if value_type is ValueType.DECIMAL else (0, 0)
+    low, high = widest_range(value_type, precision)
+    return HoodieColumnRange(name, value_type, low, high, 2, 1, precision=precision, scale=scale)
+
+
+def leaf_columns(schema: pa.Schema) -> list[str]:
+    """All columns, those of structs as a path with dots.
+
+    Args:
+        schema: The table's columns.
+    """
+    return [name for field in schema for name in _leaves(field, "")]
+
+
+def _leaves(field: pa.Field, parent: str) -> list[str]:
+    if pa.types.is_struct(field.type):
+        return [name for part in field.type for name in _leaves(part, f"{parent}{field.name}.")]
+    return [f"{parent}{field.name}"]
+
+
+def _type_of(schema: pa.Schema, name: str) -> pa.DataType | None:
+    """The type of a column; None if there is none, or it is not in structs alone."""
+    fields: pa.Schema | pa.StructType = schema
+    *parents, last = name.split(".")
+    for parent in parents:
+        if parent not in fields.names or not pa.types.is_struct(fields.field(parent).type):
+            return None
+        fields = fields.field(parent).type
+    return fields.field(last).type if last in fields.names else None
+
+
+def _values_of(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    first, *path = name.split(".")
+    return pc.struct_field(rows.column(first), path) if path else rows.column(first)
 
 
 def _value_type(arrow_type: pa.DataType, table_version: int) -> ValueType | None:

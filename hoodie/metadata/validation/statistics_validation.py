@@ -6,28 +6,23 @@ validateBloomFilters).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
-from hoodie.avro.columnar_block import decode_avro_block
 from hoodie.common.model.column_range import HoodieColumnRange
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.exception import HoodieException
-from hoodie.io.log.log_block import HoodieLogBlockType
-from hoodie.io.log.log_file_reader import open_log_file
-from hoodie.io.parquet.column_ranges import load_column_ranges
-from hoodie.io.parquet.parquet_bytes import read_stored_parquet
 from hoodie.io.parquet.parquet_reader import read_footer
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords
+from hoodie.metadata.reader.stored_column_ranges import StoredColumnRanges, load_stored_column_ranges
 from hoodie.metadata.records.column_stats_records import (
     FileColumnRanges,
-    column_ranges_of_rows,
     column_stats_entries,
     empty_column_ranges,
     partition_stats_entries,
@@ -38,7 +33,6 @@ from hoodie.metadata.records.metadata_record_schema import WRAPPERS
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.metadata.records.range_union import union_of_ranges
 from hoodie.metadata.validation.metadata_validation import Findings, MetadataDifferenceKind
-from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
@@ -112,10 +106,12 @@ def validate_column_stats(
     chosen = [file for file in files if file in by_file or (file in latest and file.is_base_file)]
     storage, base_path = metadata.table.storage, metadata.table.base_path
 
-    def ranges_of(file: StoredFile) -> list[HoodieColumnRange] | HoodieException:
+    def ranges_of(file: StoredFile) -> StoredColumnRanges | HoodieException | None:
         version = min((_version_of(row) for row in by_file.get(file, {}).values()), default=0)
         try:
-            return _ranges_in(storage, join(base_path, file.partition_path, file.file_name), file, version or 9)
+            return load_stored_column_ranges(
+                storage, join(base_path, file.partition_path, file.file_name), version or 9
+            )
         except HoodieException as error:
             return error
 
@@ -123,7 +119,9 @@ def validate_column_stats(
         if isinstance(ranges, HoodieException):
             findings.add(_COLUMN_STATS, MetadataDifferenceKind.UNREADABLE, file.shown, "a file", ranges)
             continue
-        _compare_file(file, ranges, by_file.get(file, {}), indexed, metadata, findings)
+        # Nothing is known of a log file with parts of rows.
+        if ranges is not None:
+            _compare_file(file, ranges.ranges, by_file.get(file, {}), indexed, metadata, findings)
 
 
 def _compare_file(
@@ -169,28 +167,6 @@ def _version_of(row: _Row) -> int:
     if row["value_type"] is not None:
         return 9
     return 8 if row["is_tight_bound"] is not None else 6
-
-
-def _ranges_in(storage: HoodieStorage, path: str, file: StoredFile, version: int) -> list[HoodieColumnRange]:
-    """The ranges of the columns of a file; of a log file those of its rows, none if it has none."""
-    if file.is_base_file:
-        return load_column_ranges(storage, path)
-    parts = [pa.Table.from_batches([batch]) for batch in _log_rows(storage, path)]
-    if not parts:
-        return []
-    rows = pa.concat_tables(parts, promote_options="permissive")
-    return column_ranges_of_rows(rows, rows.column_names, version)
-
-
-def _log_rows(storage: HoodieStorage, path: str) -> Iterator[pa.RecordBatch]:
-    with open_log_file(storage, path) as reader:
-        for stored in list(reader.stored_blocks()):
-            if stored.block_type is HoodieLogBlockType.AVRO_DATA:
-                block = reader.read(stored)
-                yield decode_avro_block(block.content, str(block.schema))
-            elif stored.block_type is HoodieLogBlockType.PARQUET_DATA:
-                block = reader.read(stored)
-                yield from read_stored_parquet(block.content, path)
 
 
 def _stored_as(file: StoredFile, column_range: HoodieColumnRange, version: int) -> _Row | None:

@@ -67,7 +67,8 @@ class InitialRecords:
     """What a partition begins with.
 
     Attributes:
-        group_count: The number of its file groups; they never change.
+        group_count: The number of its file groups; they never change. 0 of a record index by partitions, whose records
+            add file groups: `MetadataFileGroupWriter.with_new_groups`.
         records: Its records.
     """
 
@@ -85,6 +86,7 @@ class IndexingContext:
         config: The writer's options of the metadata table.
         definitions: The table's definitions of indexes, by their partitions.
         metadata: The metadata table as it was before the action; None while ``files`` is being initialised.
+        found: What an indexer found out that the others of the same action need too.
     """
 
     table: TableSnapshot
@@ -92,6 +94,7 @@ class IndexingContext:
     config: HoodieMetadataConfig
     definitions: Mapping[str, HoodieIndexDefinition]
     metadata: HoodieBackedTableMetadata | None = None
+    found: dict[object, object] = attrs.field(factory=dict, repr=False)
 
 
 @attrs.frozen
@@ -126,6 +129,21 @@ class MetadataPartitionIndexer(ABC):
 
         Args:
             context: The table.
+        """
+        return None
+
+    def definition_after(self, context: IndexingContext, change: CommittedChange) -> HoodieIndexDefinition | None:
+        """What the index definitions will say after an action that wrote files; None if that does not change.
+
+        A new column of the table is indexed from then on. The definition is stored before the action is completed in
+        the table: it does no harm when the action is rolled back, and cannot be found out later.
+
+        Args:
+            context: The table, with its definition as it is.
+            change: The action.
+
+        Raises:
+            HoodieException: A schema cannot be read.
         """
         return None
 

@@ -45,7 +45,8 @@ def withdraw_delta_commit(files: MetadataTableFiles, instant_time: str) -> bool:
         return False
     instant = timeline.find(instant_time, Action.DELTA_COMMIT)
     if instant is None:
-        return not is_compacted(files, instant_time)
+        # An instant that was never recorded is nowhere.
+        return not files.snapshot.archived_timeline.completed_writes().contains(instant_time)
     if instant.is_completed and is_compacted(files, instant_time):
         return False
     paths = list(_files_of(files, instant_time))

@@ -17,6 +17,7 @@ from typing import Any
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.table.compaction_plans import delta_commits_after, last_completed_compaction
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
@@ -38,7 +39,6 @@ from hoodie.storage.storage_path import join
 from hoodie.table.action.archive.archive_files import ArchiveFiles, LogArchiveFiles
 from hoodie.table.action.archive.lsm_archive_files import LsmArchiveFiles
 from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean
-from hoodie.table.action.compact.compaction_trigger import delta_commits_after, last_completed_compaction
 from hoodie.table.action.table_action import no_check
 from hoodie.table.table_state import being_rolled_back
 

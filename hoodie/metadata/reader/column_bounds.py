@@ -1,0 +1,260 @@
+"""Ranges of columns that statistics of the metadata table give, in the types of the table's columns.
+
+Statistics are used for one thing: to leave out what cannot hold a row of a filter. A range that may be too narrow would
+lose rows. So a range counts only where its type, its unit and its order are those of the column, and all else is
+unknown::
+
+    column              what counts
+    boolean, integers   numbers
+    floats              ranges that do not hold 0: of a file with NaN, readers of Parquet in Java take 0 for both ends,
+                        and unite that with the ends of other row groups
+    strings             ends of characters below U+D000: Java orders those above otherwise than bytes
+    date                days
+    timestamp           numbers whose unit the statistics tell (version 9), and numbers that are too large to be
+                        milliseconds of a year up to 9999
+    decimal             digits with a scale that the statistics tell, or that of `DecimalWrapper`
+    other types         nothing
+"""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.avro.schema_reader import VARIANT_COLUMNS
+from hoodie.common.fs.file_names import parse_log_file_name
+from hoodie.common.model.column_range import ValueType
+from hoodie.metadata.records.column_values import BYTES_WRAPPER, DECIMAL_WRAPPER, decimal_digits
+from hoodie.metadata.records.metadata_record_schema import WRAPPERS
+
+Flags = npt.NDArray[np.bool_]
+_INTEGERS = ("IntWrapper", "LongWrapper")
+_FIRST_ODD_BYTE = 0xED
+"""Bytes from here on begin characters from U+D000 on in UTF-8."""
+_LAST_MILLI = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+_WRAPPER_SCALE = 15
+_MICROS_PER_MILLI = 1000
+_UNTYPED = int(ValueType.V1)
+_DIGITS = Context(prec=100)
+
+
+@attrs.frozen(eq=False)
+class ColumnBounds:
+    """Ranges of one column, one for each file or group of files.
+
+    Attributes:
+        low: No value is smaller (of the column's type); null where nothing is known.
+        high: No value is larger; null at the same places.
+        is_void: Where there is no value, but nulls; low and high are null there.
+    """
+
+    low: pa.Array
+    high: pa.Array
+    is_void: Flags
+
+    @classmethod
+    def of_statistics(cls, rows: pa.Table, data_type: pa.DataType) -> ColumnBounds:
+        """The ranges of statistics.
+
+        Args:
+            rows: Statistics of one column, of the columns of `MetadataPayload.COLUMN_STATS`.
+            data_type: The type of the column in the table.
+        """
+        low, high = (_ends(rows, name, data_type, is_low=name == "min_value") for name in ("min_value", "max_value"))
+        known = pc.and_(low.is_valid(), high.is_valid())
+        # Of a broken range nothing is known.
+        known = pc.and_(known, pc.fill_null(pc.less_equal(low, high), False))
+        nothing = pa.nulls(len(low), low.type)
+        return cls(pc.if_else(known, low, nothing), pc.if_else(known, high, nothing), _void(rows))
+
+    def take(self, places: pa.Array) -> ColumnBounds:
+        """The ranges at some places.
+
+        Args:
+            places: Numbers from 0; null for nothing known.
+        """
+        is_void = pc.fill_null(pa.array(self.is_void).take(places), False).to_numpy(zero_copy_only=False)
+        return ColumnBounds(self.low.take(places), self.high.take(places), is_void)
+
+    def united(self, starts: npt.NDArray[np.int64]) -> ColumnBounds:
+        """The ranges of runs: each holds all of its run, and is unknown if one of its run is.
+
+        Args:
+            starts: Where each run begins; ascending, from 0, none empty.
+        """
+        count = len(self.is_void)
+        if len(starts) == count:
+            return self
+        run_of = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
+        is_known = self.low.is_valid().to_numpy(zero_copy_only=False) | self.is_void
+        all_known = np.logical_and.reduceat(is_known, starts)
+        is_void = np.logical_and.reduceat(self.is_void, starts)
+        low, high = (
+            _first_of_runs(values, run_of, starts, order)
+            for values, order in ((self.low, "ascending"), (self.high, "descending"))
+        )
+        nothing, known = pa.nulls(len(starts), low.type), pa.array(all_known)
+        return ColumnBounds(pc.if_else(known, low, nothing), pc.if_else(known, high, nothing), is_void)
+
+    def unknown_at(self, flags: Flags) -> ColumnBounds:
+        """The ranges, nothing being known at some places.
+
+        Args:
+            flags: The places.
+        """
+        nothing, known = pa.nulls(len(flags), self.low.type), pa.array(~flags)
+        low, high = pc.if_else(known, self.low, nothing), pc.if_else(known, self.high, nothing)
+        return ColumnBounds(low, high, self.is_void & ~flags)
+
+
+def _first_of_runs(values: pa.Array, run_of: npt.NDArray[np.int64], starts: Any, order: str) -> pa.Array:
+    table = pa.table({"run": run_of, "value": values})
+    # Nulls come last.
+    places = pc.sort_indices(table, sort_keys=[("run", "ascending"), ("value", order)]).to_numpy()
+    return values.take(pa.array(places[starts]))
+
+
+def _void(rows: pa.Table) -> Flags:
+    """Where no value is, but nulls: all rows are null, or it is a log file that holds deletes alone."""
+    counts, nulls = (rows.column(name).combine_chunks() for name in ("value_count", "null_count"))
+    has_ends = pc.or_(rows.column("min_value").combine_chunks().is_valid(), rows.column("max_value").is_valid())
+    is_null = pc.and_(pc.fill_null(pc.equal(counts, nulls), False), pc.fill_null(pc.greater(counts, 0), False))
+    names = rows.column("file_name").to_pylist()
+    is_empty = pc.and_(pc.fill_null(pc.equal(counts, 0), False), pc.fill_null(pc.equal(nulls, 0), False))
+    found: Flags = is_null.to_numpy(zero_copy_only=False)
+    if pc.any(is_empty).as_py():
+        is_log = [name is not None and parse_log_file_name(name) is not None for name in names]
+        found = found | (is_empty.to_numpy(zero_copy_only=False) & np.array(is_log, np.bool_))
+    without: Flags = ~_flags(has_ends)
+    return found & without
+
+
+def _flags(values: pa.Array | pa.ChunkedArray) -> Flags:
+    found: Flags = (
+        pc.fill_null(values, False).to_numpy(zero_copy_only=False)
+        if isinstance(values, pa.Array)
+        else (pc.fill_null(values, False).to_numpy())
+    )
+    return found
+
+
+def _ends(rows: pa.Table, name: str, data_type: pa.DataType, *, is_low: bool) -> pa.Array:
+    """The smallest or largest values in the type of a column; null where nothing is known."""
+    variant = rows.column(name).combine_chunks()
+    parts = dict(zip(VARIANT_COLUMNS, variant.flatten(), strict=True))
+    types = pc.fill_null(rows.column("value_type").combine_chunks(), _UNTYPED)
+    if pa.types.is_boolean(data_type):
+        return _masked(parts, ("BooleanWrapper",), types, (ValueType.BOOLEAN,), "integer").cast(pa.bool_(), safe=False)
+    if pa.types.is_integer(data_type):
+        return _within(_masked(parts, _INTEGERS, types, (ValueType.INT, ValueType.LONG), "integer"), data_type)
+    if pa.types.is_date32(data_type):
+        wrappers = ("DateWrapper", "LocalDateWrapper", "IntWrapper")
+        return _within(_masked(parts, wrappers, types, (ValueType.DATE,), "integer"), pa.int32()).cast(data_type)
+    if pa.types.is_floating(data_type):
+        return _floats(rows, parts, types, data_type, is_low=is_low)
+    if pa.types.is_string(data_type):
+        return _texts(_masked(parts, ("StringWrapper",), types, (ValueType.STRING,), "binary"))
+    if pa.types.is_timestamp(data_type) and data_type.unit == "us":
+        return _timestamps(parts, types, data_type, is_low=is_low)
+    if pa.types.is_decimal(data_type):
+        return _decimals(rows, parts, types, data_type, is_low=is_low)
+    return pa.nulls(rows.num_rows, data_type)
+
+
+def _masked(
+    parts: dict[str, pa.Array], wrappers: tuple[str, ...], types: pa.Array, allowed: tuple[ValueType, ...], part: str
+) -> pa.Array:
+    """The values in some wrappers, if their type is not told or is one of some; null else."""
+    branches = pa.array([WRAPPERS.index(name) for name in wrappers], parts["branch"].type)
+    is_type = pc.is_in(types, value_set=pa.array([_UNTYPED, *map(int, allowed)], types.type))
+    is_one = pc.and_(pc.is_in(parts["branch"], value_set=branches), is_type)
+    return pc.if_else(is_one, parts[part], pa.nulls(len(types), parts[part].type))
+
+
+def _within(numbers: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Numbers in a type of integers; null for those that it cannot hold."""
+    limits = np.iinfo(data_type.to_pandas_dtype())
+    fits = pc.and_(pc.greater_equal(numbers, int(limits.min)), pc.less_equal(numbers, int(limits.max)))
+    return pc.if_else(pc.fill_null(fits, False), numbers, pa.nulls(len(numbers), numbers.type)).cast(data_type)
+
+
+def _floats(
+    rows: pa.Table, parts: dict[str, pa.Array], types: pa.Array, data_type: pa.DataType, *, is_low: bool
+) -> pa.Array:
+    is_wide = pa.types.is_float64(data_type)
+    if not is_wide and not pa.types.is_float32(data_type):
+        return pa.nulls(len(types), data_type)
+    wrappers = ("FloatWrapper", "DoubleWrapper") if is_wide else ("FloatWrapper",)
+    found = _masked(parts, wrappers, types, (ValueType.FLOAT, ValueType.DOUBLE), "floating")
+    other = rows.column("max_value" if is_low else "min_value").combine_chunks()
+    others = dict(zip(VARIANT_COLUMNS, other.flatten(), strict=True))["floating"]
+    low, high = (found, others) if is_low else (others, found)
+    is_sure = pc.or_kleene(pc.greater(low, 0.0), pc.less(high, 0.0))
+    # NaN is the largest number for Java. What is below it is not known.
+    if not is_low:
+        found = pc.if_else(pc.is_nan(found), float("inf"), found)
+    is_sure = pc.and_(pc.fill_null(is_sure, False), pc.fill_null(pc.invert(pc.is_nan(found)), False))
+    return pc.if_else(is_sure, found, pa.nulls(len(found), found.type)).cast(data_type)
+
+
+def _texts(stored: pa.Array) -> pa.Array:
+    texts = stored.cast(pa.string())
+    if not pc.all(pc.fill_null(pc.string_is_ascii(texts), True)).as_py():
+        is_odd = [value is not None and max(value, default=0) >= _FIRST_ODD_BYTE for value in stored.to_pylist()]
+        texts = pc.if_else(pa.array(is_odd, pa.bool_()), pa.nulls(len(texts), pa.string()), texts)
+    return texts
+
+
+def _timestamps(parts: dict[str, pa.Array], types: pa.Array, data_type: pa.DataType, *, is_low: bool) -> pa.Array:
+    has_zone = data_type.tz is not None
+    micros = ValueType.TIMESTAMP_MICROS if has_zone else ValueType.LOCAL_TIMESTAMP_MICROS
+    millis = ValueType.TIMESTAMP_MILLIS if has_zone else ValueType.LOCAL_TIMESTAMP_MILLIS
+    numbers = _masked(parts, ("LongWrapper", "TimestampMicrosWrapper"), types, (micros, millis), "integer")
+    is_large = pc.greater(numbers, _LAST_MILLI)
+    is_micros = pc.or_(pc.equal(types, int(micros)), pc.and_(pc.equal(types, _UNTYPED), pc.fill_null(is_large, False)))
+    # A number of milliseconds that is no time becomes unknown.
+    is_milli = pc.and_(pc.equal(types, int(millis)), pc.fill_null(pc.less_equal(pc.abs(numbers), _LAST_MILLI), False))
+    scaled = pc.if_else(is_milli, pc.multiply(pc.if_else(is_milli, numbers, 0), _MICROS_PER_MILLI), 0)
+    if not is_low:
+        scaled = pc.add(scaled, _MICROS_PER_MILLI - 1)
+    nothing = pa.nulls(len(types), pa.int64())
+    found = pc.if_else(is_micros, numbers, pc.if_else(is_milli, scaled, nothing))
+    return found.cast(data_type)
+
+
+def _decimals(
+    rows: pa.Table, parts: dict[str, pa.Array], types: pa.Array, data_type: pa.DataType, *, is_low: bool
+) -> pa.Array:
+    infos = rows.column("value_type_info").to_pylist()
+    found: list[Decimal | None] = []
+    step = Decimal(1).scaleb(-data_type.scale)
+    for branch, stored, value_type, info in zip(
+        parts["branch"].to_pylist(), parts["binary"].to_pylist(), types.to_pylist(), infos, strict=True
+    ):
+        scale = None
+        if branch == DECIMAL_WRAPPER and value_type in (_UNTYPED, ValueType.DECIMAL):
+            scale = _WRAPPER_SCALE
+        elif branch == BYTES_WRAPPER and value_type == ValueType.DECIMAL and info is not None:
+            scale = _scale_of(info)
+        if scale is None or not stored:
+            found.append(None)
+            continue
+        number = Decimal(decimal_digits(stored)).scaleb(-scale, _DIGITS)
+        rounding = "ROUND_FLOOR" if is_low else "ROUND_CEILING"
+        rounded = number.quantize(step, rounding=rounding, context=_DIGITS)
+        fits = abs(rounded) < Decimal(10) ** (data_type.precision - data_type.scale)
+        found.append(rounded if fits else None)
+    return pa.array(found, data_type)
+
+
+def _scale_of(info: str) -> int | None:
+    """Of a decimal's precision and scale, as ``10,2``."""
+    _, _, scale = info.partition(",")
+    return int(scale) if scale.strip().isdigit() else None

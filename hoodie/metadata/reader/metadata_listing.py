@@ -1,0 +1,184 @@
+"""Which listing of a table's committed files is used: that of its metadata table, or storage.
+
+=====================================================================================  ================================
+the table, and the user                                                                what lists the files
+=====================================================================================  ================================
+``hoodie.table.metadata.partitions`` does not list ``files``                           storage
+``hoodie.metadata.enable=false``                                                       storage
+``.hoodie/metadata`` is missing, cannot be read, or lacks a commit that is completed   storage, with a warning
+otherwise                                                                              the metadata table
+=====================================================================================  ================================
+
+Hudi: org.apache.hudi.metadata.HoodieTableMetadata.create. Differs: falls back to storage whatever is wrong with the
+metadata table, and if it lacks commits, whose rows Hudi's readers miss.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import attrs
+
+from hoodie.common.table.table_metadata import HoodieTableMetadata
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.common.table.timeline.instant_time import is_after, oldest
+from hoodie.exception import HoodieException
+from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
+from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+from hoodie.storage.storage import FileStatus
+
+logger = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
+
+_FILES = MetadataPartitionType.FILES.partition_path
+_DIGITS = 17
+"""Of an instant time. In version 6 the instants that initialise a metadata table have three more."""
+_INITIAL = "00000000000000"
+"""What the times of those begin with in versions 8 and 9, and in tables that had no commit yet."""
+
+
+@attrs.frozen
+class MetadataListingChoice:
+    """Chooses what lists the committed files of a table, see the module. Picklable.
+
+    Attributes:
+        is_enabled: ``hoodie.metadata.enable``.
+    """
+
+    is_enabled: bool = True
+
+    def __call__(self, snapshot: TableSnapshot) -> HoodieTableMetadata:
+        """What lists the files of a table at a moment.
+
+        Args:
+            snapshot: The table.
+        """
+        stored = snapshot.table_metadata
+        if not self.is_enabled or _FILES not in snapshot.table_config.metadata_partitions:
+            return stored
+        try:
+            metadata = HoodieBackedTableMetadata.open(snapshot)
+            lacking = first_lacking_commit(snapshot, metadata.files)
+        except HoodieException as error:
+            _warn(snapshot, f"cannot be read: {error}")
+            return stored
+        if lacking is not None:
+            _warn(snapshot, f"knows nothing of {lacking.action} {lacking.requested_time}, which is completed")
+            return stored
+        return MetadataListing(snapshot, metadata)
+
+
+def metadata_of(snapshot: TableSnapshot) -> MetadataListing | None:
+    """The metadata table of a table whose files it lists, for what else it says; None if storage lists them.
+
+    Args:
+        snapshot: The table.
+    """
+    listing = snapshot.committed_files
+    return listing if isinstance(listing, MetadataListing) and not listing.has_failed else None
+
+
+class MetadataListing(HoodieTableMetadata):
+    """Lists by the metadata table, and by storage once that has failed; what was listed is kept.
+
+    Memory: the files of the listed partitions.
+
+    Args:
+        snapshot: The table.
+        metadata: Its metadata table.
+    """
+
+    def __init__(self, snapshot: TableSnapshot, metadata: HoodieBackedTableMetadata) -> None:
+        self.metadata = metadata
+        self.has_failed = False
+        """Whether a look at the metadata table has failed: then it is not looked at any more."""
+        self._snapshot = snapshot
+        self._partitions: list[str] | None = None
+        self._files: dict[str, list[FileStatus]] = {}
+
+    def list_partitions(self) -> list[str]:
+        """See `HoodieTableMetadata.list_partitions`."""
+        if self._partitions is None:
+            self._partitions = self._listed(lambda listing: listing.list_partitions())
+        return list(self._partitions)
+
+    def list_files(self, partition_path: str) -> list[FileStatus]:
+        """See `HoodieTableMetadata.list_files`; at least those of completed instants."""
+        return self.list_files_of([partition_path])[partition_path]
+
+    def list_files_of(self, partition_paths: Sequence[str]) -> dict[str, list[FileStatus]]:
+        """See `HoodieTableMetadata.list_files_of` and `list_files`."""
+        unknown = [path for path in dict.fromkeys(partition_paths) if path not in self._files]
+        if unknown:
+            self._files.update(self._listed(lambda listing: listing.list_files_of(unknown)))
+        return {path: self._files[path] for path in partition_paths}
+
+    def list_stored_files(self) -> dict[str, list[FileStatus]]:
+        """See `HoodieTableMetadata.list_stored_files`: storage is listed."""
+        return self._snapshot.table_metadata.list_stored_files()
+
+    def ask(self, question: Callable[[HoodieBackedTableMetadata], ResultT]) -> ResultT | None:
+        """What the metadata table says; None, with a warning, if it cannot be read.
+
+        Args:
+            question: Asks it.
+        """
+        if self.has_failed:
+            return None
+        try:
+            return question(self.metadata)
+        except HoodieException as error:
+            self.has_failed = True
+            _warn(self._snapshot, f"cannot be read: {error}")
+            return None
+
+    def _listed(self, list_by: Callable[[HoodieTableMetadata], ResultT]) -> ResultT:
+        found = self.ask(list_by)
+        return list_by(self._snapshot.table_metadata) if found is None else found
+
+
+def first_lacking_commit(snapshot: TableSnapshot, files: MetadataTableFiles) -> HoodieInstant | None:
+    """The first completed write of a table that its metadata table knows nothing of; None if it knows all.
+
+    It knows a write by an instant of the same time. Instants that are older than its own first one are archived, or
+    older than the metadata table, which listed storage when it was made.
+
+    Args:
+        snapshot: The table.
+        files: Its metadata table.
+    """
+    own = files.snapshot.active_timeline.filter_completed_instants()
+    known = own.times
+    initial = [instant for instant in own if _is_initial(instant.requested_time)]
+    first = oldest(known - {instant.requested_time for instant in initial})
+    made_at = oldest(instant.completion_time for instant in initial)
+    made_after = oldest(instant.requested_time[:_DIGITS] for instant in initial)
+    for instant in snapshot.active_timeline.completed_writes():
+        time = instant.requested_time
+        if time in known:
+            continue
+        if first is not None:
+            is_covered = not is_after(time, first[:_DIGITS])
+        elif made_at is not None:
+            is_covered = not is_after(instant.newest_time, made_at)
+        else:
+            is_covered = made_after is not None and not is_after(time, made_after)
+        if not is_covered:
+            return instant
+    return None
+
+
+def _is_initial(instant_time: str) -> bool:
+    return instant_time.startswith(_INITIAL) or instant_time[_DIGITS:].startswith("01")
+
+
+def _warn(snapshot: TableSnapshot, problem: str) -> None:
+    logger.warning(
+        "the metadata table of %s %s; storage is listed instead. Check it with hoodie.metadata.validate; with "
+        "hoodie.metadata.enable=false readers do not look at it", snapshot.base_path, problem,
+    )  # fmt: skip

@@ -1,0 +1,115 @@
+"""The data files that readers see once an action is completed.
+
+Hudi: HoodieMetadataWriteUtils.getFilesToFetchColumnStats. Differs: leaves out what the action replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from hoodie.common.model.file_slice import HoodieFileGroupId
+from hoodie.common.table.table_metadata import HoodieTableMetadata
+from hoodie.common.table.timeline.instant_time import oldest
+from hoodie.common.table.timeline.visible_instants import VisibleInstants
+from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.metadata.writer.file_statistics import DataFile, has_statistics
+from hoodie.metadata.writer.partition_indexer import CommittedChange, IndexingContext
+from hoodie.storage.storage import FileStatus
+from hoodie.storage.storage_path import join
+
+_LATEST = "9" * 17
+"""A completion time that is not known yet: later than all others."""
+
+
+def latest_files(context: IndexingContext, files: Mapping[str, Sequence[FileStatus]]) -> dict[str, list[DataFile]]:
+    """The files with statistics of the latest slices of a table.
+
+    Args:
+        context: The table.
+        files: All its committed files by partition.
+
+    Raises:
+        HoodieException: The timeline is damaged, or storage failed.
+    """
+    return _latest(context, files, context.table.active_timeline.visible_instants, frozenset())
+
+
+def latest_files_after(
+    context: IndexingContext, change: CommittedChange, partition_paths: Sequence[str]
+) -> dict[str, list[DataFile]]:
+    """The files with statistics of the latest slices of some partitions, as they are once an action is completed.
+
+    Args:
+        context: The table without the action.
+        change: The action.
+        partition_paths: The partitions.
+
+    Raises:
+        HoodieException: The timeline or the metadata table is damaged, or storage failed.
+    """
+    table = context.table
+    lister: HoodieTableMetadata = table.table_metadata if context.metadata is None else context.metadata
+    files: dict[str, dict[str, FileStatus]] = {
+        path: {status.name: status for status in listed}
+        for path, listed in lister.list_files_of(partition_paths).items()
+    }
+    for stat in change.metadata.write_stats:
+        if stat.path and stat.partition_path in files:
+            status = FileStatus(join(table.base_path, stat.path), stat.file_size_bytes, 0)
+            files[stat.partition_path][status.name] = status
+    listing = {path: list(found.values()) for path, found in files.items()}
+    replaced = {HoodieFileGroupId(*group) for group in change.metadata.replaced_file_groups}
+    return _latest(context, listing, _completed(context, change.instant_time), replaced)
+
+
+def _completed(context: IndexingContext, instant_time: str) -> VisibleInstants:
+    """What readers see once an instant is completed."""
+    before = context.table.active_timeline.visible_instants
+    return attrs.evolve(
+        before,
+        start=before.start or oldest([instant_time, *before.pending]),
+        completed=before.completed | {instant_time},
+        pending=before.pending - {instant_time},
+        pending_compactions=before.pending_compactions - {instant_time},
+        completion_times={**before.completion_times, instant_time: _LATEST} if before.has_completion_times else {},
+    )
+
+
+def _latest(
+    context: IndexingContext,
+    files: Mapping[str, Sequence[FileStatus]],
+    instants: VisibleInstants,
+    replaced: frozenset[HoodieFileGroupId] | set[HoodieFileGroupId],
+) -> dict[str, list[DataFile]]:
+    table = context.table
+    view = HoodieTableFileSystemView(
+        _KnownFiles(files), table.active_timeline, lambda: table.archived_timeline, instants
+    )
+    view.load_partitions(files)
+    found: dict[str, list[DataFile]] = {}
+    for path in files:
+        slices = [one for one in view.latest_file_slices(path) if HoodieFileGroupId(path, one.file_id) not in replaced]
+        names = [(path, file.file_name) for file_slice in slices for file in file_slice.record_files]
+        found[path] = list(filter(has_statistics, names))
+    return found
+
+
+@attrs.frozen(eq=False)
+class _KnownFiles(HoodieTableMetadata):
+    """A listing that is in memory."""
+
+    files: Mapping[str, Sequence[FileStatus]]
+
+    def list_partitions(self) -> list[str]:
+        return sorted(self.files)
+
+    def list_files(self, partition_path: str) -> list[FileStatus]:
+        return list(self.files[partition_path])
+
+    def list_files_of(self, partition_paths: Sequence[str]) -> dict[str, list[FileStatus]]:
+        return {path: self.list_files(path) for path in partition_paths}
+
+    def list_stored_files(self) -> dict[str, list[FileStatus]]:
+        return self.list_files_of(list(self.files))

@@ -1,0 +1,232 @@
+"""The records of ``partition_stats``: ranges of columns of all latest files of a partition.
+
+Readers skip a partition that has no record of a column when others have one. So each partition with rows has a record
+of each indexed column; one that holds any value where the values of a file are not known.
+
+Hudi: org.apache.hudi.metadata.index.partitionstats.PartitionStatsIndexer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.common.model.column_range import HoodieColumnRange, ValueType
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS
+from hoodie.common.table.timeline.instant_time import is_before
+from hoodie.metadata.records.column_stats_records import (
+    FileColumnRanges,
+    column_stats_entries,
+    partition_stats_entries,
+    range_of_any_values,
+)
+from hoodie.metadata.records.metadata_entries import MetadataEntries
+from hoodie.metadata.records.metadata_keys import partition_stats_keys
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+from hoodie.metadata.records.metadata_records import MetadataPayload
+from hoodie.metadata.writer.file_statistics import (
+    DataFile,
+    FileStatisticsReader,
+    statistics_of_change,
+    written_files,
+)
+from hoodie.metadata.writer.indexed_columns import (
+    IndexedColumns,
+    indexed_columns_of_change,
+    indexed_columns_of_table,
+)
+from hoodie.metadata.writer.latest_files import latest_files, latest_files_after
+from hoodie.metadata.writer.partition_indexer import (
+    CommittedChange,
+    EntriesOnDriver,
+    IndexingContext,
+    InitialRecords,
+    MetadataPartitionIndexer,
+    PartitionRecords,
+)
+from hoodie.storage.storage import FileStatus
+
+_COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
+_PATH = MetadataPartitionType.PARTITION_STATS.partition_path
+_PAYLOAD = MetadataPayload.COLUMN_STATS
+_MAX_PREFIXES = 100
+"""Statistics of so many partitions are looked up one by one."""
+
+
+class PartitionStatsIndexer(MetadataPartitionIndexer):
+    """Computes the records of ``partition_stats``.
+
+    Memory: the statistics of all latest files of the partitions that an action writes to.
+    """
+
+    def __init__(self, partition_path: str = _PATH) -> None:
+        super().__init__(partition_path)
+
+    def initial(
+        self, context: IndexingContext, files: Mapping[str, Sequence[FileStatus]], instant_time: str
+    ) -> InitialRecords:
+        """See `MetadataPartitionIndexer.initial`."""
+        columns = indexed_columns_of_table(context)
+        latest = {path: found for path, found in latest_files(context, files).items() if found}
+        entries = _Partitions(context, columns, latest).entries(is_tight=True)
+        group_count = MetadataPartitionType.PARTITION_STATS.default_group_count or 1
+        return InitialRecords(group_count, EntriesOnDriver(entries))
+
+    def of_commit(self, context: IndexingContext, change: CommittedChange) -> PartitionRecords:
+        """See `MetadataPartitionIndexer.of_commit`."""
+        replaced = (path for path, _ in change.metadata.replaced_file_groups)
+        paths = list(dict.fromkeys([*change.metadata.partition_to_write_stats, *replaced]))
+        columns = indexed_columns_of_change(context, change)
+        latest = latest_files_after(context, change, paths)
+        found = _Partitions(context, columns, latest, change).entries(is_tight=not _may_complete_later(context, change))
+        keys = partition_stats_keys(
+            pa.array([name for name in columns.written for _ in paths], pa.string()),
+            pa.array(paths * len(columns.written), pa.string()),
+        )
+        gone = keys.filter(pc.invert(pc.is_in(keys, value_set=found.keys)))
+        return EntriesOnDriver(attrs.evolve(found, deleted_keys=gone))
+
+    def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
+        """See `MetadataPartitionIndexer.of_clean`: a clean deletes no latest files."""
+        return EntriesOnDriver(MetadataEntries.none(_PATH, _PAYLOAD))
+
+
+def _may_complete_later(context: IndexingContext, change: CommittedChange) -> bool:
+    """Whether an older write is pending, whose rows the records of this action do not hold.
+
+    The metadata table merges by the times of requests. A record that replaces older ones would hide what that write
+    adds when it is completed.
+    """
+    return any(
+        instant.action in COMMIT_ACTIONS and is_before(instant.requested_time, change.instant_time)
+        for instant in context.table.active_timeline.filter_pending()
+    )
+
+
+@attrs.frozen(eq=False)
+class _Rows:
+    """Statistics of columns of files.
+
+    Attributes:
+        paths: The partition of each row (string).
+        stats: Rows of `MetadataPayload.COLUMN_STATS`.
+    """
+
+    paths: pa.Array
+    stats: pa.RecordBatch
+
+    @classmethod
+    def of(cls, files: Sequence[FileColumnRanges], stats_version: int) -> _Rows:
+        """Those of ranges."""
+        stats = column_stats_entries(files, stats_version).rows
+        return cls(pa.array([file.partition_path for file in files for _ in file.ranges], pa.string()), stats)
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Rows]) -> _Rows:
+        """Those of several parts."""
+        table = pa.Table.from_batches([part.stats for part in parts], _PAYLOAD.schema).combine_chunks()
+        batches = table.to_batches()
+        return cls(pa.concat_arrays([part.paths for part in parts]), batches[0] if batches else parts[0].stats)
+
+    def of_files(self, files: Sequence[DataFile]) -> _Rows:
+        """The rows of some files."""
+        wanted = pa.array([f"{path}/{name}" for path, name in files], pa.string())
+        mask = pc.is_in(self._places(), value_set=wanted)
+        return _Rows(self.paths.filter(mask), self.stats.filter(mask))
+
+    def columns_of_files(self) -> dict[DataFile, tuple[int, set[str]]]:
+        """The rows of each file, and the columns that it has statistics of."""
+        columns = ("file_name", "column_name", "value_count")
+        found: dict[DataFile, tuple[int, set[str]]] = {}
+        for path, name, column, count in zip(
+            self.paths.to_pylist(), *(self.stats.column(name).to_pylist() for name in columns), strict=True
+        ):
+            rows, names = found.setdefault((path, name), (count, set()))
+            names.add(column)
+            if count > rows:
+                found[path, name] = (count, names)
+        return found
+
+    def _places(self) -> pa.Array:
+        return pc.binary_join_element_wise(self.paths, self.stats.column("file_name"), "/")
+
+
+@attrs.frozen(eq=False)
+class _Partitions:
+    """Sums up the statistics of files.
+
+    Attributes:
+        context: The table.
+        columns: The columns.
+        latest: The latest files by partition.
+        change: The action that wrote some of them; None for none.
+    """
+
+    context: IndexingContext
+    columns: IndexedColumns
+    latest: Mapping[str, Sequence[DataFile]]
+    change: CommittedChange | None = None
+
+    def entries(self, *, is_tight: bool) -> MetadataEntries:
+        """The records of the partitions that have rows, or may have some.
+
+        Args:
+            is_tight: See `partition_stats_entries`.
+        """
+        files = [file for found in self.latest.values() for file in found]
+        known: dict[DataFile, int] = {}
+        parts = [self._stored(files)]
+        known |= {file: count for file, (count, _) in parts[0].columns_of_files().items()}
+        if self.change is not None:
+            written = statistics_of_change(self.context, self.change, self.columns)
+            parts.append(_Rows(written.partition_paths, written.entries.rows).of_files(files))
+            known |= written.row_counts
+            unread = set(files) - known.keys() - set(written_files(self.change.metadata))
+        else:
+            unread = set(files) - known.keys()
+        if unread:
+            reader = FileStatisticsReader.of(self.context.table, self.columns.written, self.columns.stats_version)
+            read = reader.read(sorted(unread), self.context.engine)
+            parts.append(_Rows(read.partition_paths, read.entries.rows))
+            known |= read.row_counts
+        rows = _Rows.joined([self._any_values(set(files) - known.keys()), *parts])
+        rows = _Rows.joined([rows, self._nulls(files, known, rows)])
+        return partition_stats_entries(rows.paths, rows.stats, is_tight=is_tight)
+
+    def _stored(self, files: Sequence[DataFile]) -> _Rows:
+        """What the metadata table says of files of earlier actions."""
+        metadata, columns = self.context.metadata, self.columns.written
+        if metadata is None or _COLUMN_STATS not in metadata.partitions or not columns:
+            return _Rows.of([], self.columns.stats_version)
+        paths = list(self.latest) if len(self.latest) <= _MAX_PREFIXES else None
+        found = metadata.read_column_stats(columns, paths).combine_chunks()
+        batches = found.to_batches()
+        if not batches:
+            return _Rows.of([], self.columns.stats_version)
+        stats = pa.RecordBatch.from_arrays(batches[0].columns[1:], schema=_PAYLOAD.schema)
+        return _Rows(batches[0].column(0), stats).of_files(files)
+
+    def _any_values(self, files: Collection[DataFile]) -> _Rows:
+        """The widest ranges, of files whose values are not known."""
+        version = self.columns.stats_version
+        ranges = tuple(
+            range_of_any_values(self.columns.schema, name, version, self.columns.in_millis)
+            for name in self.columns.written
+        )
+        return _Rows.of([FileColumnRanges(*file, ranges) for file in sorted(files)], version)
+
+    def _nulls(self, files: Sequence[DataFile], known: Mapping[DataFile, int], rows: _Rows) -> _Rows:
+        """Nulls, of the columns that files lack: they are older than these."""
+        found = rows.columns_of_files()
+        absent = []
+        for file in files:
+            count = known.get(file, 0)
+            _, names = found.get(file, (0, set()))
+            missing = [name for name in self.columns.written if name not in names] if count else []
+            ranges = [HoodieColumnRange(name, ValueType.NULL, None, None, count, count) for name in missing]
+            absent += [FileColumnRanges(*file, tuple(ranges))] if ranges else []
+        return _Rows.of(absent, self.columns.stats_version)

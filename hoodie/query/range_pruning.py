@@ -1,0 +1,233 @@
+"""Which partitions and file slices cannot hold rows of a filter, as statistics of the metadata table tell.
+
+A slice is judged as a whole. The range of a column is that of all its files together, log files included: a row that
+is merged has each of its values from one of them, whichever rule merges it. A merger of the user's may compute values,
+so slices with log files of such a table are read. A file without statistics of a column may hold any value.
+
+Hudi: org.apache.hudi.{ColumnStatsIndexSupport, PartitionStatsIndexSupport}. Differs: they keep a slice if one file of
+it may hold the row; partial updates can make a row that no file may hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.data.expression_tree import Call, Field, Literal, Node, parse_expression
+from hoodie.common.data.row_filter import RowFilter
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.merge.payload_rules import PAYLOADS, canonical_payload_class
+from hoodie.metadata.reader.column_bounds import ColumnBounds
+from hoodie.metadata.reader.metadata_listing import metadata_of
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+
+Flags = npt.NDArray[np.bool_]
+_COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
+_PARTITION_STATS = MetadataPartitionType.PARTITION_STATS.partition_path
+_MAX_SEARCHED = 100
+"""Of a set with more values only the smallest and the largest one are searched."""
+
+
+def partitions_by_statistics(
+    snapshot: TableSnapshot, partitions: Sequence[str], schema: pa.Schema, row_filter: RowFilter
+) -> list[str]:
+    """The partitions that can hold rows of a filter, as statistics of the newest state of partitions tell.
+
+    Args:
+        snapshot: The table.
+        partitions: Partition paths.
+        schema: The table's columns.
+        row_filter: The filter.
+    """
+    listing, tree = metadata_of(snapshot), _tree_of(row_filter)
+    config = snapshot.table_config
+    is_merge_on_read = config.table_type is HoodieTableType.MERGE_ON_READ
+    if (
+        listing is None
+        or tree is None
+        or not partitions
+        or _PARTITION_STATS not in config.metadata_partitions
+        or (is_merge_on_read and _may_compute_values(snapshot))
+    ):
+        return list(partitions)
+    # Log files have no statistics of meta columns, or those of rows before they got them.
+    columns = [name for name in _columns_of(tree, schema) if not (is_merge_on_read and name in META_COLUMN_SET)]
+    if not columns:
+        return list(partitions)
+    rows = listing.ask(lambda metadata: metadata.read_partition_stats(columns, partitions))
+    if rows is None:
+        return list(partitions)
+    bounds = {}
+    for name in columns:
+        own = rows.filter(pc.equal(rows.column("column_name"), name))
+        places = pc.index_in(pa.array(list(partitions), pa.string()), value_set=own.column("partition_path"))
+        bounds[name] = ColumnBounds.of_statistics(own, schema.field(name).type).take(places)
+    may_hold = may_match(tree, bounds, len(partitions))
+    return [path for path, may in zip(partitions, may_hold.tolist(), strict=True) if may]
+
+
+def slices_by_statistics(
+    snapshot: TableSnapshot, slices: Sequence[FileSlice], schema: pa.Schema, row_filter: RowFilter
+) -> Flags | None:
+    """Which slices can hold rows of a filter, as statistics of their files tell.
+
+    Args:
+        snapshot: The table.
+        slices: The slices; as of any time.
+        schema: The table's columns.
+        row_filter: The filter.
+
+    Returns:
+        A flag for each slice; None if there are no statistics.
+    """
+    listing, tree = metadata_of(snapshot), _tree_of(row_filter)
+    if listing is None or tree is None or not slices or _COLUMN_STATS not in snapshot.table_config.metadata_partitions:
+        return None
+    columns = _columns_of(tree, schema)
+    files = _Files.of(slices)
+    partitions = sorted(set(files.partitions))
+    rows = listing.ask(lambda metadata: metadata.read_column_stats(columns, partitions)) if columns else None
+    if rows is None or not rows.num_rows:
+        return None
+    keys = _keys(rows.column("partition_path"), rows.column("file_name"))
+    bounds = {}
+    for name in columns:
+        is_own = pc.equal(rows.column("column_name"), name)
+        places = pc.index_in(files.keys, value_set=keys.filter(is_own))
+        of_files = ColumnBounds.of_statistics(rows.filter(is_own), schema.field(name).type).take(places)
+        of_slices = of_files.united(files.starts)
+        if name in META_COLUMN_SET:
+            of_slices = of_slices.unknown_at(files.has_logs)
+        bounds[name] = of_slices
+    may_hold = may_match(tree, bounds, len(slices)) | files.is_empty
+    if files.has_logs.any() and _may_compute_values(snapshot):
+        may_hold |= files.has_logs
+    return may_hold
+
+
+@attrs.frozen(eq=False)
+class _Files:
+    """The files of slices, slice by slice.
+
+    Attributes:
+        keys: Partition path and name of each file (string).
+        partitions: The partition path of each slice.
+        starts: Where the files of each slice begin.
+        has_logs: Which slices have log files with rows.
+        is_empty: Which slices have no file; a key stands for one.
+    """
+
+    keys: pa.Array
+    partitions: list[str]
+    starts: npt.NDArray[np.int64]
+    has_logs: Flags
+    is_empty: Flags
+
+    @classmethod
+    def of(cls, slices: Sequence[FileSlice]) -> _Files:
+        paths: list[str] = []
+        names: list[str] = []
+        starts, has_logs, is_empty = [], [], []
+        for file_slice in slices:
+            found = [file.file_name for file in file_slice.record_files]
+            starts.append(len(names))
+            has_logs.append(not file_slice.is_base_file_alone)
+            is_empty.append(not found)
+            names += found or [""]
+            paths += [file_slice.partition_path] * (len(found) or 1)
+        keys = _keys(pa.array(paths, pa.string()), pa.array(names, pa.string()))
+        partitions = [file_slice.partition_path for file_slice in slices]
+        flags = (np.array(given, np.bool_) for given in (has_logs, is_empty))
+        return cls(keys, partitions, np.array(starts, np.int64), *flags)
+
+
+def _keys(paths: pa.Array, names: pa.Array) -> pa.Array:
+    found = pc.binary_join_element_wise(paths, names, "/")
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _may_compute_values(snapshot: TableSnapshot) -> bool:
+    """Whether rows are merged by a class of a user, which hoodie or Hudi calls."""
+    payload = snapshot.table_config.payload_class
+    return payload is not None and canonical_payload_class(payload) not in PAYLOADS
+
+
+def _tree_of(row_filter: RowFilter) -> Node | None:
+    return None if row_filter.pushed is None else parse_expression(row_filter.pushed)
+
+
+def _columns_of(node: Node, schema: pa.Schema) -> list[str]:
+    """The columns of a pushed condition, which has top-level ones only."""
+    if isinstance(node, Field):
+        return [node.path[0]] if len(node.path) == 1 and node.path[0] in schema.names else []
+    if isinstance(node, Call):
+        return list(dict.fromkeys(name for part in node.arguments for name in _columns_of(part, schema)))
+    return []
+
+
+def may_match(node: Node, bounds: Mapping[str, ColumnBounds], count: int) -> Flags:
+    """Whether a row that fulfils a condition may be in ranges.
+
+    Args:
+        node: A condition of the form of `RowFilter.pushed`: comparisons of columns with values of their types, sets,
+            "is not null", and, or. Whatever else is there may be fulfilled by any row.
+        bounds: Ranges of columns.
+        count: How many ranges each column has.
+    """
+    if isinstance(node, Call):
+        match node.function:
+            case "and_kleene":
+                return reduce(np.logical_and, (may_match(part, bounds, count) for part in node.arguments))
+            case "or_kleene":
+                return reduce(np.logical_or, (may_match(part, bounds, count) for part in node.arguments))
+        column = node.arguments[0] if node.arguments else None
+        known = bounds.get(column.path[0]) if isinstance(column, Field) and len(column.path) == 1 else None
+        if known is not None:
+            try:
+                within = _within(node, known)
+            except pa.ArrowException:
+                within = None
+            if within is not None:
+                flags: Flags = pc.fill_null(within, True).to_numpy(zero_copy_only=False)
+                return flags & ~known.is_void
+    return np.ones(count, np.bool_)
+
+
+def _within(call: Call, known: ColumnBounds) -> pa.Array | None:
+    """Whether ranges hold a value that fulfils a comparison; null where nothing is known, None for other functions."""
+    low, high = known.low, known.high
+    if call.function == "is_valid":
+        return pa.nulls(len(low), pa.bool_())
+    if call.function == "is_in" and call.options is not None:
+        values = call.options["value_set"].values
+        if values.type != low.type or values.null_count or not len(values):
+            return None
+        if len(values) > _MAX_SEARCHED:
+            ends = pc.min_max(values)
+            return pc.and_(pc.less_equal(low, ends["max"]), pc.greater_equal(high, ends["min"]))
+        each = (pc.and_(pc.less_equal(low, value), pc.greater_equal(high, value)) for value in values)
+        return reduce(pc.or_, each)
+    value = call.arguments[1].value if len(call.arguments) == 2 and isinstance(call.arguments[1], Literal) else None
+    if value is None or not value.is_valid or value.type != low.type:
+        return None
+    match call.function:
+        case "equal":
+            return pc.and_(pc.less_equal(low, value), pc.greater_equal(high, value))
+        case "less":
+            return pc.less(low, value)
+        case "less_equal":
+            return pc.less_equal(low, value)
+        case "greater":
+            return pc.greater(high, value)
+        case "greater_equal":
+            return pc.greater_equal(high, value)
+    return None
