@@ -8,15 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from hoodie import HoodieTableType
 from hoodie.common.table.timeline.instant import Action
+from hoodie.metadata import validate
 from hoodie.table.action import completion
 from hoodie.table.metadata_table import record_action
 from tests.interop.hudi_process import HudiProcess
-from tests.interop.table_model import assert_all_agree
-from tests.interop.table_with_metadata import TableWithMetadata, leave_out
+from tests.interop.table_model import assert_all_agree, rows_of
+from tests.interop.table_with_metadata import SCHEMA, WITH, WITHOUT, TableWithMetadata, leave_out
+from tests.interop.test_interleaved_commits import Kind, Writers, merge_on_read
 from tests.support.hookable_storage import hooked
 
 pytestmark = [pytest.mark.interop, pytest.mark.table_versions(6, 8, 9), pytest.mark.with_merge_on_read]
@@ -145,6 +148,58 @@ def test_real_hudi_compacts_cleans_and_archives_the_metadata_table_between_write
     assert table.is_marked()
     table.validate_by_hudi()
     table.check_that_hudi_reads_by_it(tmp_path / "end")
+
+
+# --- interleavings -----------------------------------------------------------------------------------------------
+
+INDEXED = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "3",
+    "hoodie.metadata.global.record.level.index.min.filegroup.count": "3",
+    "hoodie.metadata.compact.max.delta.commits": "4",
+}
+"""For both."""
+LOOKS_UP = {"hoodie.index.type": "RECORD_INDEX", "hoodie.embed.timeline.server": "true"}
+"""Hudi finds the rows of keys by the record index; see `EMBEDDED` in `test_metadata_tables`."""
+
+
+def kind_of(table_type: str) -> Kind:
+    """All services of both, and all partitions of the metadata table."""
+    if table_type == HoodieTableType.COPY_ON_WRITE:
+        return Kind(options=INDEXED, hudi_options=LOOKS_UP)
+    return attrs.evolve(merge_on_read("SIMPLE", **INDEXED), hudi_options=LOOKS_UP)
+
+
+def commit_in_turn(base_path: Path, hudi: HudiProcess, table_type: str, commits: int, read_every: int) -> None:
+    """Commits of both in a seeded order; after each the metadata table is right."""
+    table = Writers(base_path, hudi, kind_of(table_type))
+    for number in range(commits):
+        table.commit(number)
+        result = validate(str(base_path))
+        assert result.is_right, (number, result)
+        assert {"files", "column_stats", "bloom_filters", "record_index"} <= set(result.entry_counts), number
+        assert_all_agree(base_path, table.model)
+        if number % read_every == read_every - 1:
+            for options in (WITH, WITHOUT):
+                assert rows_of(hudi.read(base_path, options), SCHEMA) == table.model.expected(), (number, options)
+
+
+@pytest.mark.interop_smoke
+def test_all_partitions_are_right_after_each_of_six_commits_in_turn(
+    tmp_path: Path, hudi: HudiProcess, table_type: str
+) -> None:
+    commit_in_turn(tmp_path / "t", hudi, table_type, 6, 6)
+
+
+@pytest.mark.soak
+def test_all_partitions_are_right_after_each_of_fifty_commits_in_turn(
+    tmp_path: Path, hudi: HudiProcess, table_type: str
+) -> None:
+    commit_in_turn(tmp_path / "t", hudi, table_type, 50, 5)
 
 
 # --- deaths ------------------------------------------------------------------------------------------------------
