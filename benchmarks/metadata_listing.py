@@ -141,7 +141,9 @@ def main() -> int:
                 found = measured(path, name, options, arguments.runs)
                 results[f"{name}, {how}"] = found
                 calls = sum(found["calls"].values())
-                print(f"{name:10} {how:15} {found['seconds']:7.3f} s {calls:6} calls {found['files read']:6} files read")
+                print(
+                    f"{name:10} {how:15} {found['seconds']:7.3f} s {calls:6} calls {found['files read']:6} files read"
+                )
                 print(f"{'':10} {found['calls']}")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2))

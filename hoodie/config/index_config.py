@@ -21,9 +21,6 @@ from hoodie.common.config.property import (
 _UNSUPPORTED_INDEXES = (
     "HBASE",
     "FLINK_STATE",
-    "RECORD_INDEX",
-    "GLOBAL_RECORD_LEVEL_INDEX",
-    "RECORD_LEVEL_INDEX",
 )
 
 
@@ -52,6 +49,9 @@ class IndexType(StrEnum):
     GLOBAL_BLOOM = "GLOBAL_BLOOM"
     INMEMORY = "INMEMORY"
     BUCKET = "BUCKET"
+    RECORD_INDEX = "RECORD_INDEX"
+    GLOBAL_RECORD_LEVEL_INDEX = "GLOBAL_RECORD_LEVEL_INDEX"
+    RECORD_LEVEL_INDEX = "RECORD_LEVEL_INDEX"
 
 
 class BucketEngine(StrEnum):
@@ -105,7 +105,10 @@ class HoodieIndexConfig(PropertyGroup):
     """How the location of a key is found. SIMPLE reads the keys of the touched partitions. GLOBAL_SIMPLE reads the keys
     of all partitions, and keeps a key unique in the whole table. BLOOM and GLOBAL_BLOOM do the same, but only read the
     keys of files whose key range and bloom filter may contain incoming keys. INMEMORY keeps locations in this process
-    and forgets them when it ends (local client only). BUCKET computes the file group from the key."""
+    and forgets them when it ends (local client only). BUCKET computes the file group from the key. RECORD_INDEX, which
+    Hudi 1.x also calls GLOBAL_RECORD_LEVEL_INDEX, asks the record index of the metadata table
+    (``hoodie.metadata.global.record.level.index.enable``), and keeps a key unique in the whole table.
+    RECORD_LEVEL_INDEX asks one by partitions (``hoodie.metadata.record.level.index.enable``, table version 9)."""
     simple_index_update_partition_path: bool = property_field(
         "hoodie.simple.index.update.partition.path", boolean(), True
     )
@@ -143,6 +146,17 @@ class HoodieIndexConfig(PropertyGroup):
     """With INMEMORY and a merge-on-read table: put new records into log files of file groups that are small, instead of
     rewriting a base file. hoodie finds their keys with any index that it takes for such a table. Hudi's indexes SIMPLE
     and BLOOM do not look into log files: a writer that uses them stores these keys a second time."""
+    record_index_update_partition_path: bool = property_field(
+        "hoodie.record.index.update.partition.path", boolean(), False
+    )
+    """What RECORD_INDEX does with a record whose key is in another partition: with true the record moves to its new
+    partition, with false it is updated where it is."""
+    record_index_insert_into_logs: bool = property_field(
+        "hoodie.record.index.insert.into.logs", boolean(), False, is_ours=True
+    )
+    """With a record index and a merge-on-read table: put new records into log files of file groups that are small,
+    instead of rewriting a base file. hoodie finds their keys with any index that it takes for such a table. Hudi's
+    indexes SIMPLE and BLOOM do not look into log files: a writer that uses them stores these keys a second time."""
     bucket_engine: BucketEngine = property_field(
         "hoodie.index.bucket.engine", choice(BucketEngine), BucketEngine.SIMPLE
     )

@@ -73,6 +73,20 @@ class HoodieMetadataConfig(PropertyGroup):
         alternatives=("hoodie.metadata.record.index.max.filegroup.count",),
     )
     """The most file groups of a new record index."""
+    partitioned_record_index_min_file_groups: int = property_field(
+        "hoodie.metadata.record.level.index.min.filegroup.count",
+        integer(minimum=1, maximum=10_000),
+        1,
+        alternatives=("hoodie.metadata.partitioned.record.index.min.filegroup.count",),
+    )
+    """The fewest file groups of a partition of the table in a record index by partitions."""
+    partitioned_record_index_max_file_groups: int = property_field(
+        "hoodie.metadata.record.level.index.max.filegroup.count",
+        integer(minimum=1, maximum=10_000),
+        10,
+        alternatives=("hoodie.metadata.partitioned.record.index.max.filegroup.count",),
+    )
+    """The most file groups of a partition of the table in a record index by partitions."""
     compact_max_delta_commits: int = property_field("hoodie.metadata.compact.max.delta.commits", integer(minimum=1), 10)
     """The metadata table is compacted after this many of its delta commits."""
     max_delta_commits_when_pending: int = property_field(

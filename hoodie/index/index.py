@@ -28,6 +28,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.common.model.write_status import WriteStatus
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.data import HoodieData
@@ -69,6 +70,7 @@ class IndexedTable:
             file lacks.
         replaced_file_groups: Partition path to ids of file groups that were replaced, where all writers must give a new
             file group the same id; None: ids are random.
+        snapshot: The table, for an index in its metadata table; it stays on the driver.
         reads_only: Whether nothing may be written, not even to the index's own store, because an upsert is only being
             planned.
         work: The index notes here what it judged and read; it stays on the driver.
@@ -91,6 +93,7 @@ class IndexedTable:
     groups_with_new_keys: frozenset[tuple[str, str]] = frozenset()
     replaced_file_groups: Mapping[str, frozenset[str]] | None = None
     reads_only: bool = False
+    snapshot: TableSnapshot | None = attrs.field(default=None, eq=False, repr=False)
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
     metrics: HoodieMetrics = attrs.field(factory=HoodieMetrics, eq=False, repr=False)
     shared: list[Shared] = attrs.field(factory=list, eq=False, repr=False)

@@ -16,6 +16,7 @@ from hoodie.index.bloom.global_bloom_index import HoodieGlobalBloomIndex
 from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
 from hoodie.index.index import HoodieIndex
 from hoodie.index.inmemory.in_memory_hash_index import HoodieInMemoryHashIndex
+from hoodie.index.recordindex.record_index import HoodieRecordIndex, HoodieRecordLevelIndex
 from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 
@@ -37,6 +38,9 @@ _INDEXES: dict[IndexType, Callable[[HoodieWriteConfig], HoodieIndex]] = {
     IndexType.GLOBAL_BLOOM: HoodieGlobalBloomIndex,
     IndexType.INMEMORY: HoodieInMemoryHashIndex,
     IndexType.BUCKET: _create_bucket_index,
+    IndexType.RECORD_INDEX: HoodieRecordIndex,
+    IndexType.GLOBAL_RECORD_LEVEL_INDEX: HoodieRecordIndex,
+    IndexType.RECORD_LEVEL_INDEX: HoodieRecordLevelIndex,
 }
 
 

@@ -28,6 +28,8 @@ class Decision(StrEnum):
     """The file group is computed from the key, without reading a file."""
     MEMORY = "memory"
     """The client keeps the keys of the file group in memory."""
+    RECORD_INDEX = "record index"
+    """The metadata table has the locations of keys."""
     DATABASE = "database"
     """A store outside of the table has the locations of keys."""
 

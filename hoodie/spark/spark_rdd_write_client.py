@@ -18,6 +18,7 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig, check_config
 from hoodie.exception import HoodieConfigException, HoodieException, HoodieNotSupportedException
 from hoodie.metrics.progress import ProgressCallback
@@ -54,7 +55,7 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
     """
 
     supported_indexes: ClassVar[frozenset[str]] = frozenset(
-        {"SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET"}
+        {str(one) for one in IndexType if one is not IndexType.INMEMORY}
     )
 
     sql_validators: ClassVar[Mapping[str, type[HoodiePreCommitValidator]]] = {

@@ -180,6 +180,7 @@ class KeyLookup:
             exact=True,
             record_key_fields=table.record_key_fields,
             reads_only=True,
+            snapshot=table.snapshot,
             metrics=metrics,
         )
         self._keys: IncomingKeys | None = None

@@ -24,7 +24,7 @@ from hoodie.index.global_tagging import (
     PartitionMoves,
     one_batch,
 )
-from hoodie.index.index import BaseFileIndex, IndexedTable, Locations, tag_with_locations, with_location_columns
+from hoodie.index.index import BaseFileIndex, IndexedTable, tag_with_locations, with_location_columns
 from hoodie.index.index_report import Decision
 from hoodie.index.merged_keys import MergedKeys, MergedLocations, filtered, find_in_merged, without_deleted_copies
 from hoodie.index.stored_keys import (
@@ -65,17 +65,17 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         return True
 
     def decides_by_keys(self, table: IndexedTable) -> bool:
-        return not self._moves(table).needs_rows
+        return not self.moves_of(table).needs_rows
 
-    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
-        moves = self._moves(table)
+    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> GlobalKeyLocations:
+        moves = self.moves_of(table)
         stored = StoredColumns(moves.stored_columns, table.schema)
         in_base, merged = table.split(merges_all=bool(stored.names))
         slices = in_base.slices
         schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64()), *stored.fields])
         parts = [schema.empty_table()]
         if (slices or merged) and keys.num_rows:
-            distinct = _distinct(keys)
+            distinct = distinct_keys(keys)
             found, values = self._find(distinct, stored, context, in_base) if slices else ([], {})
             all_keys = {"": distinct[RECORD_KEY].combine_chunks()}
             reading = MergedKeys.of(table, stored) if merged else None
@@ -130,14 +130,14 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         if not table.slices or (keys is not None and self.decides_by_keys(table)):
             known = keys if keys is not None else pa.schema([reserved_field(name) for name in columns]).empty_table()
             return tag_with_locations(records, table.share(context, self.find_locations(known, context, table)))
-        return self._join(records, context, table, None if keys is None else _distinct(keys))
+        return self._join(records, context, table, None if keys is None else distinct_keys(keys))
 
     def _join(
         self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, keys: pa.Table | None
     ) -> HoodieData:
         """Join the records with all stored keys, or with those among the given keys."""
         asked = None if keys is None else keys[RECORD_KEY].combine_chunks()
-        moves = self._moves(table)
+        moves = self.moves_of(table)
         in_base, merged = table.split(merges_all=bool(moves.stored_columns))
         slices = self._slices_to_join(records, asked, context, in_base) if in_base.slices else []
         shared = None if keys is None else table.share(context, keys)
@@ -158,7 +158,12 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         target = with_location_columns(records.schema)
         return decided.map_batches(_DecideOthers(decide, target), target)
 
-    def _moves(self, table: IndexedTable) -> PartitionMoves:
+    def moves_of(self, table: IndexedTable) -> PartitionMoves:
+        """What becomes of records whose key lives in another partition.
+
+        Args:
+            table: The table.
+        """
         moves = self._update_partition_path and not table.stays
         return PartitionMoves.of(moves, table.merge_spec, table.schema)
 
@@ -241,8 +246,12 @@ def _read_others(
     return {number: values.columns for number, values in zip(numbers, tables, strict=True)}
 
 
-def _distinct(keys: pa.Table) -> pa.Table:
-    """Each record key once, with its partition path; null if it comes with several."""
+def distinct_keys(keys: pa.Table) -> pa.Table:
+    """Each record key once, with its partition path; null if it comes with several.
+
+    Args:
+        keys: Record key and partition path.
+    """
     table = keys.select([RECORD_KEY, PARTITION_PATH]).combine_chunks()
     codes = table[RECORD_KEY].combine_chunks().dictionary_encode().indices.to_numpy()
     _, first, counts = np.unique(codes, return_index=True, return_counts=True)

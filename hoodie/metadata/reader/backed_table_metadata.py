@@ -365,7 +365,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         wanted = None if keys is None else _as_keys(keys)
         started = None if prefixes is None else _as_keys(prefixes)
         queries: list[SliceQuery] = []
-        for slices in self._file_groups(partition, data_partition):
+        for slices in self.slices_of(partition, data_partition):
             if wanted is None and started is None:
                 queries += map(SliceQuery, slices)
             elif wanted is not None:
@@ -422,7 +422,18 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         definition = self.definitions.get(partition)
         return definition is not None and definition.is_hashed_by_value
 
-    def _file_groups(self, partition: str, data_partition: str | None) -> list[list[FileSlice]]:
+    def slices_of(self, partition: str, data_partition: str | None = None) -> list[list[FileSlice]]:
+        """The file groups over which keys are hashed, by their numbers: one list, or one for each part of an index.
+
+        Args:
+            partition: The partition of the metadata table.
+            data_partition: The partition of the table, in a record index by partitions; None for all. One without
+                entries has none.
+
+        Raises:
+            HoodieIndexException: The record index is none by partitions.
+            HoodieException: See `hoodie.metadata.reader.metadata_table_files.MetadataTableFiles.file_groups`.
+        """
         by_part = self.files.file_groups(partition)
         if data_partition is None:
             return list(by_part.values())

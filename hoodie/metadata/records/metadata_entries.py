@@ -69,8 +69,10 @@ class MetadataEntries:
             group_count: See `hoodie.metadata.records.metadata_keys.file_groups_of_keys`.
             by_secondary_key: See there.
         """
+        if self.is_empty:
+            return {}
         if group_count == 1:
-            return {} if self.is_empty else {0: self}
+            return {0: self}
         groups = file_groups_of_keys(self.keys, group_count, by_secondary_key=by_secondary_key)
         deleted = file_groups_of_keys(self.deleted_keys, group_count, by_secondary_key=by_secondary_key)
         found = {}

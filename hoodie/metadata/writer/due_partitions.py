@@ -51,7 +51,7 @@ def due_partitions(table: TableSnapshot, config: HoodieMetadataConfig) -> DuePar
     choices = {
         _COLUMN_STATS: config.column_stats_enable,
         _BLOOM_FILTERS: config.bloom_filter_enable,
-        _RECORD_INDEX: config.record_index_enable or config.partitioned_record_index_enable,
+        _RECORD_INDEX: _either(config.record_index_enable, config.partitioned_record_index_enable),
     }
     has_ranges = config.column_stats_enable or (config.column_stats_enable is None and _COLUMN_STATS in listed)
     is_partitioned = bool(table_config.partition_fields)
@@ -66,3 +66,8 @@ def due_partitions(table: TableSnapshot, config: HoodieMetadataConfig) -> DuePar
     version = table_config.table_version
     missing = {path for path in wanted - listed - unwanted if is_maintained(path, version)}
     return DuePartitions(tuple(sorted(missing)), tuple(sorted(unwanted)))
+
+
+def _either(*choices: bool | None) -> bool | None:
+    """True if one of them is, else False if one of them is."""
+    return True if True in choices else False if False in choices else None

@@ -18,6 +18,8 @@ from hoodie.exception import HoodieIOException
 from hoodie.io.hfile.hfile_writer import encode_hfile
 from hoodie.io.log.delete_block import encode_delete_blocks
 from hoodie.io.log.hfile_block import encode_hfile_block
+from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
+from hoodie.io.log.log_block_writer import encode_log_block
 from hoodie.metadata.records.metadata_entries import MetadataEntries
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join
@@ -25,6 +27,7 @@ from hoodie.storage.storage_path import file_name, join
 HFILE = ".hfile"
 """The extension of base files of metadata tables."""
 _TOKEN = "0-0-0"
+_EMPTY_DELETES = bytes.fromhex("000000030000000100")
 
 
 @attrs.frozen
@@ -72,7 +75,7 @@ class MetadataFileGroupWriter:
         partition_path: The partition.
         instant_time: The delta commit.
         avro_schema: The schema of the records, meta fields included.
-        groups: The file groups by number.
+        groups: The file groups by number, those of all parts of a record index by partitions one after the other.
         is_initial: Whether base files are written, as when a partition is initialised; otherwise log files.
         by_commit: Whether log files are named by their delta commit (timeline layout 2), not by their slice.
         write_token: The token of files that are written on the driver; no other attempt has it.
@@ -87,6 +90,23 @@ class MetadataFileGroupWriter:
     is_initial: bool = False
     by_commit: bool = True
     write_token: str = _TOKEN
+
+    def with_new_groups(self, file_ids: Sequence[str]) -> Self:
+        """A writer that knows new file groups, too, behind its own. Each begins with a log file that holds nothing.
+
+        Args:
+            file_ids: Their file ids.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        headers: dict[int, str] = {HeaderMetadataType.INSTANT_TIME: self.instant_time}
+        block = encode_log_block(HoodieLogBlockType.DELETE, headers, _EMPTY_DELETES)
+        for file_id in file_ids:
+            name = make_log_file_name(file_id, self.instant_time, 1, _TOKEN)
+            self.storage.create_if_absent(join(self.base_path, self.partition_path, name), block)
+        added = [MetadataFileGroup(file_id, self.instant_time) for file_id in file_ids]
+        return attrs.evolve(self, groups=(*self.groups, *added))
 
     @property
     def group_count(self) -> int:

@@ -242,6 +242,7 @@ class BaseCommitActionExecutor(ABC):
             groups_with_new_keys=groups_with_new_keys(self._table.snapshot, slices if looks_up else ()),
             replaced_file_groups=self._replaced_file_groups(),
             record_key_fields=self._table.record_key_fields,
+            snapshot=self._table.snapshot,
             metrics=self._metrics,
             shared=self._shared,
         )

@@ -1,0 +1,266 @@
+"""The indexes RECORD_INDEX and RECORD_LEVEL_INDEX: the metadata table says in which file group each key is.
+
+Hudi: org.apache.hudi.index.{SparkMetadataTableRecordIndex, SparkMetadataTablePartitionedRecordIndex}.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record_columns import CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.exception import HoodieIndexException, HoodieNotSupportedException
+from hoodie.index.global_tagging import CURRENT_PARTITION_PATH, DecideGroups, GlobalKeyLocations, PartitionMoves
+from hoodie.index.index import (
+    BaseFileIndex,
+    IndexedTable,
+    KeyLocations,
+    Locations,
+    tag_with_locations,
+    with_location_columns,
+)
+from hoodie.index.index_report import Decision, FileGroupLook
+from hoodie.index.recordindex.record_index_lookup import RECORD_INDEX_PATH, FoundEntries, RecordIndexLookup
+from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex, distinct_keys
+from hoodie.index.simple.simple_index import HoodieSimpleIndex
+from hoodie.index.stored_keys import SHARED_KEY_BYTES, StoredColumns, keys_by_partition
+
+logger = logging.getLogger(__name__)
+
+_KEY_COLUMNS = (RECORD_KEY, PARTITION_PATH)
+_FIRST_VERSION_BY_PARTITION = 9
+
+
+class _RecordIndex(BaseFileIndex):
+    """What both indexes share. They read what the metadata table says, and every write keeps it up to date.
+
+    The index names the file group of a key. The task that writes the file group finds the row of the key there; if the
+    file group does not have the key, its row is added to it. So a wrong entry loses no row.
+
+    While the table has no record index that is ready, an index over base files takes its place, as in Hudi.
+    """
+
+    @property
+    def puts_inserts_into_logs(self) -> bool:
+        return self._config.index.record_index_insert_into_logs
+
+    @property
+    def knows_positions(self) -> bool:
+        return False
+
+    def _open(self, table: IndexedTable) -> RecordIndexLookup | None:
+        """The record index; None if there is none that is ready."""
+        if table.snapshot is None:
+            raise HoodieIndexException("a record index is looked up in a table, and no snapshot of it was given")
+        if not table.snapshot.table_config.populate_meta_fields:
+            raise HoodieNotSupportedException(
+                f"{table.base_path} stores no record keys (hoodie.populate.meta.fields=false), and so has no record "
+                "index: set another hoodie.index.type"
+            )
+        found = RecordIndexLookup.open(table.snapshot, table.slices, is_by_partition=not self.is_global)
+        if found is None and table.slices:
+            logger.warning(
+                "%s has no record index that is ready (hoodie.table.metadata.partitions does not list %s): keys are "
+                "looked up in its base files, as %s does. A write with hoodie.metadata.enable=true and %s=true makes "
+                "one",
+                table.base_path, RECORD_INDEX_PATH, self._stand_in_name, self._enabling_key,
+            )  # fmt: skip
+        return found
+
+    @property
+    def _stand_in_name(self) -> str:
+        return "GLOBAL_SIMPLE" if self.is_global else "SIMPLE"
+
+    @property
+    def _enabling_key(self) -> str:
+        level = "global.record.level" if self.is_global else "record.level"
+        return f"hoodie.metadata.{level}.index.enable"
+
+    @staticmethod
+    def _note(found: FoundEntries, slices: Sequence[FileSlice], table: IndexedTable) -> None:
+        counts = np.bincount(found.files, minlength=len(slices)).tolist()
+        for file_slice, count in zip(slices, counts, strict=True):
+            path, file_id = file_slice.partition_path, file_slice.file_id
+            table.work.note(FileGroupLook(path, file_id, Decision.RECORD_INDEX, keys=count, found=count))
+
+    @staticmethod
+    def _named(found: FoundEntries, slices: Sequence[FileSlice], table: IndexedTable) -> IndexedTable:
+        """The table with the file groups that the index names; the others are noted as judged."""
+        named = set(np.unique(found.files).tolist())
+        table.work.note_all((s for n, s in enumerate(slices) if n not in named), Decision.RECORD_INDEX)
+        return table.narrowed_to(file_slice for number, file_slice in enumerate(slices) if number in named)
+
+
+class HoodieRecordIndex(_RecordIndex):
+    """A record key is unique in the whole table, and has one entry in the index.
+
+    A record whose key lives in another partition moves or stays by ``hoodie.record.index.update.partition.path``; see
+    `hoodie.index.global_tagging`. If it may move, its stored row is read where the table's rules compare rows.
+
+    Hudi: org.apache.hudi.index.SparkMetadataTableRecordIndex. Differs: where GLOBAL_SIMPLE takes its place, records
+    move by the same property.
+    """
+
+    def __init__(self, config: HoodieWriteConfig) -> None:
+        super().__init__(config)
+        self._base_files = HoodieGlobalSimpleIndex(config, config.index.record_index_update_partition_path)
+
+    @property
+    def is_global(self) -> bool:
+        return True
+
+    def decides_by_keys(self, table: IndexedTable) -> bool:
+        return self._base_files.decides_by_keys(table)
+
+    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
+        index = self._open(table)
+        if index is None:
+            return self._base_files.find_locations(keys, context, table)
+        distinct = distinct_keys(keys)
+        found = index.find(distinct[RECORD_KEY].combine_chunks(), context)
+        slices = index.places.slices
+        if table.exact:
+            return self._base_files.find_locations(keys, context, self._named(found, slices, table))
+        self._note(found, slices, table)
+        moves = self._base_files.moves_of(table)
+        stored = StoredColumns(moves.stored_columns, table.schema)
+        moving = self._moving(found, distinct, slices) if stored.names else np.zeros(len(found.keys), dtype=bool)
+        schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64()), *stored.fields])
+        left = found.keys.filter(pa.array(~moving))
+        empty = [pa.nulls(len(left), field.type) for field in stored.fields]
+        positions = pa.array(np.full(len(left), -1, np.int64))
+        parts = [pa.Table.from_arrays([left, pa.array(found.files[~moving]), positions, *empty], schema=schema)]
+        if moving.any():
+            those = FoundEntries(found.keys.filter(pa.array(moving)), found.files[moving])
+            homes = distinct.filter(pc.is_in(distinct[RECORD_KEY], value_set=those.keys))
+            named = sorted(set(those.files.tolist()))
+            read = self._base_files.find_locations(homes, context, table.narrowed_to(slices[n] for n in named))
+            slices = [*slices, *read.files]
+            files = pa.array(read.table["file"].to_numpy() + np.int32(len(slices) - len(read.files)), pa.int32())
+            parts.append(read.table.set_column(1, schema.field(1), files).cast(schema))
+        return GlobalKeyLocations(pa.concat_tables(parts).combine_chunks(), slices, moves)
+
+    @staticmethod
+    def _moving(found: FoundEntries, keys: pa.Table, slices: Sequence[FileSlice]) -> np.ndarray:
+        """Which of the keys are stored in another partition than they come with.
+
+        Args:
+            found: The keys that the index has.
+            keys: Distinct record keys, each with its incoming partition path; null if it comes with several.
+            slices: The slices that the entries name.
+        """
+        places = pc.index_in(found.keys, value_set=keys[RECORD_KEY].combine_chunks())
+        homes = keys[PARTITION_PATH].combine_chunks().take(places)
+        paths = pa.array([part.partition_path for part in slices], pa.string()).take(pa.array(found.files))
+        stays: np.ndarray = pc.fill_null(pc.equal(homes, paths), False).to_numpy(zero_copy_only=False)
+        return ~stays
+
+    def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
+        """See `HoodieIndex`; partition paths and operations are the ones to be written."""
+        index = self._open(table)
+        if index is None:
+            return self._base_files.tag_location(records, context, table)
+        columns = records.select(_KEY_COLUMNS)
+        keys = columns.collect(max_bytes=SHARED_KEY_BYTES)
+        if keys is not None and self.decides_by_keys(table):
+            return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
+        slices = index.places.slices
+        located = index.locate(columns, context, table.share(context, index.places), CURRENT_PARTITION_PATH)
+        moves = self._base_files.moves_of(table)
+        named = self._groups_to_read(columns.join(located, [RECORD_KEY], "left"), table, moves)
+        if named is not None:
+            table.work.note_all(slices, Decision.RECORD_INDEX)
+            kept = [part for part in slices if (part.partition_path, part.file_id) in named]
+            return self._base_files.tag_location(records, context, table.narrowed_to(kept))
+        table.work.note_all(slices, Decision.RECORD_INDEX)
+        joined = records.join(located, [RECORD_KEY], "left")
+        decide = DecideGroups(attrs.evolve(moves, stored_columns=()), tuple(records.schema.names))
+        return joined.map_batches(decide, with_location_columns(records.schema))
+
+    @staticmethod
+    def _groups_to_read(joined: HoodieData, table: IndexedTable, moves: PartitionMoves) -> set[tuple[str, str]] | None:
+        """Partition path and file id of the file groups that the index names, if their rows are needed; else None.
+
+        Args:
+            joined: The incoming keys with their locations.
+            table: The table.
+            moves: Its rules.
+        """
+        if not (table.exact or moves.stored_columns):
+            return None
+        counts = joined.count_by([PARTITION_PATH, CURRENT_PARTITION_PATH, CURRENT_FILE_ID])
+        counts = counts.filter(counts[CURRENT_FILE_ID].is_valid())
+        is_moving = pc.not_equal(counts[PARTITION_PATH], counts[CURRENT_PARTITION_PATH])
+        if not table.exact and not pc.any(is_moving, min_count=0).as_py():
+            return None
+        return {*zip(counts[CURRENT_PARTITION_PATH].to_pylist(), counts[CURRENT_FILE_ID].to_pylist(), strict=True)}
+
+
+class HoodieRecordLevelIndex(_RecordIndex):
+    """A record key is unique in its partition; the index has file groups for each partition. Table version 9.
+
+    Hudi: org.apache.hudi.index.SparkMetadataTablePartitionedRecordIndex.
+    """
+
+    def __init__(self, config: HoodieWriteConfig) -> None:
+        super().__init__(config)
+        self._base_files = HoodieSimpleIndex(config)
+
+    @property
+    def is_global(self) -> bool:
+        return False
+
+    def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
+        index = self._open(table)
+        if index is None:
+            return self._base_files.find_locations(keys, context, table)
+        slices = index.places.slices
+        found = {
+            path: index.find(of_path, context, path)
+            for path, of_path in keys_by_partition(keys).items()
+            if path in index.groups.parts
+        }
+        every = FoundEntries.joined(list(found.values()))
+        if table.exact:
+            return self._base_files.find_locations(keys, context, self._named(every, slices, table))
+        self._note(every, slices, table)
+        tables = {
+            path: pa.table({"key": part.keys, "file": part.files, "position": np.full(len(part.keys), -1, np.int64)})
+            for path, part in found.items()
+        }
+        return KeyLocations(tables, [file_slice.location for file_slice in slices])
+
+    def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
+        index = self._open(table)
+        if index is None:
+            return self._base_files.tag_location(records, context, table)
+        columns = records.select(_KEY_COLUMNS)
+        keys = columns.collect(max_bytes=SHARED_KEY_BYTES)
+        if keys is not None:
+            return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
+        located = index.locate(columns, context, table.share(context, index.places), PARTITION_PATH)
+        table.work.note_all(index.places.slices, Decision.RECORD_INDEX)
+        if table.exact:
+            counts = located.count_by([PARTITION_PATH, CURRENT_FILE_ID])
+            named = {*zip(counts[PARTITION_PATH].to_pylist(), counts[CURRENT_FILE_ID].to_pylist(), strict=True)}
+            kept = [part for part in index.places.slices if (part.partition_path, part.file_id) in named]
+            return self._base_files.tag_location(records, context, table.narrowed_to(kept))
+        return records.join(located, _KEY_COLUMNS, "left")
+
+    def _open(self, table: IndexedTable) -> RecordIndexLookup | None:
+        if table.snapshot is not None and table.snapshot.table_config.table_version < _FIRST_VERSION_BY_PARTITION:
+            raise HoodieNotSupportedException(
+                f"hoodie.index.type=RECORD_LEVEL_INDEX is for tables of version {_FIRST_VERSION_BY_PARTITION}, and "
+                f"{table.base_path} has version {table.snapshot.table_config.table_version}: use RECORD_INDEX, or "
+                "upgrade the table"
+            )
+        return super()._open(table)

@@ -1,0 +1,427 @@
+"""Records of the partition ``record_index``: the file group of every record key.
+
+They are made of files, see `hoodie.metadata.writer.slice_keys`. What file groups gained and lost comes together by key,
+in the file group of the index that the hash of the key names:
+
+    file group F1 lost k1, F2 gained k1     k1 -> F2 (it moved)
+    F1 lost k2, and k2 -> F1 in the index   delete of k2
+    F1 lost k3, and k3 -> F3 in the index   nothing: there is another record of that key
+
+Rows that are only updated keep their entries, with the instant at which these were made.
+
+Hudi: org.apache.hudi.metadata.index.record.RecordIndexer, HoodieTableMetadataUtil (readRecordKeysFromFileSlices,
+convertMetadataToRecordIndexRecords).
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.engine.data import HoodieData
+from hoodie.engine.engine_context import HoodieEngineContext, Shared
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.exception import HoodieNotSupportedException
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition
+from hoodie.metadata.reader.metadata_record_reader import MetadataSliceReader, SliceQuery
+from hoodie.metadata.records.index_records import deleted_record_index_entries, record_index_entries
+from hoodie.metadata.records.metadata_entries import MetadataEntries
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, record_index_group_count
+from hoodie.metadata.records.metadata_records import MetadataPayload
+from hoodie.metadata.records.record_index_groups import RecordIndexGroups
+from hoodie.metadata.records.record_index_location import instant_millis
+from hoodie.metadata.writer.file_group_writer import MetadataFileGroupWriter
+from hoodie.metadata.writer.partition_indexer import (
+    CommittedChange,
+    EntriesOnDriver,
+    IndexingContext,
+    InitialRecords,
+    MetadataPartitionIndexer,
+    PartitionRecords,
+)
+from hoodie.metadata.writer.slice_keys import FileGroupChange, SliceKeys, changes_of
+from hoodie.storage.storage import FileStatus, HoodieStorage
+
+_PAYLOAD = MetadataPayload.RECORD_INDEX
+_FEW_ROWS = 10_000
+"""So many rows are indexed on the driver: a job of the engine takes longer."""
+_FEW_FILE_GROUPS = 16
+_DRIVER_TOKEN = "1-0-0"
+"""A new file group begins with a log file of the token 0-0-0."""
+_FIRST_VERSION_BY_PARTITION = 9
+_KIND = MetadataPartitionType.RECORD_INDEX
+_KEY, _PLACE, _IS_LOST, _GROUP = "key", "place", "is_lost", "group"
+_KEY_CHANGES = pa.schema([(_KEY, pa.string()), (_PLACE, pa.int32()), (_IS_LOST, pa.bool_()), (_GROUP, pa.int32())])
+"""A key that a file group gained or lost: the number of the file group, and the file group of the index."""
+_STATS = pa.schema([("stat", pa.binary())])
+
+
+class RecordIndexIndexer(MetadataPartitionIndexer):
+    """Computes the records of ``record_index``, of the whole table or by partitions.
+
+    Hudi: org.apache.hudi.metadata.index.record.RecordIndexer.
+    """
+
+    def definition(self, context: IndexingContext) -> HoodieIndexDefinition | None:
+        """See `MetadataPartitionIndexer.definition`."""
+        if not context.table.active_timeline.layout.has_completion_times:
+            return None
+        return HoodieIndexDefinition(
+            self.partition_path, self.partition_path, is_partitioned=self._is_by_partition(context)
+        )
+
+    def initial(
+        self, context: IndexingContext, files: Mapping[str, Sequence[FileStatus]], instant_time: str
+    ) -> InitialRecords:
+        """See `MetadataPartitionIndexer.initial`."""
+        table, config = context.table, context.config
+        is_by_partition = self._is_by_partition(context)
+        view = table.view()
+        paths = [path for path, listed in files.items() if listed]
+        view.load_partitions(paths)
+        slices = [part for path in paths for part in view.latest_file_slices(path)]
+        counts = context.engine.run_tasks(slices, _CountRows(table.storage)) if slices else []
+        changes = tuple(
+            FileGroupChange(part.partition_path, part.file_id, None, part, row_count=count)
+            for part, count in zip(slices, counts, strict=True)
+        )
+        if is_by_partition:
+            groups, new_file_ids = _new_parts(changes, config, {}, 0)
+            group_count = 0
+        else:
+            limits = config.record_index_min_file_groups, config.record_index_max_file_groups
+            group_count, new_file_ids = record_index_group_count(sum(counts), *limits), ()
+            groups = RecordIndexGroups({None: (0, group_count)})
+        if not changes:
+            return InitialRecords(group_count, EntriesOnDriver(_nothing()))
+        places = _Places.of(table, changes, [part.base_instant_time for part in slices])
+        reading = _ReadKeyChanges(SliceKeys.of(table, changes), groups)
+        return InitialRecords(
+            group_count, RecordIndexChanges(changes, places, reading, None, sum(counts), new_file_ids)
+        )
+
+    def of_commit(self, context: IndexingContext, change: CommittedChange) -> PartitionRecords:
+        """See `MetadataPartitionIndexer.of_commit`."""
+        changes = tuple(changes_of(context.table, change))
+        if not changes:
+            return EntriesOnDriver(_nothing())
+        assert context.metadata is not None
+        files, new_file_ids = context.metadata.files, tuple[str, ...]()
+        by_part = files.file_groups(self.partition_path)
+        slices = tuple(file_slice for group in by_part.values() for file_slice in group)
+        if self._is_by_partition(context):
+            known, first = {}, 0
+            for part, group in by_part.items():
+                known[part] = first, len(group)
+                first += len(group)
+            groups, new_file_ids = _new_parts(changes, context.config, known, first)
+        else:
+            groups = RecordIndexGroups({None: (0, len(slices))})
+        places = _Places.of(context.table, changes, [change.instant_time] * len(changes))
+        reading = _ReadKeyChanges(SliceKeys.of(context.table, changes, change), groups)
+        index = _StoredEntries(MetadataSliceReader.of(files, _PAYLOAD), slices)
+        is_few = all(one.after is not None for one in changes) and len(changes) <= _FEW_FILE_GROUPS
+        count = sum(one.row_count for one in changes) if is_few else _FEW_ROWS + 1
+        return RecordIndexChanges(changes, places, reading, index, count, new_file_ids)
+
+    def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
+        """Nothing: a clean deletes no record."""
+        return EntriesOnDriver(_nothing())
+
+    def _is_by_partition(self, context: IndexingContext) -> bool:
+        """Whether each partition of the table has file groups of its own.
+
+        Raises:
+            HoodieNotSupportedException: Tables of that version have no such index.
+        """
+        table, config = context.table, context.config
+        definition = context.definitions.get(self.partition_path)
+        if self.partition_path in table.table_config.metadata_partitions and context.metadata is not None:
+            parts = set(context.metadata.files.file_groups(self.partition_path))
+            return bool(parts - {None}) or (not parts and definition is not None and definition.is_partitioned)
+        if config.record_index_enable:
+            return False
+        if not config.partitioned_record_index_enable:
+            return definition is not None and definition.is_partitioned
+        version = table.table_config.table_version
+        if version < _FIRST_VERSION_BY_PARTITION:
+            raise HoodieNotSupportedException(
+                f"hoodie.metadata.record.level.index.enable is for tables of version {_FIRST_VERSION_BY_PARTITION}, "
+                f"and {table.base_path} has version {version}: use hoodie.metadata.global.record.level.index.enable, "
+                "or upgrade the table"
+            )
+        return True
+
+
+def _new_parts(
+    changes: Sequence[FileGroupChange],
+    config: HoodieMetadataConfig,
+    known: Mapping[str | None, tuple[int, int]],
+    first: int,
+) -> tuple[RecordIndexGroups, tuple[str, ...]]:
+    """The file groups of an index by partitions, new ones for partitions that get their first rows among them.
+
+    Args:
+        changes: What was done to the file groups of the table.
+        config: How many file groups a partition gets.
+        known: The first number and the count of the file groups that are there, by the part in their file ids.
+        first: The number of the first new one.
+
+    Returns:
+        The file groups, and the file ids of the new ones.
+    """
+    parts: dict[str | None, tuple[int, int]] = {}
+    new_file_ids: list[str] = []
+    for path in dict.fromkeys(one.partition_path for one in changes):
+        part = _KIND.file_id(0, data_partition=path).removeprefix(_KIND.file_id_prefix).removesuffix("-0000-0")
+        if part in known:
+            parts[path] = known[part]
+            continue
+        gains = [one.row_count for one in changes if one.partition_path == path and one.after is not None]
+        if not gains:
+            continue
+        limits = config.partitioned_record_index_min_file_groups, config.partitioned_record_index_max_file_groups
+        count = record_index_group_count(sum(gains), *limits)
+        parts[path] = first + len(new_file_ids), count
+        new_file_ids += [_KIND.file_id(number, data_partition=path) for number in range(count)]
+    return RecordIndexGroups(parts), tuple(new_file_ids)
+
+
+@attrs.frozen(eq=False)
+class RecordIndexChanges:
+    """The keys that file groups gained and lost; the engine brings those of one file group of the index together.
+
+    Attributes:
+        changes: What the action did to the file groups of the table.
+        places: These file groups as the entries name them.
+        reading: Reads the keys.
+        index: What the index says before; None while it is initialised.
+        row_count: How many rows were added or deleted, about.
+        new_file_ids: File groups of the index that begin with it, behind those that are there.
+    """
+
+    changes: tuple[FileGroupChange, ...]
+    places: _Places
+    reading: _ReadKeyChanges
+    index: _StoredEntries | None
+    row_count: int
+    new_file_ids: tuple[str, ...] = ()
+
+    def write(self, writer: MetadataFileGroupWriter, engine: HoodieEngineContext) -> list[HoodieWriteStat]:
+        """See `PartitionRecords.write`."""
+        writer = writer.with_new_groups(self.new_file_ids)
+        items = list(enumerate(self.changes))
+        if self.row_count <= _FEW_ROWS and len(items) <= _FEW_FILE_GROUPS:
+            parts = list(map_concurrently(self.reading.read, items))
+            found = pa.Table.from_batches([batch for part in parts for batch in part], _KEY_CHANGES)
+            writing = _WriteGroup(writer, self.places, self.index)
+            groups = [(number, _rows_of(found, number)) for number in _groups_in(found)]
+            token = _DRIVER_TOKEN if self.new_file_ids else None
+            return [stat for number, rows in groups for stat in writing.write(rows, number, token)]
+        shared = engine.share(self.places)
+        try:
+            read: HoodieData = engine.generate(items, self.reading, _KEY_CHANGES)
+            routed = read.route(_GROUP, writer.group_count)
+            written = routed.map_partitions_with_index(_WriteGroups(writer, shared, self.index), _STATS).collect()
+        finally:
+            shared.release()
+        # Only what this application's own tasks have packed.
+        return [pickle.loads(value) for value in written["stat"].to_pylist()] if written is not None else []
+
+
+@attrs.frozen(eq=False)
+class _Places:
+    """File groups of the table as entries name them; crosses to tasks.
+
+    Attributes:
+        partition_paths: string.
+        file_ids: string.
+        millis: The instants of new entries (int64).
+    """
+
+    partition_paths: pa.Array
+    file_ids: pa.Array
+    millis: pa.Array
+
+    @classmethod
+    def of(cls, table: TableSnapshot, changes: Sequence[FileGroupChange], instant_times: Sequence[str]) -> _Places:
+        timezone = table.table_config.timeline_timezone
+        millis = {time: instant_millis(time, timezone) for time in set(instant_times)}
+        return cls(
+            pa.array([one.partition_path for one in changes], pa.string()),
+            pa.array([one.file_id for one in changes], pa.string()),
+            pa.array([millis[time] for time in instant_times], pa.int64()),
+        )
+
+
+@attrs.frozen(eq=False)
+class _StoredEntries:
+    """What the index says before the action; crosses to tasks.
+
+    Attributes:
+        reader: Reads its slices.
+        slices: By the numbers of its file groups.
+    """
+
+    reader: MetadataSliceReader
+    slices: tuple[FileSlice, ...]
+
+    def names(self, keys: pa.Array, places: pa.Array, known: _Places, number: int) -> npt.NDArray[np.bool_]:
+        """Whether the entry of each key names its place.
+
+        Args:
+            keys: Record keys (string); they may repeat.
+            places: For each key the number of a file group of the table.
+            known: These file groups.
+            number: The file group of the index.
+        """
+        if number >= len(self.slices):
+            return np.zeros(len(keys), np.bool_)
+        found = self.reader.read(SliceQuery(self.slices[number], keys=keys.unique()))
+        entries = pc.index_in(keys, value_set=found.keys)
+        same = [
+            pc.equal(found.rows.column(name).take(entries), one.take(places))
+            for name, one in (("partition_path", known.partition_paths), ("file_id", known.file_ids))
+        ]
+        result: npt.NDArray[np.bool_] = pc.fill_null(pc.and_(*same), False).to_numpy(zero_copy_only=False)
+        return result
+
+
+@attrs.frozen(eq=False)
+class _ReadKeyChanges:
+    """Task: the keys that a file group gained and lost, as `_KEY_CHANGES`.
+
+    Attributes:
+        keys: Reads keys.
+        groups: Of the index.
+    """
+
+    keys: SliceKeys
+    groups: RecordIndexGroups
+
+    def __call__(self, task: TaskIdentity, item: tuple[int, FileGroupChange]) -> Iterator[pa.RecordBatch]:
+        yield from self.read(item)
+
+    def read(self, item: tuple[int, FileGroupChange]) -> list[pa.RecordBatch]:
+        """See the class.
+
+        Args:
+            item: The number of the file group, and what was done to it.
+        """
+        place, change = item
+        batches = []
+        for keys, is_lost in zip(self.keys.changed(change), (False, True), strict=True):
+            if len(keys):
+                groups = self.groups.numbers_of(keys, change.partition_path).astype(np.int32)
+                count = len(keys)
+                places = pa.array(np.full(count, place, np.int32))
+                columns = [keys, places, pa.repeat(is_lost, count), pa.array(groups)]
+                batch = pa.RecordBatch.from_arrays(columns, schema=_KEY_CHANGES)
+                # What the index has no file group for is not in it.
+                batches.append(batch if groups.min() >= 0 else batch.filter(pa.array(groups >= 0)))
+        return batches
+
+
+@attrs.frozen(eq=False)
+class _WriteGroup:
+    """Writes the file of one file group of the index."""
+
+    writer: MetadataFileGroupWriter
+    places: _Places
+    index: _StoredEntries | None
+
+    def write(self, rows: pa.Table, number: int, write_token: str | None = None) -> list[HoodieWriteStat]:
+        """Write what is left of changes; none if nothing is.
+
+        Args:
+            rows: Of `_KEY_CHANGES`, all of the file group.
+            number: Of the file group.
+            write_token: See `MetadataFileGroupWriter.write`.
+        """
+        entries = self._entries(rows.combine_chunks(), number)
+        return [] if entries.is_empty else [self.writer.write(number, entries, write_token)]
+
+    def _entries(self, rows: pa.Table, number: int) -> MetadataEntries:
+        gained = rows.filter(pc.invert(rows[_IS_LOST]))
+        # Of several file groups that gained a key one is named, the same whenever tasks run again.
+        gained = gained.sort_by([(_KEY, "ascending"), (_PLACE, "ascending")]).combine_chunks()
+        keys = _column(gained, _KEY)
+        if len(keys) > 1:
+            is_last = np.append(pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False), True)
+            gained = gained.filter(pa.array(is_last)).combine_chunks()
+            keys = _column(gained, _KEY)
+        places = _column(gained, _PLACE)
+        known = self.places
+        columns = (one.take(places) for one in (known.partition_paths, known.file_ids, known.millis))
+        return MetadataEntries.joined(
+            [record_index_entries(keys, *columns), deleted_record_index_entries(self._deleted(rows, keys, number))]
+        )
+
+    def _deleted(self, rows: pa.Table, gained: pa.Array, number: int) -> pa.Array:
+        """The keys that are stored no more, each once."""
+        lost = rows.filter(rows[_IS_LOST])
+        lost = lost.filter(pc.invert(pc.is_in(lost[_KEY], value_set=gained))).combine_chunks()
+        keys = _column(lost, _KEY)
+        if not len(keys) or self.index is None:
+            return pa.array([], pa.string())
+        named = self.index.names(keys, _column(lost, _PLACE), self.places, number)
+        return keys.filter(pa.array(named)).unique()
+
+
+@attrs.frozen(eq=False)
+class _WriteGroups:
+    """Task: writes the files of the file groups of the index whose changes came to it; yields packed statistics."""
+
+    writer: MetadataFileGroupWriter
+    places: Shared
+    index: _StoredEntries | None
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = pa.Table.from_batches([batch for batch in batches if batch.num_rows], _KEY_CHANGES)
+        writing = _WriteGroup(self.writer, self.places.value, self.index)
+        for number in _groups_in(found):
+            stats = writing.write(_rows_of(found, number), number, task.write_token)
+            yield pa.record_batch([pa.array([pickle.dumps(stat) for stat in stats], pa.binary())], schema=_STATS)
+
+
+@attrs.frozen
+class _CountRows:
+    """Task: the rows of a slice, about: those of its base file."""
+
+    storage: HoodieStorage
+
+    def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> int:
+        if file_slice.base_file is None:
+            return 0
+        with HoodieParquetReader(self.storage, file_slice.base_file.path) as reader:
+            return reader.num_rows
+
+
+def _nothing() -> MetadataEntries:
+    return MetadataEntries.none(_KIND.partition_path, _PAYLOAD)
+
+
+def _groups_in(rows: pa.Table) -> list[int]:
+    return sorted(pc.unique(rows[_GROUP]).to_pylist())
+
+
+def _rows_of(rows: pa.Table, number: int) -> pa.Table:
+    return rows.filter(pc.equal(rows[_GROUP], number))
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    column = rows[name]
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

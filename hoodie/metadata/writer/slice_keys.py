@@ -1,0 +1,252 @@
+"""The record keys that file groups gain and lose by an action, read from their files.
+
+::
+
+    base file        before a b c    after a c d      gained d, lost b
+    log file         a b c           + d, delete of b, row of a
+    new file group                   a b              gained a b
+    replaced         a b c                            lost a b c
+
+Files of base rows are compared by their key columns. A log file without deletes, on top of files that delete nothing,
+adds the keys that these lack. All other log files are merged: whether a delete or a row wins is a question of the
+table's rules, and of ordering values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.fs.file_names import parse_log_file_name
+from hoodie.common.model.file_slice import FileSlice, HoodieLogFile
+from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
+from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.exception import HoodieNotSupportedException
+from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.log.log_block_filter import LogBlockFilter
+from hoodie.io.merging_reader import LogMerging
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.metadata.writer.partition_indexer import CommittedChange
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import file_name, join
+
+_NO_KEYS = pa.array([], pa.string())
+
+
+@attrs.frozen
+class FileGroupChange:
+    """What an action did to a file group.
+
+    Attributes:
+        partition_path: Its partition.
+        file_id: Its id.
+        before: The latest slice before the action; None of a new file group.
+        after: The latest slice after it; None of one that was replaced.
+        new_log_files: The log files with which the action began or went on in the slice; none if it wrote a base file.
+        row_count: Rows that were added or deleted, as its statistics tell; 0 of one that was replaced.
+        deletes: Whether rows may have been deleted.
+    """
+
+    partition_path: str
+    file_id: str
+    before: FileSlice | None
+    after: FileSlice | None
+    new_log_files: tuple[HoodieLogFile, ...] = ()
+    row_count: int = 0
+    deletes: bool = True
+
+
+def changes_of(table: TableSnapshot, change: CommittedChange) -> list[FileGroupChange]:
+    """The file groups whose keys an action may have changed.
+
+    Those of which it only replaced rows by new versions of theirs, in a base file, are left out. A compaction changes
+    no keys.
+
+    Args:
+        table: The table, without the action.
+        change: The action.
+
+    Raises:
+        HoodieException: The files cannot be listed.
+    """
+    metadata = change.metadata
+    if metadata.compacted:
+        return []
+    view = table.view()
+    replaced = set(metadata.replaced_file_groups)
+    stats: dict[tuple[str, str], list[HoodieWriteStat]] = {}
+    for stat in metadata.write_stats:
+        if stat.path is not None:
+            stats.setdefault((stat.partition_path, stat.file_id), []).append(stat)
+    paths = list(dict.fromkeys(path for path, _ in (*stats, *replaced)))
+    slices = _latest_slices(view, paths)
+    changes = [
+        FileGroupChange(path, file_id, slices[path, file_id], None)
+        for path, file_id in sorted(replaced)
+        if (path, file_id) in slices and (path, file_id) not in stats
+    ]
+    for (path, file_id), of_group in stats.items():
+        found = _change_of(table, change.instant_time, slices.get((path, file_id)), of_group)
+        if found is not None:
+            changes.append(found)
+    return changes
+
+
+def _latest_slices(view: HoodieTableFileSystemView, paths: Sequence[str]) -> dict[tuple[str, str], FileSlice]:
+    view.load_partitions(paths)
+    return {(path, part.file_id): part for path in paths for part in view.latest_file_slices(path)}
+
+
+def _change_of(
+    table: TableSnapshot, instant_time: str, before: FileSlice | None, stats: Sequence[HoodieWriteStat]
+) -> FileGroupChange | None:
+    """What the files of a file group changed; None if its keys are the same."""
+    path, file_id = stats[0].partition_path, stats[0].file_id
+    base = [stat for stat in stats if not stat.is_log_file]
+    names = [parse_log_file_name(file_name(str(stat.path))) for stat in stats if stat.is_log_file]
+    logs = [stat for stat in stats if stat.is_log_file]
+    logs = [stat for stat, name in zip(logs, names, strict=True) if name is None or not name.is_cdc]
+    deletes = any(stat.num_deletes for stat in stats)
+    row_count = sum(stat.num_inserts + stat.num_deletes for stat in stats)
+    if base:
+        if before is not None and before.is_base_file_alone and not logs and not row_count:
+            return None
+        stat = base[-1]
+        after = FileSlice.of_base_file(path, join(table.base_path, str(stat.path)), stat.file_size_bytes)
+    elif logs:
+        if before is not None:
+            # In version 6 a listing shows them already, since they have the names of the slice.
+            new = {file_name(str(stat.path)) for stat in logs}
+            older = tuple(log_file for log_file in before.log_files if log_file.file_name not in new)
+            before = attrs.evolve(before, log_files=older)
+        after = before or FileSlice(path, file_id, instant_time)
+    else:
+        return None
+    for stat in logs:
+        after = after.with_log_file(join(table.base_path, str(stat.path)), stat.file_size_bytes)
+    new_log_files = after.log_files[-len(logs) :] if logs and not base else ()
+    if new_log_files:
+        row_count = sum(stat.num_writes + stat.num_deletes for stat in logs)
+    return FileGroupChange(path, file_id, before, after, new_log_files, row_count, deletes)
+
+
+@attrs.frozen(eq=False)
+class SliceKeys:
+    """Reads the keys of the records of file slices; crosses to tasks.
+
+    Attributes:
+        storage: Where the files are.
+        schema: The table's columns, with Hudi's.
+        merging: How log files are merged, those of the action included; None where there are none.
+    """
+
+    storage: HoodieStorage
+    schema: pa.Schema
+    merging: LogMerging | None
+
+    @classmethod
+    def of(
+        cls, table: TableSnapshot, changes: Sequence[FileGroupChange], change: CommittedChange | None = None
+    ) -> SliceKeys:
+        """What reads the keys of a table.
+
+        Args:
+            table: The table.
+            changes: What will be read.
+            change: An action that is inflight, and whose files are read; None for none.
+
+        Raises:
+            HoodieNotSupportedException: The table stores no record keys, or merges records in a way that hoodie does
+                not know.
+        """
+        if not table.table_config.populate_meta_fields:
+            raise HoodieNotSupportedException(
+                f"{table.base_path} stores no record keys (hoodie.populate.meta.fields=false), and cannot have an "
+                "index of them"
+            )
+        slices = [part for one in changes for part in (one.before, one.after) if part is not None]
+        meta = [pa.field(name, pa.string()) for name in META_COLUMNS]
+        if all(part.is_base_file_alone for part in slices):
+            return cls(table.storage, pa.schema(meta), None)
+        written = None if change is None else change.metadata.schema
+        schema = pa.schema([*meta, *(table.load_schema() if written is None else to_arrow(written))])
+        merging = LogMerging.of_table(table, schema)
+        instants = merging.block_filter.instants
+        if instants is not None and change is not None:
+            time = change.instant_time
+            seen = attrs.evolve(instants, completed=instants.completed | {time}, pending=instants.pending - {time})
+            merging = attrs.evolve(merging, block_filter=LogBlockFilter(seen))
+        return cls(table.storage, schema, merging)
+
+    def read(self, file_slice: FileSlice) -> pa.Array:
+        """The keys (string) of the records of a slice, in no order; a key may occur several times.
+
+        Args:
+            file_slice: The slice.
+
+        Raises:
+            HoodieException: A file is missing or damaged, or records cannot be merged.
+        """
+        if file_slice.is_base_file_alone:
+            with HoodieParquetReader(self.storage, file_slice.sole_base_file.path) as reader:
+                return _one(reader.read_record_keys())
+        return self._read_merged(file_slice)[0]
+
+    def changed(self, change: FileGroupChange) -> tuple[pa.Array, pa.Array]:
+        """The keys that a file group gained, and those that it lost; each once.
+
+        Args:
+            change: The change.
+
+        Raises:
+            HoodieException: See `read`.
+        """
+        before, after = change.before, change.after
+        if after is None:
+            return _NO_KEYS, _NO_KEYS if before is None else self.read(before).unique()
+        if before is None:
+            return self.read(after).unique(), _NO_KEYS
+        if change.new_log_files and not change.deletes:
+            gained = self._added(before, change.new_log_files)
+            if gained is not None:
+                return gained, _NO_KEYS
+        had, has = self.read(before).unique(), self.read(after).unique()
+        gained = has.filter(pc.invert(pc.is_in(has, value_set=had)))
+        if len(has) - len(gained) == len(had):
+            return gained, _NO_KEYS
+        return gained, had.filter(pc.invert(pc.is_in(had, value_set=has)))
+
+    def _added(self, before: FileSlice, log_files: tuple[HoodieLogFile, ...]) -> pa.Array | None:
+        """The keys of new log files that the slice lacks; None if there are deletes, which may have been or may win."""
+        keys, deletes = self._read_merged(attrs.evolve(before, base_file=None, log_files=log_files))
+        if deletes:
+            return None
+        if before.record_log_files:
+            older, deletes = self._read_merged(attrs.evolve(before, base_file=None))
+            if deletes:
+                return None
+            keys = keys.filter(pc.invert(pc.is_in(keys, value_set=older)))
+        keys = keys.unique()
+        if before.base_file is None or not len(keys):
+            return keys
+        with HoodieParquetReader(self.storage, before.base_file.path) as reader:
+            places, _ = reader.find_record_keys(keys)
+        return keys.filter(pc.invert(pc.is_in(keys, value_set=keys.take(pa.array(places)))))
+
+    def _read_merged(self, file_slice: FileSlice) -> tuple[pa.Array, int]:
+        """The keys of a slice with log files, and the number of deletes in these."""
+        reading = HoodieFileGroupReader(
+            self.storage, file_slice, self.schema, log_merging=self.merging, columns=[RECORD_KEY_META]
+        ).merged_rows()
+        keys = [batch.column(0).cast(pa.string()) for batch in reading.batches(1 << 16)]
+        return pa.concat_arrays([_NO_KEYS, *keys]), reading.counts.log_deletes
+
+
+def _one(keys: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays([_NO_KEYS, *(chunk.cast(pa.string()) for chunk in keys.chunks)])
