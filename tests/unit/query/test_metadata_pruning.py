@@ -19,11 +19,13 @@ import hoodie
 from hoodie.common.data.expression_tree import parse_expression
 from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, ValueType, widest_range
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.io.parquet.parquet_fragments import ParquetFragment
 from hoodie.metadata.reader.column_bounds import ColumnBounds
 from hoodie.metadata.records.column_stats_records import FileColumnRanges, column_stats_entries
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.query.arrow_reader import scan
 from hoodie.query.range_pruning import may_match
+from hoodie.storage.storage import HoodieStorage
 from tests.support.metadata_tampering import Entry, copied, tamper
 
 WITHOUT = {"hoodie.metadata.enable": False}
@@ -296,3 +298,21 @@ def test_a_slice_is_judged_by_all_its_files_together() -> None:
     known = bounds(pa.string(), *ranges, ranges[0]).take(pa.array([0, 1, 2, None, 3])).united(np.array([0, 2, 4]))
     assert known.low.to_pylist() == ["a", None, "c"]
     assert known.high.to_pylist() == ["d", None, "d"]
+
+
+def test_no_footer_is_read_where_the_metadata_table_has_ranges(
+    later_tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    open_footer = ParquetFragment.open
+
+    def watched(storage: HoodieStorage, path: str) -> ParquetFragment:
+        opened.append(path)
+        return open_footer(storage, path)
+
+    monkeypatch.setattr(ParquetFragment, "open", watched)
+    table = str(later_tables / "v9_cow_mdt/v9_cow_mdt")
+    hoodie.plan_read(table, filters=pc.field("ts") > 0)
+    assert not opened
+    hoodie.plan_read(table, filters=pc.field("ts") > 0, options=WITHOUT)
+    assert opened
