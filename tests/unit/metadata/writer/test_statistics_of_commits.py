@@ -69,7 +69,11 @@ def check_equal_to_new_ones(path: str) -> None:
         assert isinstance(made.records, EntriesOnDriver)
         expected = as_dicts(made.records.entries.keys, made.records.entries.rows)
         found = context.metadata.read_records(partition)
-        assert as_dicts(found.keys, found.rows) == expected, partition
+        rows = as_dicts(found.keys, found.rows)
+        # A partition gets the nulls of a new column with the next commit that writes to it.
+        later = {key for key in expected.keys() - rows.keys() if expected[key]["min_value"] == "None"}
+        assert not later or partition == "partition_stats"
+        assert rows == {key: row for key, row in expected.items() if key not in later}, partition
 
 
 def check_ranges_of_partitions(path: str) -> None:
