@@ -1,6 +1,6 @@
 """What a metadata table costs each local commit, in turn with and without one.
 
-    python -m benchmarks.metadata_commits --commits 30 --version 9
+python -m benchmarks.metadata_commits --commits 30 --version 9
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTITIONS = {
 def main() -> None:
     """Print the median time of a commit of one row for each kind of metadata table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--commits", type=int, default=30, help="measured commits, after as many that fill the timeline")
+    parser.add_argument("--commits", type=int, default=30, help="measured ones, after as many others")
     parser.add_argument("--version", type=int, default=9, choices=(6, 8, 9))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

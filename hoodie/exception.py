@@ -16,6 +16,7 @@
     │   ├── SchemaCompatibilityException           input and table disagree about a column's type
     │   ├── NullColumnException                    a column holds nulls only, so its type is unknown
     │   └── MissingSchemaFieldException            the input lacks a column of the table
+    ├── HoodieMetadataException                    the metadata table cannot be kept up to date
     ├── HoodieIndexException                       the index cannot answer, or does not fit the table
     ├── HoodieValidationException                  a validator rejected a commit: nothing was committed
     ├── HoodieCommitCallbackException              a callback could not report a commit, which stands
@@ -60,6 +61,7 @@ __all__ = [
     "HoodieInsertException",
     "HoodieKeyException",
     "HoodieLockException",
+    "HoodieMetadataException",
     "HoodieMissingFileException",
     "HoodieNotSupportedException",
     "HoodieRestoreException",
@@ -147,6 +149,10 @@ class NullColumnException(HoodieSchemaException):
 
 class MissingSchemaFieldException(HoodieSchemaException):
     """The input lacks a column of the table."""
+
+
+class HoodieMetadataException(HoodieException):
+    """The metadata table cannot be kept up to date, so nothing may be committed."""
 
 
 class HoodieIndexException(HoodieException):

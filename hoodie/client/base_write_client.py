@@ -201,7 +201,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         return self._heartbeats.start(snapshot, instant_time)
 
     def _prepare_table(self, operation: WriteOperationType | str | None = None) -> TableSnapshot:
-        """Load and check the table, roll back its failed writes, build what is due of its metadata table, and upgrade it."""
+        """Load and check the table, roll back its failed writes, build its metadata table, and upgrade it."""
         snapshot = load_table(self._config)
         keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
         check_layout(self._index, snapshot, keys, replaces_all(operation))

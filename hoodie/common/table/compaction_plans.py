@@ -1,4 +1,4 @@
-"""The file groups that pending compactions will rewrite.
+"""What compactions take: the operations of their plans, the file groups of pending ones, and when the last one was.
 
 Hudi: org.apache.hudi.common.util.CompactionUtils.
 """
@@ -8,14 +8,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from hoodie.avro.service_metadata import HoodieCompactionPlan
-from hoodie.common.model.file_slice import HoodieFileGroupId
+from hoodie.avro.service_metadata import HoodieCompactionOperation, HoodieCompactionPlan
+from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import is_after
+from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.exception import HoodieIOException
 
 BEYOND_PLAN_KEY = "hoodie.compaction.log.files.beyond.plan"
 """Extra metadata of a compaction's commit: the names of log files that it merged though its plan lacks them."""
+_MB = 1024 * 1024
+
+TOTAL_IO_READ_MB = "TOTAL_IO_READ_MB"
+TOTAL_IO_WRITE_MB = "TOTAL_IO_WRITE_MB"
+TOTAL_IO_MB = "TOTAL_IO_MB"
+TOTAL_LOG_FILES = "TOTAL_LOG_FILES"
+TOTAL_LOG_FILES_SIZE = "TOTAL_LOG_FILES_SIZE"
 
 
 def compacted_file_groups(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> dict[HoodieFileGroupId, str]:
@@ -51,6 +60,68 @@ def pending_compactions(timeline: HoodieActiveTimeline) -> Mapping[HoodieFileGro
         for group in compacted_file_groups(timeline, instant):
             found[group] += (instant.requested_time,)
     return found
+
+
+def last_completed_compaction(timeline: HoodieActiveTimeline) -> HoodieInstant | None:
+    """The last completed compaction of the active timeline.
+
+    Args:
+        timeline: Of a merge-on-read table.
+    """
+    # Every commit of a merge-on-read table is a compaction: its writes are delta commits.
+    return timeline.filter_actions(Action.COMMIT).filter_completed_instants().last_instant
+
+
+def delta_commits_after(timeline: HoodieActiveTimeline, last: HoodieInstant | None) -> HoodieTimeline:
+    """The completed delta commits of the active timeline whose log files a compaction has not taken.
+
+    Args:
+        timeline: Of a merge-on-read table.
+        last: The compaction; None for all delta commits.
+    """
+    completed = timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants()
+    if last is None:
+        return completed
+    # A compaction takes the log files that were completed before it was requested.
+    return completed.filter(lambda instant: is_after(instant.newest_time, last.requested_time))
+
+
+def compaction_operation(file_slice: FileSlice, max_file_size: int) -> HoodieCompactionOperation:
+    """The operation of a plan that compacts a slice.
+
+    Args:
+        file_slice: The slice.
+        max_file_size: See `operation_metrics`.
+    """
+    base_file = file_slice.base_file
+    return HoodieCompactionOperation(
+        partition_path=file_slice.partition_path,
+        file_id=file_slice.file_id,
+        base_instant_time=file_slice.base_instant_time,
+        delta_file_paths=tuple(log_file.file_name for log_file in file_slice.log_files if not log_file.is_cdc),
+        data_file_path=None if base_file is None else base_file.file_name,
+        metrics=operation_metrics(file_slice, max_file_size),
+    )
+
+
+def operation_metrics(file_slice: FileSlice, max_file_size: int) -> dict[str, float]:
+    """The size of a compaction's work on one slice, by Hudi's names; Hudi 1.2 fails on a plan without them.
+
+    Args:
+        file_slice: The slice.
+        max_file_size: The size of a new base file, in bytes, where the slice has none.
+    """
+    log_bytes = sum(log_file.size_bytes for log_file in file_slice.log_files)
+    base_file = file_slice.base_file
+    read = ((base_file.size_bytes if base_file is not None else 0) + log_bytes) // _MB
+    written = (base_file.size_bytes if base_file is not None else max_file_size) // _MB
+    return {
+        TOTAL_LOG_FILES: float(len(file_slice.log_files)),
+        TOTAL_IO_MB: float(read + written),
+        TOTAL_IO_READ_MB: float(read),
+        TOTAL_LOG_FILES_SIZE: float(log_bytes),
+        TOTAL_IO_WRITE_MB: float(written),
+    }
 
 
 def _is_withdrawn(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:

@@ -40,6 +40,21 @@ class LogEncodedRecords:
     avro_schema: str | None
 
 
+@attrs.frozen(eq=False)
+class LogHFile:
+    """The records of one HFile block, not read yet.
+
+    Attributes:
+        instant_time: The instant that wrote the block.
+        reader: Its records.
+        avro_schema: See `LogEncodedRecords`.
+    """
+
+    instant_time: str
+    reader: HFileReader
+    avro_schema: str | None
+
+
 class MetadataLogScanner:
     """Gives the records and deletes of one slice's log files in a metadata table, the oldest first.
 
@@ -91,6 +106,22 @@ class MetadataLogScanner:
             HoodieCorruptedDataException: A block is damaged; the message names the file and the byte.
             HoodieNotSupportedException: A block has a type or version that metadata tables do not have.
         """
+        for part in self.blocks():
+            if isinstance(part, LogDeletes):
+                yield part
+                continue
+            for entries in chosen_entries(part.reader, keys, prefixes):
+                if entries.num_rows:
+                    yield LogEncodedRecords(part.instant_time, entries, part.avro_schema)
+
+    def blocks(self) -> Iterator[LogHFile | LogDeletes]:
+        """The blocks that count, in the order in which they are merged.
+
+        Memory: a block takes its bytes as they are stored as long as it is held.
+
+        Raises:
+            HoodieException: See `scan`.
+        """
         for block in self._block_scanner.loaded(self._counted()):
             if block.block_type is HoodieLogBlockType.DELETE:
                 yield from decode_delete_block(block)
@@ -100,9 +131,7 @@ class MetadataLogScanner:
                     f"Cannot read {block.source}: it is of type {block.block_type.name}, and data blocks of metadata "
                     "tables are HFiles"
                 )
-            for entries in chosen_entries(open_hfile_block(block), keys, prefixes):
-                if entries.num_rows:
-                    yield LogEncodedRecords(str(block.instant_time), entries, block.schema)
+            yield LogHFile(str(block.instant_time), open_hfile_block(block), block.schema)
 
     def _counted(self) -> list[StoredLogBlock]:
         """The blocks that count; their headers are read once."""

@@ -150,7 +150,7 @@ class MetadataSliceReader:
         file_slice = query.file_slice
         if file_slice.base_file is not None:
             path = file_slice.base_file.path
-            with open_hfile(self.storage, path) as reader:
+            with open_hfile(self.storage, path, file_slice.base_file.size_bytes) as reader:
                 for entries in chosen_entries(reader, query.keys, query.prefixes):
                     add(entries, reader.avro_schema, path)
         scanner = MetadataLogScanner(self.storage, file_slice.log_files, self.block_filter)
@@ -167,19 +167,23 @@ class MetadataSliceReader:
             rows.append(pa.RecordBatch.from_arrays(empty, schema=payload.schema))
             deleted.append(np.ones(len(gone), np.bool_))
         if scanner.counts.corrupt_blocks:
-            self._refuse_lost_blocks(file_slice, scanner)
+            self.refuse_lost_blocks(file_slice, scanner)
         if not rows:
             return MetadataRecords(keys[0], one_batch([], payload.schema))
         found = one_batch(rows, payload.schema)
         merged = merge_records(payload, pa.concat_arrays(keys), found, np.concatenate(deleted), drop_tombstones=True)
         return MetadataRecords(merged.keys, merged.rows)
 
-    def _refuse_lost_blocks(self, file_slice: FileSlice, scanner: MetadataLogScanner) -> None:
+    def refuse_lost_blocks(self, file_slice: FileSlice, scanner: MetadataLogScanner) -> None:
         """Raise if a torn block belongs to an instant that counts. Otherwise its writer died, and wrote it again.
 
         Args:
             file_slice: A slice whose log files have a torn block.
             scanner: What has read them.
+
+        Raises:
+            HoodieCorruptedDataException: It does.
+            HoodieIOException: Storage failed.
         """
         names = {log_file.file_name for log_file in file_slice.log_files}
         for instant in self.timeline.completed_writes():

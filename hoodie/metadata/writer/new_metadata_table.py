@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import attrs
 
+from hoodie.common.model.commit_metadata import SCHEMA_KEY
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.metadata.reader.metadata_table_files import metadata_folder
+from hoodie.metadata.records.metadata_record_schema import metadata_record_schema
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 
 _LATER_VERSION = 8
@@ -73,4 +75,28 @@ def create_metadata_table(table: TableSnapshot) -> TableSnapshot:
     for name in folders:
         storage.create_directory(join(folder, METAFOLDER_NAME, name))
     config = HoodieTableConfig.create(storage, folder, properties)
-    return attrs.evolve(table, base_path=folder, table_config=config).refreshed()
+    own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=None)
+    return own.refreshed()
+
+
+def newest_record_schema(metadata_table: TableSnapshot) -> str:
+    """The schema of the newest commit of a metadata table, without meta columns.
+
+    What is written keeps it: hudi-rs reads no slice in which schemas of several releases are mixed.
+
+    Args:
+        metadata_table: The metadata table.
+
+    Returns:
+        JSON; that of a new metadata table of its version, if no commit tells.
+
+    Raises:
+        HoodieCorruptedDataException: A commit is damaged.
+        HoodieIOException: Storage failed.
+    """
+    timeline = metadata_table.active_timeline
+    for instant in reversed(timeline.completed_writes().instants):
+        found = timeline.read_commit_metadata(instant).extra_metadata.get(SCHEMA_KEY)
+        if found:
+            return found
+    return metadata_record_schema(metadata_table.table_config.table_version)

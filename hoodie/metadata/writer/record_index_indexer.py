@@ -160,8 +160,8 @@ class RecordIndexIndexer(MetadataPartitionIndexer):
         if version < _FIRST_VERSION_BY_PARTITION:
             raise HoodieNotSupportedException(
                 f"hoodie.metadata.record.level.index.enable is for tables of version {_FIRST_VERSION_BY_PARTITION}, "
-                f"and {table.base_path} has version {version}: use hoodie.metadata.global.record.level.index.enable, or "
-                "upgrade the table"
+                f"and {table.base_path} has version {version}: use hoodie.metadata.global.record.level.index.enable, "
+                "or upgrade the table"
             )
         return True
 

@@ -42,11 +42,12 @@ from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
 from hoodie.metadata.records.file_records import rollback_files_entries
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, require_supported
-from hoodie.metadata.records.metadata_record_schema import metadata_record_schema, with_meta_columns
+from hoodie.metadata.records.metadata_record_schema import with_meta_columns
 from hoodie.metadata.writer.file_group_writer import MetadataFileGroup, MetadataFileGroupWriter
 from hoodie.metadata.writer.index_definition_writer import save_index_definition
 from hoodie.metadata.writer.indexers import indexer_of
-from hoodie.metadata.writer.new_metadata_table import create_metadata_table
+from hoodie.metadata.writer.metadata_table_services import MetadataTableCompactor
+from hoodie.metadata.writer.new_metadata_table import create_metadata_table, newest_record_schema
 from hoodie.metadata.writer.partition_indexer import (
     CommittedChange,
     EntriesOnDriver,
@@ -138,7 +139,7 @@ class HoodieBackedTableMetadataWriter:
         ) -> PartitionRecords | None:
             return EntriesOnDriver(rollback_files_entries(rollback)) if partition == _FILES else None
 
-        self._delta_commit(instant_time, check, records)
+        self._delta_commit(instant_time, check, records, is_refusing=False)
 
     def withdraw(self, instant_time: str) -> bool:
         """Take back what was recorded of an action that is pending, before it is rolled back or tried again.
@@ -208,7 +209,7 @@ class HoodieBackedTableMetadataWriter:
         after = last.requested_time if last is not None else _NO_INSTANT
         initial = indexer.initial(context, committed_files(table), after)
         instant_time = self._initial_time(metadata_table, after)
-        timeline, avro_schema = metadata_table.active_timeline, self._schema(metadata_table)
+        timeline, avro_schema = metadata_table.active_timeline, newest_record_schema(metadata_table)
         timeline.create_requested(instant_time, Action.DELTA_COMMIT)
         timeline.transition_requested_to_inflight(instant_time, Action.DELTA_COMMIT)
         stats = self._write_initial(metadata_table, partition, instant_time, avro_schema, initial)
@@ -248,9 +249,10 @@ class HoodieBackedTableMetadataWriter:
             number += 1
 
     def _list(self, partitions: Iterable[str]) -> TableSnapshot:
-        """Change the list of ready partitions in the properties."""
-        table = self.table
-        updates = table.table_config.with_metadata_partitions(partitions)
+        """Change the list of ready partitions in the properties; others that are to be built stay noted."""
+        table, ready = self.table, set(partitions)
+        left = set(table.table_config.metadata_partitions_inflight) - ready
+        updates = table.table_config.with_metadata_partitions(ready, left)
         HoodieTableConfig.update(table.storage, table.base_path, updates)
         return table.with_properties_reloaded()
 
@@ -261,12 +263,14 @@ class HoodieBackedTableMetadataWriter:
         instant_time: str,
         check: Callable[[], None],
         records_of: Callable[[MetadataPartitionIndexer, IndexingContext, str], PartitionRecords | None],
+        *,
+        is_refusing: bool = True,
     ) -> None:
-        files = self._without_leftovers(instant_time)
+        files = self._compacted(self._without_leftovers(instant_time), instant_time, check, is_refusing)
         context, timeline = self._context(files), files.snapshot.active_timeline
         version = self.table.table_config.table_version
         indexers = {path: indexer_of(path, version) for path in self.table.table_config.metadata_partitions}
-        avro_schema = self._schema(files.snapshot)
+        avro_schema = newest_record_schema(files.snapshot)
         timeline.create_requested(instant_time, Action.DELTA_COMMIT)
         timeline.transition_requested_to_inflight(instant_time, Action.DELTA_COMMIT)
         stats: list[HoodieWriteStat] = []
@@ -292,6 +296,15 @@ class HoodieBackedTableMetadataWriter:
             withdraw_delta_commit(files, time)
         return MetadataTableFiles.load(self.table) if stale else files
 
+    def _compacted(
+        self, files: MetadataTableFiles, instant_time: str, check: Callable[[], None], is_refusing: bool
+    ) -> MetadataTableFiles:
+        """The metadata table after the compaction that is due, if one is."""
+        metadata = self._context(files).metadata
+        assert metadata is not None
+        compactor = MetadataTableCompactor(metadata, self.config, self.engine, check, instant_time, is_refusing)
+        return MetadataTableFiles.load(self.table) if compactor.compact_if_due() else files
+
     def _writer(
         self, files: MetadataTableFiles, partition: str, instant_time: str, avro_schema: str
     ) -> MetadataFileGroupWriter:
@@ -305,15 +318,6 @@ class HoodieBackedTableMetadataWriter:
             [MetadataFileGroup.of(file_slice) for file_slice in slices],
             by_commit=self._is_later,
         )
-
-    def _schema(self, metadata_table: TableSnapshot) -> str:
-        """The schema of its newest commit: hudi-rs reads no slice in which schemas of several releases are mixed."""
-        timeline = metadata_table.active_timeline
-        for instant in reversed(timeline.completed_writes().instants):
-            found = timeline.read_commit_metadata(instant).extra_metadata.get(SCHEMA_KEY)
-            if found:
-                return found
-        return metadata_record_schema(self.table.table_config.table_version)
 
     def _context(self, files: MetadataTableFiles | None) -> IndexingContext:
         table = self.table
@@ -332,7 +336,7 @@ def committed_files(table: TableSnapshot) -> Mapping[str, Sequence[FileStatus]]:
     Args:
         table: The table, without pending instants other than those that have written nothing.
     """
-    view = table.view()
+    view = attrs.evolve(table, listing_choice=None).view()
     paths = view.list_partitions()
     view.load_partitions(paths)
     found: dict[str, Sequence[FileStatus]] = {}

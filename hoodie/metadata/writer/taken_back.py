@@ -14,6 +14,13 @@ from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFi
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 
+_LAST_INITIAL_TIME = "00000000000001"
+"""Later than the times of instants that built partitions, in table versions 8 and 9."""
+_FIRST_SUFFIX = "010"
+"""Of the times of instants that built partitions, in table version 6."""
+_DIGITS = 17
+"""Of an instant time of the table."""
+
 
 def withdraw_delta_commit(files: MetadataTableFiles, instant_time: str) -> bool:
     """Delete a delta commit: its completed file, what it wrote, then the instant.
@@ -26,13 +33,16 @@ def withdraw_delta_commit(files: MetadataTableFiles, instant_time: str) -> bool:
         instant_time: The delta commit; nothing happens if there is none.
 
     Returns:
-        False if it was compacted already: nothing is deleted then, and the metadata table must be built anew.
+        False if base files of the metadata table hold its records already, since a compaction or since a partition was
+        built: nothing is deleted then, and the metadata table must be built anew.
 
     Raises:
         HoodieCorruptedDataException: A log file holds records of other instants, too.
         HoodieIOException: Storage failed; call again.
     """
     timeline = files.snapshot.active_timeline
+    if is_initial(files, instant_time):
+        return False
     instant = timeline.find(instant_time, Action.DELTA_COMMIT)
     if instant is None:
         # An instant that was never recorded is nowhere.
@@ -60,6 +70,27 @@ def is_compacted(files: MetadataTableFiles, instant_time: str) -> bool:
     return any(
         is_after(compaction.requested_time, seen)
         for compaction in timeline.filter_actions(Action.COMMIT).filter_completed_instants()
+    )
+
+
+def is_initial(files: MetadataTableFiles, instant_time: str) -> bool:
+    """Whether a partition of the metadata table was built when an instant was completed already.
+
+    Partitions are built while nothing is pending. So all that was requested before was completed.
+
+    Args:
+        files: The metadata table.
+        instant_time: The instant.
+    """
+    timeline = files.snapshot.active_timeline
+    if timeline.layout.has_completion_times:
+        times = (built.completion_time for built in timeline if is_before(built.requested_time, _LAST_INITIAL_TIME))
+        return any(time is not None and is_before(instant_time, time) for time in times)
+    # Its time is that of the last instant of the table, and more digits.
+    times_of_6 = (built.requested_time for built in timeline.filter_actions(Action.DELTA_COMMIT) if built.is_completed)
+    return any(
+        len(time) > _DIGITS and time[_DIGITS:] >= _FIRST_SUFFIX and not is_after(instant_time, time[:_DIGITS])
+        for time in times_of_6
     )
 
 

@@ -5,14 +5,14 @@ Hudi: org.apache.hudi.table.action.compact.plan.generators.HoodieCompactionPlanG
 
 from __future__ import annotations
 
-from hoodie.avro.service_metadata import HoodieCompactionOperation, HoodieCompactionPlan
-from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
+from hoodie.avro.service_metadata import HoodieCompactionPlan
+from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
-from hoodie.common.table.compaction_plans import compacted_file_groups, pending_compactions
+from hoodie.common.table.compaction_plans import compacted_file_groups, compaction_operation, pending_compactions
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.table.action.compact.compaction_strategy import compaction_strategy, operation_metrics
+from hoodie.table.action.compact.compaction_strategy import compaction_strategy
 
 
 def plan_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> HoodieCompactionPlan | None:
@@ -36,7 +36,7 @@ def plan_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> Hoodi
     view.load_partitions(partition_paths)
     held = _held_file_groups(snapshot)
     operations = [
-        _operation(file_slice, config.storage.parquet_max_file_size)
+        compaction_operation(file_slice, config.storage.parquet_max_file_size)
         for partition_path in partition_paths
         for file_slice in view.latest_file_slices(partition_path)
         if HoodieFileGroupId(partition_path, file_slice.file_id) not in held
@@ -54,15 +54,3 @@ def _held_file_groups(snapshot: TableSnapshot) -> set[HoodieFileGroupId]:
         held.update(compacted_file_groups(timeline, instant))
     held.update(HoodieFileGroupId(*group) for group in file_groups_in_pending_clustering(timeline))
     return held
-
-
-def _operation(file_slice: FileSlice, max_file_size: int) -> HoodieCompactionOperation:
-    base_file = file_slice.base_file
-    return HoodieCompactionOperation(
-        partition_path=file_slice.partition_path,
-        file_id=file_slice.file_id,
-        base_instant_time=file_slice.base_instant_time,
-        delta_file_paths=tuple(log_file.file_name for log_file in file_slice.log_files if not log_file.is_cdc),
-        data_file_path=None if base_file is None else base_file.file_name,
-        metrics=operation_metrics(file_slice, max_file_size),
-    )

@@ -12,41 +12,18 @@ from datetime import UTC, date, datetime, timedelta
 from typing import ClassVar
 
 from hoodie.avro.service_metadata import HoodieCompactionOperation
-from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.table.compaction_plans import (
+    TOTAL_IO_MB,
+    TOTAL_LOG_FILES,
+    TOTAL_LOG_FILES_SIZE,
+)
 from hoodie.common.util.class_loading import create_object
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.exception import HoodieConfigException, HoodieException
 
 _KEY = "hoodie.compaction.strategy"
 _HUDI_PACKAGE = "org.apache.hudi.table.action.compact.strategy."
-_MB = 1024 * 1024
 _DATE_LENGTH = len("2026/11/23")
-
-TOTAL_IO_READ_MB = "TOTAL_IO_READ_MB"
-TOTAL_IO_WRITE_MB = "TOTAL_IO_WRITE_MB"
-TOTAL_IO_MB = "TOTAL_IO_MB"
-TOTAL_LOG_FILES = "TOTAL_LOG_FILES"
-TOTAL_LOG_FILES_SIZE = "TOTAL_LOG_FILES_SIZE"
-
-
-def operation_metrics(file_slice: FileSlice, max_file_size: int) -> dict[str, float]:
-    """The size of a compaction's work on one slice, by Hudi's names; Hudi 1.2 fails on a plan without them.
-
-    Args:
-        file_slice: The slice.
-        max_file_size: The size of a new base file, in bytes, where the slice has none.
-    """
-    log_bytes = sum(log_file.size_bytes for log_file in file_slice.log_files)
-    base_file = file_slice.base_file
-    read = ((base_file.size_bytes if base_file is not None else 0) + log_bytes) // _MB
-    written = (base_file.size_bytes if base_file is not None else max_file_size) // _MB
-    return {
-        TOTAL_LOG_FILES: float(len(file_slice.log_files)),
-        TOTAL_IO_MB: float(read + written),
-        TOTAL_IO_READ_MB: float(read),
-        TOTAL_LOG_FILES_SIZE: float(log_bytes),
-        TOTAL_IO_WRITE_MB: float(written),
-    }
 
 
 class CompactionStrategy(ABC):

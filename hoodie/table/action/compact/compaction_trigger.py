@@ -5,10 +5,10 @@ Hudi: org.apache.hudi.table.action.compact.ScheduleCompactionActionExecutor (nee
 
 from __future__ import annotations
 
+from hoodie.common.table.compaction_plans import delta_commits_after, last_completed_compaction
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
-from hoodie.common.table.timeline.instant_time import is_after, parse_instant_time
-from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.common.table.timeline.instant_time import parse_instant_time
 from hoodie.config.compaction_config import CompactionTriggerStrategy, HoodieCompactionConfig
 
 
@@ -36,32 +36,8 @@ def is_compaction_due(config: HoodieCompactionConfig, timeline: HoodieActiveTime
             )
 
 
-def last_completed_compaction(timeline: HoodieActiveTimeline) -> HoodieInstant | None:
-    """The last completed compaction of the active timeline.
-
-    Args:
-        timeline: Of a merge-on-read table.
-    """
-    # Every commit of a merge-on-read table is a compaction: its writes are delta commits.
-    return timeline.filter_actions(Action.COMMIT).filter_completed_instants().last_instant
-
-
 def _last_requested(timeline: HoodieActiveTimeline) -> HoodieInstant | None:
     return timeline.filter_actions(Action.COMMIT, Action.COMPACTION).last_instant
-
-
-def delta_commits_after(timeline: HoodieActiveTimeline, last: HoodieInstant | None) -> HoodieTimeline:
-    """The completed delta commits of the active timeline whose log files a compaction has not taken.
-
-    Args:
-        timeline: Of a merge-on-read table.
-        last: The compaction; None for all delta commits.
-    """
-    completed = timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants()
-    if last is None:
-        return completed
-    # A compaction takes the log files that were completed before it was requested.
-    return completed.filter(lambda instant: is_after(instant.newest_time, last.requested_time))
 
 
 def _is_due_by_number(

@@ -9,9 +9,10 @@ import pytest
 
 from hoodie.avro.service_metadata import HoodieCompactionOperation
 from hoodie.common.model.file_slice import FileSlice, HoodieLogFile
+from hoodie.common.table.compaction_plans import operation_metrics
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.exception import HoodieConfigException, HoodieException
-from hoodie.table.action.compact.compaction_strategy import compaction_strategy, operation_metrics
+from hoodie.table.action.compact.compaction_strategy import compaction_strategy
 
 PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 MB = 1024 * 1024

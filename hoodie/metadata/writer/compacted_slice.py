@@ -1,0 +1,112 @@
+"""Write the base file that a slice of a metadata table becomes when it is compacted.
+
+Hudi: org.apache.hudi.table.action.compact.HoodieCompactor, for metadata tables.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import attrs
+
+from hoodie.common.fs.file_names import make_base_file_name
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
+from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.exception import HoodieCommitException
+from hoodie.io.hfile.hfile_writer import HFileWriter
+from hoodie.metadata.reader.merged_record_stream import MergedRecordStream
+from hoodie.metadata.reader.metadata_record_reader import MetadataSliceReader
+from hoodie.metadata.records.metadata_records import encode_values
+from hoodie.storage.storage_path import METAFOLDER_NAME, join
+
+BASE_FILE_EXTENSION = ".hfile"
+
+
+@attrs.frozen
+class CompactMetadataSlice:
+    """Task: merges one slice into a base file; picklable.
+
+    Memory: that of `MergedRecordStream` and of `HFileWriter`.
+
+    Attributes:
+        readers: What reads the slices of each partition.
+        instant_time: The compaction.
+        avro_schema: The schema of the records to write, meta fields included.
+    """
+
+    readers: Mapping[str, MetadataSliceReader]
+    instant_time: str
+    avro_schema: str
+
+    def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> HoodieWriteStat | None:
+        """Write the base file.
+
+        Returns:
+            Its statistics; None if the slice had no base file and no live record: then none is written.
+
+        Raises:
+            HoodieCommitException: The compaction takes no more files: another attempt of the task was faster.
+            HoodieException: A file is missing or damaged, or storage failed.
+        """
+        reader = self.readers[file_slice.partition_path]
+        storage, payload = reader.storage, reader.payload
+        markers = WriteMarkers(storage, join(reader.base_path, METAFOLDER_NAME), self.instant_time)
+        _refuse_if_late(markers, file_slice)
+        started = time.monotonic()
+        name = make_base_file_name(file_slice.file_id, task.write_token, self.instant_time, BASE_FILE_EXTENSION)
+        path = join(reader.base_path, file_slice.partition_path, name)
+        stream = MergedRecordStream(reader, file_slice)
+        parts = (part for part in stream.batches() if len(part.keys))
+        first = next(parts, None)
+        if first is None and file_slice.base_file is None:
+            return None
+        try:
+            with storage.open_output_stream(path) as sink:
+                writer = HFileWriter(sink, path, self.avro_schema)
+                while first is not None:
+                    writer.write(first.keys, encode_values(first.rows, self.avro_schema, payload, name))
+                    first = next(parts, None)
+                writer.finish()
+            _refuse_if_late(markers, file_slice)
+        except BaseException:
+            storage.delete_file(path)
+            raise
+        elapsed_ms = int((time.monotonic() - started) * 1000)
+        return _stat(file_slice, join(file_slice.partition_path, name), writer, stream, elapsed_ms)
+
+
+def _refuse_if_late(markers: WriteMarkers, file_slice: FileSlice) -> None:
+    if not markers.is_open:
+        raise HoodieCommitException(
+            f"file group {file_slice.file_id} of {markers.meta_path} was not compacted: compaction "
+            f"{markers.instant_time} is being completed, or was. This attempt of the task came too late"
+        )
+
+
+def _stat(
+    file_slice: FileSlice, path: str, writer: HFileWriter, stream: MergedRecordStream, elapsed_ms: int
+) -> HoodieWriteStat:
+    base_file, counts = file_slice.base_file, stream.counts
+    return HoodieWriteStat(
+        file_id=file_slice.file_id,
+        partition_path=file_slice.partition_path,
+        path=path,
+        prev_commit=NULL_COMMIT if base_file is None else file_slice.base_instant_time,
+        prev_base_file=None if base_file is None else base_file.file_name,
+        num_writes=writer.entry_count,
+        num_inserts=writer.entry_count if base_file is None else 0,
+        num_update_writes=0 if base_file is None else stream.log_records,
+        total_write_bytes=writer.size_bytes,
+        file_size_bytes=writer.size_bytes,
+        total_log_records=stream.log_records,
+        total_updated_records_compacted=stream.log_records,
+        total_log_files_compacted=counts.log_files,
+        total_log_size_compacted=sum(log_file.size_bytes for log_file in file_slice.log_files),
+        total_log_blocks=counts.log_blocks,
+        total_corrupt_log_block=counts.corrupt_blocks,
+        total_rollback_blocks=counts.rollback_blocks,
+        runtime_stats=RuntimeStats(total_create_time=elapsed_ms),
+    )

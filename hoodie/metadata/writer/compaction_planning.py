@@ -1,0 +1,155 @@
+"""When a metadata table is compacted, and what holds it back.
+
+A base file cannot give up a record again, and readers leave out records of instants that are pending in the table. So
+a compaction merges only what is completed in the table:
+
+- A delta commit that is completed in the metadata table, while its instant is pending in the table, holds compactions
+  back: its writer died between the two steps, and the records may never become valid. So does one that is later than
+  everything on the table's timeline, which a restore leaves for a moment.
+- In table version 6 a log file belongs to the slice in its name, and a compaction at ``<t>001`` says that everything up
+  to the delta commit t is in. So any instant up to t that is pending in the table holds it back, and any pending delta
+  commit. In versions 8 and 9 a delta commit that is completed after the compaction was requested belongs to the next
+  slice, whenever it began, so other pending instants do not matter.
+
+Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter (validateTimelineBeforeSchedulingCompaction,
+compactIfNecessary). Differs: in versions 8 and 9 Hudi compacts as of the millisecond before the first such instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hoodie.avro.service_metadata import HoodieCompactionPlan
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.table.compaction_plans import compaction_operation, delta_commits_after, last_completed_compaction
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.instant_time import is_after, newest, next_instant_time
+from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.exception import HoodieMetadataException
+from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
+
+COMPACTION_SUFFIX = "001"
+"""Table version 6: behind the newest delta commit it names the compaction of what is up to it."""
+_MAX_FILE_BYTES = 120 << 20
+"""What Hudi's plans take a new base file for."""
+_SHOWN = 3
+
+
+def delta_commits_to_compact(files: MetadataTableFiles) -> list[HoodieInstant]:
+    """The completed delta commits since the last compaction.
+
+    Args:
+        files: The metadata table.
+    """
+    timeline = files.snapshot.active_timeline
+    return list(delta_commits_after(timeline, last_completed_compaction(timeline)))
+
+
+def held_back_by(files: MetadataTableFiles) -> list[HoodieInstant]:
+    """The instants because of which nothing may be compacted now, see the module; the oldest first.
+
+    Args:
+        files: The metadata table, loaded under the table's lock.
+
+    Returns:
+        Instants of the table, or of the metadata table where the table has none of that time.
+    """
+    in_table, in_metadata = files.table.active_timeline, files.snapshot.active_timeline
+    pending = {
+        instant.requested_time: instant
+        for instant in in_table.filter_pending()
+        if instant.action is not Action.SAVEPOINT
+    }
+    waiting = delta_commits_to_compact(files)
+    found = [
+        pending.get(instant.requested_time, instant)
+        for instant in waiting
+        if not files.instants.is_committed(instant.requested_time)
+    ]
+    found += in_metadata.filter_actions(Action.LOG_COMPACTION).filter_pending()
+    if not in_metadata.layout.has_completion_times and waiting:
+        last = waiting[-1].requested_time
+        found += [instant for time, instant in pending.items() if not is_after(time, last)]
+        found += in_metadata.filter_actions(Action.DELTA_COMMIT).filter_pending()
+    return sorted(dict.fromkeys(found), key=lambda instant: instant.sort_key)
+
+
+def is_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig) -> bool:
+    """Whether the metadata table is compacted now: there are enough delta commits, and nothing holds it back.
+
+    Args:
+        files: The metadata table, loaded under the table's lock.
+        config: After how many delta commits it is due.
+    """
+    return len(delta_commits_to_compact(files)) >= config.compact_max_delta_commits and not held_back_by(files)
+
+
+def refuse_if_held_back(files: MetadataTableFiles, config: HoodieMetadataConfig, completing: str | None = None) -> None:
+    """Stop where pending instants have held compactions back for too many delta commits.
+
+    Args:
+        files: The metadata table, loaded under the table's lock.
+        config: After how many.
+        completing: The instant that is completed next; nothing is refused if it is one of the pending ones.
+
+    Raises:
+        HoodieMetadataException: They have.
+    """
+    count = len(delta_commits_to_compact(files))
+    if count < max(config.max_delta_commits_when_pending, config.compact_max_delta_commits):
+        return
+    held_by = held_back_by(files)
+    if held_by and completing not in {instant.requested_time for instant in held_by}:
+        raise HoodieMetadataException(
+            f"the metadata table of {files.table.base_path} was not compacted for {count} delta commits, since "
+            f"{_names(held_by)} is pending in the table, and "
+            f"hoodie.metadata.max.deltacommits.when_pending={config.max_delta_commits_when_pending}. Nothing was "
+            f"committed. If its writer is dead, roll it back (client.rollback('{held_by[0].requested_time}')); a "
+            "pending compaction is to be carried out (client.compact); or raise that option"
+        )
+
+
+def plan_metadata_compaction(files: MetadataTableFiles) -> HoodieCompactionPlan | None:
+    """All slices with log files of the partitions that the table lists; None if there are none.
+
+    Args:
+        files: The metadata table, without pending compactions.
+
+    Raises:
+        HoodieMissingFileException: A file group or base file is missing.
+        HoodieCorruptedDataException: A file has a name that no file group has; or the timeline is damaged.
+        HoodieIOException: Storage failed.
+    """
+    operations = tuple(
+        compaction_operation(file_slice, _MAX_FILE_BYTES) for file_slice in _slices(files) if file_slice.log_files
+    )
+    return HoodieCompactionPlan(operations) if operations else None
+
+
+def compaction_time(files: MetadataTableFiles) -> str:
+    """The instant time of a new compaction.
+
+    Version 6: the newest delta commit with a suffix, so that later delta commits are later than it. Versions 8 and 9: a
+    new time, which is later than everything on both timelines. Then readers of older states of the table know it for
+    what they must not see, see `MetadataTableFiles`.
+
+    Args:
+        files: The metadata table, with delta commits to compact.
+    """
+    timeline, table = files.snapshot.active_timeline, files.table.active_timeline
+    if not timeline.layout.has_completion_times:
+        return delta_commits_to_compact(files)[-1].requested_time + COMPACTION_SUFFIX
+    known = [instant.newest_time for one in (timeline, table) for instant in one]
+    last = newest([*known, timeline.newest_archived_time(), table.newest_archived_time()])
+    return next_instant_time(timeline.clock(), last, table.timezone)
+
+
+def _slices(files: MetadataTableFiles) -> Iterator[FileSlice]:
+    for partition_path in files.table.table_config.metadata_partitions:
+        for slices in files.file_groups(partition_path).values():
+            yield from slices
+
+
+def _names(instants: Iterable[HoodieInstant]) -> str:
+    names = [f"{instant.action} {instant.requested_time}" for instant in instants]
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

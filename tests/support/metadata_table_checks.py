@@ -1,0 +1,139 @@
+"""What must hold of a metadata table that writers maintain: at any moment, and once all that failed was cleared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+import hoodie
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action
+from hoodie.metadata import HoodieBackedTableMetadata
+from hoodie.metadata.writer.table_metadata_writer import committed_files
+from hoodie.table.action.clean.pending_cleans import files_being_cleaned
+
+__all__ = ["MetadataReader", "check_equals_a_new_one", "listed_partitions"]
+
+Sizes = dict[tuple[str, str], int]
+"""Partition path and name of files, and their sizes."""
+_LATER_VERSION = 8
+
+
+def listed_partitions(base_path: Path | str) -> tuple[str, ...]:
+    """The partitions of the metadata table that are ready."""
+    return TableSnapshot.load(str(base_path)).table_config.metadata_partitions
+
+
+@attrs.frozen(eq=False)
+class MetadataReader:
+    """A reader that has opened a table and its metadata table, and reads them now or later.
+
+    Attributes:
+        table: The table.
+        metadata: Its metadata table; None where none is listed.
+        stored: The files that were in the table's folders then.
+    """
+
+    table: TableSnapshot
+    metadata: HoodieBackedTableMetadata | None
+    stored: Sizes
+
+    @classmethod
+    def open(cls, base_path: Path | str) -> MetadataReader:
+        """Open a table and, if the table lists one, its metadata table."""
+        table = TableSnapshot.load(str(base_path))
+        is_listed = bool(table.table_config.metadata_partitions)
+        return cls(table, HoodieBackedTableMetadata.open(table) if is_listed else None, _stored_files(table))
+
+    def check(self) -> None:
+        """The metadata table lists each file of each completed write, with its size, and no file of any other write.
+
+        A reader of writes that were undone since is told to load the table again.
+        """
+        if self.metadata is None or self._is_outdated():
+            return
+        listed = _listing(self.metadata)
+        committed = self._committed()
+        stored = self.stored.keys() & _stored_files(self.table).keys()
+        missing = sorted((committed & stored) - listed.keys())
+        assert not missing, f"committed files are not listed: {missing}"
+        wrong = {file: size for file, size in listed.items() if self.stored.get(file, size) != size}
+        assert not wrong, f"sizes are wrong: {wrong}"
+        others = listed.keys() - committed
+        if self.table.table_config.table_version < _LATER_VERSION:
+            # A rollback notes the log files that it leaves and writes.
+            others = {file for file in others if ".log." not in file[1]}
+        assert not others, f"files of writes that are not completed are listed: {sorted(others)}"
+        going = files_being_cleaned(self.table.active_timeline).keys()
+        gone = listed.keys() - self.stored.keys() - going
+        assert not gone, f"files are listed that are not there: {sorted(gone)}"
+
+    def _is_outdated(self) -> bool:
+        now = TableSnapshot.load(self.table.base_path)
+        times = {one.requested_time for one in self.table.active_timeline.completed_writes()}
+        left = now.active_timeline.completed_writes().times | now.archived_timeline.completed_writes().times
+        is_restored = any(one.is_pending for one in now.active_timeline.filter_actions(Action.RESTORE))
+        return is_restored or not times <= left
+
+    def _committed(self) -> set[tuple[str, str]]:
+        timeline = self.table.active_timeline
+        return {
+            (stat.partition_path, path.rpartition("/")[2])
+            for instant in timeline.completed_writes()
+            for stat in timeline.read_commit_metadata(instant).write_stats
+            for path in (stat.path, *(stat.cdc_stats or {}))
+            if path
+        }
+
+
+def check_equals_a_new_one(base_path: Path | str, *, may_be_absent: bool = False) -> None:
+    """The metadata table of a table without pending instants holds what one holds that is built of its files now.
+
+    Args:
+        base_path: The table.
+        may_be_absent: Whether there may be none.
+    """
+    table = TableSnapshot.load(str(base_path))
+    if may_be_absent and not table.table_config.metadata_partitions:
+        return
+    assert "files" in table.table_config.metadata_partitions, "there is no metadata table"
+    metadata = HoodieBackedTableMetadata.open(table)
+    built = {
+        (path, file.path.rpartition("/")[2]): file.size_bytes
+        for path, files in committed_files(table).items()
+        for file in files
+    }
+    listed = _listing(metadata)
+    assert listed == built, f"listed, not built: {listed.items() - built.items()}; {built.items() - listed.items()}"
+    paths = {path for path, _ in built}
+    known = set(metadata.list_partitions())
+    assert paths <= known <= set(table.view().list_partitions()), known
+    found = hoodie.metadata.validate(str(base_path))
+    assert found.is_right, str(found)
+    pending = {instant.requested_time for instant in table.active_timeline.filter_pending()}
+    inner = metadata.files.snapshot.active_timeline
+    left = [str(one) for one in inner.filter_pending() if one.requested_time not in pending]
+    completed = {one.requested_time for one in table.active_timeline.filter_completed_instants()}
+    ahead = [
+        str(one)
+        for one in inner.filter_actions(Action.DELTA_COMMIT).filter_completed_instants()
+        if one.requested_time in pending - completed
+    ]
+    assert not ahead, f"the metadata table is ahead: {ahead}"
+    assert len(left) <= 1, f"leftovers of dead writers: {left}"
+
+
+def _listing(metadata: HoodieBackedTableMetadata) -> Sizes:
+    rows = metadata.read_listing().to_pylist()
+    return {("" if r["partition_path"] == "." else r["partition_path"], r["file_name"]): r["size_bytes"] for r in rows}
+
+
+def _stored_files(table: TableSnapshot) -> Sizes:
+    root = Path(table.base_path)
+    files = [file for pattern in ("*.parquet", ".*.log.*") for file in root.rglob(pattern)]
+    return {
+        (file.parent.relative_to(root).as_posix().removeprefix("."), file.name): file.stat().st_size
+        for file in files
+        if ".hoodie" not in file.parts and not file.name.endswith(".crc")
+    }
