@@ -249,7 +249,8 @@ class Committer:
                 return False
             if instant.requested_time not in undone:
                 return False
-        return self._rollbacks.unless_undone(snapshot, instant) is None
+        with self._transactions.transaction(snapshot, f"looking for {instant.requested_time}"):
+            return self._rollbacks.unless_undone(snapshot, instant) is None
 
     def _look_again(
         self,

@@ -30,6 +30,7 @@ from hoodie.table.action.savepoint.savepoint_action_executor import (
     delete_savepoint,
 )
 from hoodie.table.action.table_action import announce, carry_out, no_check
+from hoodie.table.metadata_table import set_aside_metadata_table
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import Transaction, TransactionManager
 
@@ -111,7 +112,7 @@ class SavepointService:
     def _restore(self, instant_time: str, check: Callable[[TableSnapshot, str], None]) -> tuple[str, ...]:
         snapshot = load_table(self._config)
         with self._transactions.transaction(snapshot, "restore") as transaction:
-            if self._transactions.is_lock_required:
+            if self._transactions.takes_lock(snapshot):
                 snapshot = snapshot.refreshed()
             pending = pending_restore(snapshot.active_timeline)
             if pending is not None:
@@ -151,7 +152,7 @@ class SavepointService:
         check: Callable[[], None] = no_check,
     ) -> tuple[str, ...]:
         """Restore the table, and build its metadata table anew."""
-        self._rollbacks.set_aside_metadata_table(executor.snapshot)
+        set_aside_metadata_table(executor.snapshot)
         with self._metrics.step("restore"):
             undone = carry_out(executor, restore_time, is_left_behind=is_left_behind, check=check)
         self._rollbacks.initialise_metadata_table(load_table(self._config))

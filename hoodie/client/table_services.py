@@ -128,7 +128,8 @@ class TableServices:
             min_commits,
             self._config.metadata,
         )
-        return executor.completed_under(partial(self._transactions.giving_a_time, snapshot))
+        # A metadata table may have been built meanwhile.
+        return executor.completed_under(lambda: self._transactions.giving_a_time(snapshot.with_properties_reloaded()))
 
     def _finish_pending_cleans(self, snapshot: TableSnapshot) -> tuple[list[HoodieCleanMetadata], TableSnapshot]:
         """Carry out the cleans that other runs left behind, the oldest first; returns the table after that."""
@@ -161,7 +162,7 @@ class TableServices:
 
     def _look_again(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Load the timeline again: while this client waited for the lock, others may have changed the table."""
-        if self._transactions.is_lock_required:
+        if self._transactions.takes_lock(snapshot):
             snapshot = snapshot.refreshed()
             refuse_pending_restore(snapshot, _NO_SERVICES)
         return snapshot

@@ -107,8 +107,9 @@ class HoodieLockConfig(PropertyGroup):
     """How long to wait until a new lock table is ready, in milliseconds."""
     single_writer_enable: bool = property_field(_PREFIX + "single.writer.enable", boolean(), True, is_ours=True)
     """With SINGLE_WRITER: wait for a hoodie writer in another process, at most `hoodie.write.lock.wait_time_ms`. On a
-    file system, a lock of the operating system keeps processes apart. Elsewhere a writer only waits for instants that
-    another one began in the last 10 seconds."""
+    file system, a lock of the operating system keeps processes apart. Elsewhere a writer waits for instants that
+    another one began in the last 10 seconds, and takes the lock of `hoodie.write.lock.provider`, by default
+    StorageBasedLockProvider, while it changes a table with a metadata table."""
     max_expected_clock_skew_ms: int | None = property_field(
         "hoodie.time.generator.max_expected_clock_skew_ms", _MILLISECONDS, None, since="1.0"
     )

@@ -1,5 +1,14 @@
 """Steps that only one writer at a time may take.
 
+==================================  ====================  ================================================
+writers                             metadata table        what keeps them apart
+==================================  ====================  ================================================
+several                             with or without       ``hoodie.write.lock.provider``
+a single one, on a file system      with or without       a lock of the operating system, by process
+a single one, on an object store    listed, or asked for  the same provider; by default that of the store
+a single one, on an object store    none                  nothing; see `RollbackService`
+==================================  ====================  ================================================
+
 Hudi: org.apache.hudi.client.transaction.TransactionManager.
 """
 
@@ -10,10 +19,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+import attrs
+
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.metrics.metrics import HoodieMetrics
-from hoodie.storage.storage_path import normalise_path
+from hoodie.storage.storage_path import normalise_path, scheme
 from hoodie.transaction.begun_instants import forget_instant, note_instant
 from hoodie.transaction.lock.lock_manager import LockManager, lock_provider_class
 from hoodie.transaction.lock.lock_provider import LockConfiguration
@@ -21,6 +32,8 @@ from hoodie.transaction.lock.lock_waiting import LockClock, LockWaiting
 from hoodie.transaction.lock.single_writer_lock import SingleWriterLock
 
 logger = logging.getLogger(__name__)
+
+_LOCK_OF_STORES = "StorageBasedLockProvider"
 
 
 class Transaction:
@@ -85,6 +98,22 @@ class TransactionManager:
     def is_lock_required(self) -> bool:
         """Whether several writers may be at work."""
         return self._config.write.has_several_writers
+
+    def takes_lock(self, snapshot: TableSnapshot) -> bool:
+        """Whether a transaction waits for other writers at a lock provider; then read the table again under it.
+
+        Args:
+            snapshot: The table.
+        """
+        return self.is_lock_required or self._shares_metadata_table(snapshot)
+
+    def _shares_metadata_table(self, snapshot: TableSnapshot) -> bool:
+        """Whether a single writer must lock the table, as its storage has no locks of the operating system."""
+        if not self._config.lock.single_writer_enable or scheme(self._base_path) == "file":
+            return False
+        table = snapshot.table_config
+        is_listed = bool(table.metadata_partitions or table.metadata_partitions_inflight)
+        return is_listed or bool(self._config.metadata.enable)
 
     @property
     def gave_up(self) -> bool:
@@ -152,7 +181,7 @@ class TransactionManager:
         Raises:
             HoodieConfigException: The lock lacks a property or a package, or is not for the table's storage.
         """
-        if self.is_lock_required:
+        if self.takes_lock(snapshot):
             with self._mutex:
                 logger.debug("writes of %s are kept apart by %s", snapshot.base_path,
                              self._manager(snapshot).provider.name)  # fmt: skip
@@ -169,7 +198,7 @@ class TransactionManager:
         Raises:
             HoodieLockException: Other writers held the lock for too long, or its service failed.
         """
-        if not self.is_lock_required:
+        if not self.takes_lock(snapshot):
             with self.alone(is_patient):
                 yield Transaction(None)
             return
@@ -226,12 +255,15 @@ class TransactionManager:
 
     def _manager(self, snapshot: TableSnapshot) -> LockManager:
         if self._lock_manager is None:
+            options = self._config.lock
+            if not self.is_lock_required and options.provider is None:
+                options = attrs.evolve(options, provider=_LOCK_OF_STORES)
             self._lock_manager = LockManager(
                 LockConfiguration(
                     base_path=snapshot.base_path,
                     table_name=snapshot.table_config.table_name,
                     storage=snapshot.storage,
-                    options=self._config.lock,
+                    options=options,
                     properties=self._config.properties,
                     clock=self._clock,
                     waiting=self._waiting,

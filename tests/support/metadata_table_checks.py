@@ -1,4 +1,4 @@
-"""What must hold of a metadata table that writers maintain: at any moment, and once all failures are cleared."""
+"""What must hold of a metadata table that writers maintain: at any moment, and once all that failed was cleared."""
 
 from __future__ import annotations
 

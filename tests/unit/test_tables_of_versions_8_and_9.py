@@ -22,6 +22,7 @@ import hoodie
 import hoodie.stats
 from hoodie import HoodieKey, HoodieReadClient, HoodieTableMetaClient
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException
+from tests.support.later_version import change_properties
 from tests.support.table_builder import content, local_client
 from tests.unit.test_tables_of_real_hudi import (
     continue_and_compare,
@@ -208,15 +209,29 @@ def test_a_table_is_continued_and_hudi_rs_agrees(table: Path) -> None:
     assert not [file.name for file in table.rglob("*.parquet") if any(f"_{time}." in file.name for time in undone)]
 
 
+@pytest.mark.parametrize("table", ["v8_cow_mdt", "v9_cow_mdt", "v9_cow_rli_part", "hand_cow"], indirect=True)
+def test_a_metadata_table_is_kept_and_hudi_rs_which_trusts_it_agrees(table: Path) -> None:
+    listed = HoodieTableMetaClient.load(str(table)).table_config.metadata_partitions
+    assert "files" in listed and hoodie.metadata.validate(str(table)).is_right
+    continue_and_compare(table, user_rows(hoodie.read_table(str(table))))
+    assert HoodieTableMetaClient.load(str(table)).table_config.metadata_partitions == listed
+    found = hoodie.metadata.validate(str(table))
+    assert found.is_right, str(found)
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("table", ["v9_cow_rli_part"], indirect=True)
-def test_a_metadata_table_with_a_record_index_is_given_up_only_when_the_writer_says_so(
-    table: Path, unchanged: None
-) -> None:
-    with local_client(table) as client, pytest.raises(HoodieNotSupportedException, match="record_index"):
+@pytest.mark.parametrize("table", ["v9_cow_mdt"], indirect=True)
+def test_a_metadata_table_of_another_kind_is_given_up_only_when_the_writer_says_so(table: Path) -> None:
+    change_properties(table, {"hoodie.table.metadata.partitions": "files,expr_index_x"})
+    before = content(table)
+    with local_client(table) as client, pytest.raises(HoodieNotSupportedException, match="expr_index_x"):
         client.upsert(hoodie.read_table(str(table)))
+    assert content(table) == before
+    with local_client(table, hoodie__metadata__enable="false") as client:
+        client.upsert(hoodie.read_table(str(table)))
+    assert HoodieTableMetaClient.load(str(table)).table_config.metadata_partitions == ()
 
 
 @pytest.mark.parametrize("table", KEPT, indirect=True)

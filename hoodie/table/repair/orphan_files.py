@@ -167,7 +167,7 @@ def remove_orphan_files(
 
     Raises:
         HoodieConfigException: Neither a backup folder nor ``delete`` is given, or both, or the folder is in the table.
-        HoodieCommitException: The table is of version 8 or 9 and has a metadata table, which readers trust.
+        HoodieCommitException: A restore is pending.
         HoodieLockException: The lock was not given.
         HoodieIOException: Storage failed; call again.
     """

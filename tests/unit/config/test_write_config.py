@@ -146,9 +146,9 @@ def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest
             {"hoodie.datasource.overwrite.mode": "dynamic"},
             "hoodie.datasource.overwrite.mode = 'dynamic': it belongs to INSERT OVERWRITE of Hudi's SQL: set",
         ),
-        ({"hoodie.metadata.enable": "true"}, "hoodie.metadata.enable = true: hoodie writes no metadata table"),
+        ({"hoodie.metadata.enable": "true"}, None),
         ({"hoodie.metadata.enable": "false"}, None),
-        ({"hoodie.metadata.index.column.stats.enable": "true"}, "column.stats.enable = 'true': no metadata table is"),
+        ({"hoodie.metadata.index.column.stats.enable": "true"}, None),
         ({"parquet.max.file.size": 1}, "parquet.max.file.size has no effect, as its name lacks the prefix: use "),
         ({"parquet.max.file.sise": 1}, "its name lacks the prefix: use hoodie.parquet.max.file.size"),
         ({"recordkey.field": "id"}, "lacks the prefix: use hoodie.datasource.write.recordkey.field"),
@@ -283,8 +283,6 @@ def test_each_option_is_warned_of_once_for_a_configuration(caplog: pytest.LogCap
     assert sorted(line.partition(" ")[0] for line in lines) == [
         "hoodie.datasource.hive_sync.enable",
         "hoodie.datasource.meta.sync.enable",
-        "hoodie.metadata.enable",
-        "hoodie.metadata.index.column.stats.enable",
         "mergeSchema",
     ]
 

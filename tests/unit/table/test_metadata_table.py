@@ -1,4 +1,4 @@
-"""The metadata table of other writers: switched off before anything is changed, and nothing is changed behind one."""
+"""What actions do about the metadata table of their table: keep it right, delete it, set it aside, build it anew."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.exception import (
     HoodieCommitException,
+    HoodieException,
     HoodieHeartbeatException,
-    HoodieIOException,
     HoodieNotSupportedException,
 )
-from hoodie.table.metadata_table import refuse_metadata_table, switch_off_metadata_table
+from hoodie.table.metadata_table import (
+    MetadataTableUpkeep,
+    forget_action,
+    initialise_metadata_table,
+    set_aside_metadata_table,
+    switch_off_metadata_table,
+)
 from hoodie.table.repair import remove_orphan_files
 from tests.support.hookable_storage import Faults, faults_of, hooked, run_with_faults
 from tests.support.later_version import change_properties
+from tests.support.metadata_table_checks import check_equals_a_new_one
 from tests.support.services_table import ServicesTable
 from tests.support.table_builder import content
 from tests.support.table_builder import rows as to_write
@@ -32,6 +38,9 @@ from tests.unit.test_tables_of_real_hudi import folders_of_tables, in_order, rea
 LISTED = "hoodie.table.metadata.partitions"
 INFLIGHT = f"{LISTED}.inflight"
 BUILT_FROM_FILES = ["v8_cow_mdt", "v9_cow_mdt", "hand_cow", "trap_stale"]
+ON = {"hoodie.metadata.enable": "true"}
+OFF = {"hoodie.metadata.enable": "false"}
+FAKE = "files-0000-0_0-0-0_00000000000000000.hfile"
 CRASHED = "hmdt_crash"
 """Its newest commit is in the metadata table and pending in the table."""
 
@@ -71,13 +80,20 @@ def build(base_path: Path, partitions: str = "files", inflight: str = "") -> Non
     folder = base_path / ".hoodie/metadata"
     (folder / ".hoodie").mkdir(parents=True, exist_ok=True)
     (folder / "files").mkdir(exist_ok=True)
-    (folder / "files/files-0000-0_0-0-0_00000000000000000.hfile").write_bytes(b"x")
+    (folder / "files" / FAKE).write_bytes(b"x")
     HoodieTableConfig.create(
         TableSnapshot.load(str(base_path)).storage,
         str(folder),
         {"hoodie.table.name": "t_metadata", "hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"},
     )
     change_properties(base_path, {LISTED: partitions, INFLIGHT: inflight})
+
+
+def enable(table: ServicesTable) -> None:
+    """Another commit, which builds a metadata table."""
+    with table.client(**ON) as client:
+        table.upsert("a", client=client)
+    assert listed(table.base_path) == ("files",)
 
 
 def has_folder(base_path: Path) -> bool:
@@ -88,13 +104,11 @@ def has_folder(base_path: Path) -> bool:
 
 
 @pytest.mark.parametrize("real", BUILT_FROM_FILES, indirect=True)
-def test_what_hudi_builds_by_default_is_switched_off_with_a_warning(
-    real: Path, later_tables: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_it_is_deleted_with_a_warning(real: Path, later_tables: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = content(real)
     rows = in_order(hoodie.read_table(str(real)).to_pylist())
     snapshot = switch_off(real)
-    assert "switching off the metadata table" in caplog.text
+    assert "deleting the metadata table" in caplog.text
     assert snapshot.table_config.properties[LISTED] == "" == snapshot.table_config.properties.get(INFLIGHT, "")
     assert listed(real) == () and not has_folder(real)
     after = content(real)
@@ -108,23 +122,9 @@ def test_what_hudi_builds_by_default_is_switched_off_with_a_warning(
     assert in_order(read_by_hudi_rs(real)) == in_order(user_rows(hoodie.read_table(str(real))))
 
 
-@pytest.mark.parametrize("real", ["v9_cow_rli_part"], indirect=True)
-def test_indexes_are_dropped_only_where_the_writer_says_so(real: Path, later_tables: Path) -> None:
-    before = content(real)
-    with pytest.raises(HoodieNotSupportedException, match="drop record_index: set hoodie.metadata.enable=false"):
-        switch_off(real)
-    assert content(real) == before
-    switch_off(real, is_asked_for=True)
-    assert listed(real) == () and not has_folder(real)
-    expected = pq.read_table(later_tables / "rows/v9_cow_rli_part.parquet")
-    assert in_order(read_by_hudi_rs(real)) == in_order(user_rows(expected))
-
-
 @pytest.mark.parametrize("real", ["v9_sql"], indirect=True)
-def test_indexes_of_sql_and_pending_indexings_are_refused(real: Path) -> None:
+def test_pending_indexings_are_waited_for(real: Path) -> None:
     before = content(real)
-    with pytest.raises(HoodieNotSupportedException, match="drop expr_index_idx_ts, secondary_index_idx_name"):
-        switch_off(real)
     with pytest.raises(HoodieCommitException, match="indexing 20261122072356710 is pending"):
         switch_off(real, is_asked_for=True, is_dead=lambda _, instant: instant.action is Action.DELTA_COMMIT)
     assert content(real) == before
@@ -199,7 +199,7 @@ def newest(table: ServicesTable, number: int = 1) -> str:
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("inflight", [False, True])
-def test_each_change_switches_it_off_before_any_file_is_touched(
+def test_each_change_deletes_one_that_is_not_wanted_before_any_file_is_touched(
     table: ServicesTable, change: str, inflight: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build(table.base_path, *("", "files") if inflight else ("files",))
@@ -211,30 +211,41 @@ def test_each_change_switches_it_off_before_any_file_is_touched(
         if (is_data or is_end) and listed(table.base_path):
             behind.append(f"{name} {path}")
 
-    with table.client(**{"hoodie.cleaner.commits.retained": 1}) as client, hooked(monkeypatch, look):
+    with table.client(**{"hoodie.cleaner.commits.retained": 1, **OFF}) as client, hooked(monkeypatch, look):
         CHANGES[change](table, client)
     assert not behind
     assert listed(table.base_path) == () and not has_folder(table.base_path)
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_each_change_is_refused_where_it_holds_indexes(table: ServicesTable, change: str) -> None:
-    build(table.base_path, "files,record_index")
+def test_each_change_keeps_it_right_unless_told_otherwise(table: ServicesTable, change: str) -> None:
+    enable(table)
+    with table.client(**{"hoodie.cleaner.commits.retained": 1}) as client:
+        CHANGES[change](table, client)
+    if change == "rollback":
+        table.upsert("b")
+    assert listed(table.base_path) == ("files",)
+    check_equals_a_new_one(table.base_path)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_change_is_refused_where_it_holds_what_hoodie_does_not_know(table: ServicesTable, change: str) -> None:
+    build(table.base_path, "files,expr_index_x")
     before = content(table.base_path)
-    with table.client() as client, pytest.raises(HoodieNotSupportedException, match="drop record_index"):
+    with table.client() as client, pytest.raises(HoodieNotSupportedException, match="expr_index_x.*not keep up to"):
         CHANGES[change](table, client)
     assert content(table.base_path) == before
-    with table.client(hoodie__metadata__enable="false") as client:
+    with table.client(**OFF) as client:
         CHANGES[change](table, client)
     assert listed(table.base_path) == () and not has_folder(table.base_path)
 
 
 def test_a_savepoint_leaves_it_as_it_is(table: ServicesTable) -> None:
-    build(table.base_path, "files,record_index")
+    build(table.base_path, "files,expr_index_x")
     with table.client() as client:
         client.savepoint()
         assert client.delete_savepoint(newest(table))
-    assert listed(table.base_path) == ("files", "record_index") and has_folder(table.base_path)
+    assert listed(table.base_path) == ("expr_index_x", "files") and has_folder(table.base_path)
 
 
 def test_a_failed_write_is_rolled_back_once_it_is_off(table: ServicesTable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +259,7 @@ def test_a_failed_write_is_rolled_back_once_it_is_off(table: ServicesTable, monk
         if path.endswith((".rollback.requested", f"{failed}.parquet")) and name in ("create", "delete"):
             order.append(name)
 
-    with table.client() as client, hooked(monkeypatch, look):
+    with table.client(**OFF) as client, hooked(monkeypatch, look):
         assert client.rollback_failed_writes() == [failed]
     assert order[:3] == ["switched off", "create", "delete"]
     assert table.read() == [("a", "x", 4)]
@@ -262,19 +273,19 @@ def test_a_write_that_died_at_any_call_leaves_nothing_behind_a_listed_one(table:
     kept = tmp_path / "kept"
     shutil.copytree(table.base_path, kept)
     counted = Faults()
-    run_with_faults(counted, lambda: table.client().start_commit())
+    run_with_faults(counted, lambda: table.client(**OFF).start_commit())
     assert listed(table.base_path) == () and failed not in table.files()["x"] and len(counted.calls) > 30
     whole = {path for path in content(kept) if path.startswith(".hoodie/metadata/")}
     switched_off = 0
     for number, how in faults_of(counted.calls):
         shutil.rmtree(table.base_path)
         shutil.copytree(kept, table.base_path)
-        run_with_faults(Faults(number, how), lambda: table.client().start_commit())
+        run_with_faults(Faults(number, how), lambda: table.client(**OFF).start_commit())
         if listed(table.base_path):
             assert whole <= content(table.base_path).keys() and failed in table.files()["x"], (number, how)
             assert not table.instants(Action.ROLLBACK), (number, how)
         switched_off += not listed(table.base_path)
-        table.client().start_commit()
+        table.client(**OFF).start_commit()
         assert listed(table.base_path) == () and not has_folder(table.base_path), (number, how)
         assert failed not in table.files()["x"] and table.read() == [("a", "x", 4)], (number, how)
     assert switched_off
@@ -287,10 +298,11 @@ def test_a_living_writer_is_not_cut_off(table: ServicesTable) -> None:
     heartbeat.parent.mkdir(exist_ok=True)
     heartbeat.write_bytes(b"")
     before = content(table.base_path)
-    with table.client() as client, pytest.raises(HoodieHeartbeatException, match="is being written"):
+    with table.client(**OFF) as client, pytest.raises(HoodieHeartbeatException, match="is being written"):
         client.start_commit()
     assert content(table.base_path) == before
     several = {
+        **OFF,
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.write.lock.provider": "hoodie.transaction.lock.storage_based_lock_provider.StorageBasedLockProvider",
         "hoodie.cleaner.policy.failed.writes": "LAZY",
@@ -304,82 +316,116 @@ def test_a_living_writer_is_not_cut_off(table: ServicesTable) -> None:
     assert listed(table.base_path) == () and not has_folder(table.base_path)
 
 
-def test_a_folder_that_is_listed_no_more_is_deleted_by_the_next_write(table: ServicesTable) -> None:
+@pytest.mark.parametrize("given", ["true", "false"])
+def test_a_folder_that_is_listed_no_more_is_deleted_or_replaced(table: ServicesTable, given: str) -> None:
     build(table.base_path, "")
     assert has_folder(table.base_path)
-    table.upsert("a")
-    assert not has_folder(table.base_path)
+    with table.client(hoodie__metadata__enable=given) as client:
+        table.upsert("a", client=client)
+    assert has_folder(table.base_path) == (given == "true")
+    assert not (table.base_path / ".hoodie/metadata/files" / FAKE).exists()
 
 
-@pytest.mark.parametrize("real", ["v8_cow_mdt", "v9_cow_mdt", "trap_stale"], indirect=True)
-def test_hudi_rs_reads_what_is_written_on_top(real: Path) -> None:
+@pytest.mark.parametrize("given", ["", "true", "false"])
+@pytest.mark.parametrize("real", ["v8_cow_mdt", "v9_cow_mdt"], indirect=True)
+def test_hudi_rs_reads_what_is_written_on_top(real: Path, given: str) -> None:
+    before = listed(real)
     stored = hoodie.read_table(str(real))
     changed = user_rows(stored.slice(0, 3))
-    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(real), {})) as client:
+    properties = {"hoodie.metadata.enable": given} if given else {}
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(real), properties)) as client:
         client.delete(stored.slice(0, 3))
     expected = [row for row in user_rows(stored) if row not in changed]
     assert len(expected) == stored.num_rows - 3
+    # It trusts a metadata table.
     assert in_order(read_by_hudi_rs(real)) == in_order(expected) == in_order(user_rows(hoodie.read_table(str(real))))
-    assert listed(real) == () and not has_folder(real)
+    assert listed(real) == (() if given == "false" else before)
+    assert has_folder(real) == (given != "false")
 
 
-def test_orphan_files_stay_behind_one_that_readers_trust(table: ServicesTable) -> None:
+@pytest.mark.parametrize("real", ["trap_stale"], indirect=True)
+def test_one_that_was_wrong_before_is_told_by_the_validation_and_right_when_built_anew(real: Path) -> None:
+    stored = hoodie.read_table(str(real))
+    assert not hoodie.metadata.validate(str(real)).is_right
+    for given in ("false", "true"):
+        properties = {"hoodie.metadata.enable": given}
+        with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(real), properties)) as client:
+            client.delete(stored.slice(0, 1))
+    assert hoodie.metadata.validate(str(real)).is_right
+    assert len(read_by_hudi_rs(real)) == stored.num_rows - 1
+
+
+def test_visible_orphan_files_set_it_aside(table: ServicesTable) -> None:
     orphan = table.base_path / "x/orphan-0_0-0-0_20200101000000000.parquet"
     shutil.copy(next(table.base_path.glob("x/*.parquet")), orphan)
-    build(table.base_path)
-    is_later = table.load().table_config.table_version > 6
-    if is_later:
-        with pytest.raises(HoodieCommitException, match="removing orphan files would make it wrong"):
-            remove_orphan_files(str(table.base_path), delete=True, include_visible=True)
-        assert orphan.exists()
-        with table.client() as client:
-            client.clean()
-    remove_orphan_files(str(table.base_path), delete=True, include_visible=True)
-    assert not orphan.exists()
+    enable(table)
+    found = remove_orphan_files(str(table.base_path), delete=True, include_visible=True)
+    assert not orphan.exists() and found.removed
+    config = TableSnapshot.load(str(table.base_path)).table_config
+    assert (config.metadata_partitions, config.metadata_partitions_inflight) == ((), ("files",))
+    assert not has_folder(table.base_path)
+    table.upsert("a")
+    check_equals_a_new_one(table.base_path)
 
 
 # --- what comes in between --------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_committed_behind_one_that_was_built_meanwhile(table: ServicesTable) -> None:
-    rows = table.read()
+def test_nothing_is_built_while_an_instant_is_pending(table: ServicesTable) -> None:
+    upkeep = MetadataTableUpkeep(HoodieWriteConfig.from_properties("/t", ON).metadata)
     with table.client(hoodie__auto__commit="false") as client:
         instant_time = client.start_commit()
         written = client.upsert(to_write(("a", "x", 9)), instant_time)
-        build(table.base_path)
-        with pytest.raises(HoodieCommitException, match=f"completing commit {instant_time} would make it wrong"):
-            client.commit(instant_time, written)
-    assert table.read() == rows and listed(table.base_path) == ("files",)
-    table.upsert("a")
-    assert table.read() == [("a", "x", 5)] and listed(table.base_path) == ()
+        initialise_metadata_table(TableSnapshot.load(str(table.base_path)), upkeep)
+        assert listed(table.base_path) == () and not has_folder(table.base_path)
+        client.commit(instant_time, written)
+    initialise_metadata_table(TableSnapshot.load(str(table.base_path)), upkeep)
+    assert listed(table.base_path) == ("files",)
+    check_equals_a_new_one(table.base_path)
 
 
-def test_nothing_is_cleaned_behind_one_that_was_built_meanwhile(
-    table: ServicesTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = table.files()
-
-    def look(name: str, path: str) -> None:
-        if name == "create" and path.endswith(".clean.requested") and not listed(table.base_path):
-            build(table.base_path)
-
-    properties = {"hoodie.cleaner.commits.retained": 1}
-    with table.client(**properties) as client:
-        with hooked(monkeypatch, look), pytest.raises(HoodieCommitException, match=r"carrying out clean \d+ would"):
-            client.clean()
-        assert table.files() == files and has_folder(table.base_path)
-        assert [i.state for i in table.instants(Action.CLEAN)] == [State.REQUESTED]
-        # The clean that was planned is finished, with the metadata table switched off.
-        assert client.clean() is not None
-    assert listed(table.base_path) == () and len(table.files()["x"]) < len(files["x"])
+def test_the_properties_are_read_again_when_an_action_is_completed(table: ServicesTable) -> None:
+    enable(table)
+    with table.client(hoodie__auto__commit="false") as client:
+        instant_time = client.start_commit()
+        written = client.upsert(to_write(("a", "x", 9)), instant_time)
+        set_aside_metadata_table(TableSnapshot.load(str(table.base_path)))
+        client.commit(instant_time, written)
+    assert not has_folder(table.base_path)
+    table.upsert("b")
+    check_equals_a_new_one(table.base_path)
 
 
-def test_the_properties_are_read_again(table: ServicesTable) -> None:
-    snapshot = TableSnapshot.load(str(table.base_path))
-    refuse_metadata_table(snapshot, "a test")
-    build(table.base_path, "", "column_stats")
-    with pytest.raises(HoodieCommitException, match=r"partitions=column_stats\), and a test would make it wrong"):
-        refuse_metadata_table(snapshot, "a test")
-    (table.base_path / ".hoodie/hoodie.properties").unlink()
-    with pytest.raises((HoodieIOException, hoodie.exception.TableNotFoundException)):
-        refuse_metadata_table(snapshot, "a test")
+def test_what_cannot_be_recorded_is_not_completed(table: ServicesTable) -> None:
+    enable(table)
+    rows = table.read()
+    for file in (table.base_path / ".hoodie/metadata/files").glob("*.hfile"):
+        file.unlink()
+    with table.client() as client, pytest.raises(HoodieException):
+        client.upsert(to_write(("a", "x", 99)))
+    assert table.read() == rows
+    with table.client(**OFF) as client:
+        table.upsert("b", client=client)
+    enable(table)
+    check_equals_a_new_one(table.base_path)
+
+
+def test_what_it_was_built_with_is_undone_by_building_it_anew(table: ServicesTable) -> None:
+    before = newest(table)
+    enable(table)
+    with table.client() as client:
+        client.rollback(newest(table))
+        assert listed(table.base_path) == ("files",)
+        check_equals_a_new_one(table.base_path)
+        client.rollback(before)
+        assert not has_folder(table.base_path)
+        table.upsert("b", client=client)
+    assert listed(table.base_path) == ("files",)
+    check_equals_a_new_one(table.base_path)
+
+
+def test_an_instant_that_was_never_recorded_is_forgotten_without_a_change(table: ServicesTable) -> None:
+    enable(table)
+    before = content(table.base_path)
+    forget_action(TableSnapshot.load(str(table.base_path)), "20991231235959999")
+    assert content(table.base_path) == before

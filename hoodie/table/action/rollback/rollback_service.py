@@ -26,13 +26,12 @@ from hoodie.storage.storage_clock import age_ms
 from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.completion import complete_later
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
-from hoodie.table.action.table_action import announce, carry_out, no_check
+from hoodie.table.action.table_action import announce, carry_out
 from hoodie.table.metadata_table import (
     MetadataTableUpkeep,
     has_metadata_table,
     initialise_metadata_table,
     refuse_unknown_partitions,
-    set_aside_metadata_table,
     switch_off_metadata_table,
 )
 from hoodie.table.table_state import being_rolled_back, pending_rollback_plan, refuse_pending_restore
@@ -156,12 +155,16 @@ class RollbackService:
         snapshot = self._delete_leftovers(snapshot)
         refuse_pending_restore(snapshot, _NO_WRITES)
         snapshot = self._wait_for_others(snapshot)
-        rolled_back, snapshot = self.finish_pending_rollbacks(snapshot)
-        failed = self.failed_writes(snapshot)
-        for instant in failed:
-            self._check_heartbeat(snapshot, instant)
-            _check_nothing_follows(snapshot, instant)
-        rolled_back += self._roll_back_failed(snapshot, failed, "its writer failed", no_check)
+        pending_rollbacks = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
+        if not self.failed_writes(snapshot) and not len(pending_rollbacks):
+            return [], snapshot
+        with self._transactions.transaction(snapshot, "rollback of failed writes") as transaction:
+            rolled_back, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
+            failed = self.failed_writes(snapshot)
+            for instant in failed:
+                self._check_heartbeat(snapshot, instant)
+                _check_nothing_follows(snapshot, instant)
+            rolled_back += self._roll_back_failed(snapshot, failed, "its writer failed", transaction.check_held)
         return rolled_back, snapshot.refreshed() if failed else snapshot
 
     def _wait_for_others(self, snapshot: TableSnapshot) -> TableSnapshot:
@@ -279,10 +282,6 @@ class RollbackService:
 
         with self._transactions.transaction(snapshot, "deleting the metadata table"):
             return switch_off_metadata_table(snapshot, is_asked_for=True, is_dead=is_dead)
-
-    def set_aside_metadata_table(self, snapshot: TableSnapshot) -> TableSnapshot:
-        """Delete the metadata table, to build it anew by `initialise_metadata_table`; call it under the lock."""
-        return set_aside_metadata_table(snapshot)
 
     def initialise_metadata_table(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Build and drop the partitions of the metadata table that are due.

@@ -27,7 +27,16 @@ from tests.unit.client.test_crashes import DELTA_COMMITS, FIRST, OPERATIONS, Ope
 
 pytestmark = pytest.mark.usefixtures("faulty_storage")
 
-ON = {"hoodie.metadata.enable": "true"}
+ON = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": 1,
+    "hoodie.metadata.index.bloom.filter.file.group.count": 1,
+    "hoodie.metadata.index.column.stats.file.group.count": 1,
+}
+"""All partitions, in few files."""
 LATER = (("b", "x", 9, 90.0), ("new", "z", 1, 9.0))
 QUICK = {("rollback of a commit", 9), ("upsert into log files", 6), ("clean", 8)}
 """Of these some failures are looked at in quick runs; all of them in slow ones."""
@@ -74,7 +83,7 @@ def test_a_write_that_fails_at_any_call_leaves_a_right_metadata_table(
     with plain(template, **operation.properties) as client:
         client.upsert(rows(*FIRST))
     target = operation.prepare(template)
-    assert listed_partitions(template) == ("files",)
+    assert {"files", "column_stats", "bloom_filters", "record_index"} <= set(listed_partitions(template))
     committed_before = writes.completed_commits(template)
 
     def attempt(name: str, faults: Faults) -> Path:
