@@ -3,7 +3,7 @@
 It is a merge-on-read table, so the actions of all tables do both, on a snapshot of it. Compactions are not among them:
 they come right before a delta commit, see `hoodie.metadata.writer.metadata_table_services`.
 
-Hudi: org.apache.hudi.metadata.{HoodieBackedTableMetadataWriter (cleanIfNecessary), HoodieMetadataWriteUtils}.
+Hudi: org.apache.hudi.metadata.{HoodieBackedTableMetadataWriter, HoodieMetadataWriteUtils}.
 """
 
 from __future__ import annotations
