@@ -14,6 +14,7 @@ import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.client.compaction_service import CompactionService, TakenCompactionException
+from hoodie.client.metadata_table_cleaning import MetadataTableCleaning
 from hoodie.client.open_table import load_table
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import HoodieTableType
@@ -110,11 +111,22 @@ class TableServices:
                         finished.append(metadata)
                         deleting.count(files=metadata.total_files_deleted)
             step.count(files=sum(metadata.total_files_deleted for metadata in finished))
+            self._metadata_table.clean(snapshot)
         return finished[-1] if finished else None
+
+    @property
+    def _metadata_table(self) -> MetadataTableCleaning:
+        return MetadataTableCleaning(self._context, self._config, self._transactions)
 
     def _executor(self, snapshot: TableSnapshot, min_commits: int = 0) -> CleanActionExecutor:
         executor = CleanActionExecutor(
-            self._context, self._config.clean, snapshot, self._is_alone, self._empty_plan, min_commits
+            self._context,
+            self._config.clean,
+            snapshot,
+            self._is_alone,
+            self._empty_plan,
+            min_commits,
+            self._config.metadata,
         )
         # A metadata table may have been built meanwhile.
         return executor.completed_under(lambda: self._transactions.giving_a_time(snapshot.with_properties_reloaded()))
@@ -178,6 +190,7 @@ class TableServices:
                 archiver = HoodieTimelineArchiver(self._config, self._look_again(snapshot), transaction.check_held)
                 count = archiver.archive_if_required()
             step.count(records=count)
+            self._metadata_table.archive(snapshot)
         return count
 
     # --- compacting ---------------------------------------------------------------------------------------------

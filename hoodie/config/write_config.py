@@ -61,6 +61,7 @@ _RECONCILE_KEY = "hoodie.datasource.write.reconcile.schema"
 _MODE_KEY = "hoodie.write.concurrency.mode"
 _PROVIDER_KEY = "hoodie.write.lock.provider"
 _BUCKET_STRATEGY = "BucketIndexConcurrentFileWritesConflictResolutionStrategy"
+_RECORD_INDEXES = frozenset({IndexType.RECORD_INDEX, IndexType.GLOBAL_RECORD_LEVEL_INDEX})
 _UNIQUE_KEY = "hoodie.write.concurrency.unique.keys"
 _VALIDATORS_KEY = "hoodie.precommit.validators"
 NON_BLOCKING_SINCE_VERSION = 8
@@ -175,6 +176,7 @@ class HoodieWriteConfig:
         given = _as_text(properties or {}, problems)
         groups = {name: read_group(group, given, problems) for name, group in GROUPS.items()}
         groups["clean"] = _with_inferred_policy(groups["clean"], given)
+        groups["metadata"] = _with_index_of_writer(groups["metadata"], groups["index"])
         config = cls(base_path=path, properties=given, storage_options=storage_options, **groups)
         warnings: list[str] = []
         ignored = _check_keys(given, config.write.commit_metadata_key_prefix, problems, warnings)
@@ -289,6 +291,17 @@ def check_config(config: object, client: str) -> None:
             f"the config of {client} is {shown_value(config)}: give a HoodieWriteConfig, as "
             "HoodieWriteConfig.from_properties(base_path, {...}) makes it"
         )
+
+
+def _with_index_of_writer(metadata: HoodieMetadataConfig, index: HoodieIndexConfig) -> HoodieMetadataConfig:
+    """Ask for the record index that the writer's index looks keys up in, unless the user refuses one."""
+    if metadata.enable is False or index.index_class is not None:
+        return metadata
+    if index.index_type in _RECORD_INDEXES and metadata.record_index_enable is None:
+        return attrs.evolve(metadata, record_index_enable=True)
+    if index.index_type is IndexType.RECORD_LEVEL_INDEX and metadata.partitioned_record_index_enable is None:
+        return attrs.evolve(metadata, partitioned_record_index_enable=True)
+    return metadata
 
 
 def _with_inferred_policy(clean: HoodieCleanConfig, given: Mapping[str, str]) -> HoodieCleanConfig:

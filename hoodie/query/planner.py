@@ -21,6 +21,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,8 +45,15 @@ from hoodie.query.commit_range import (
     first_pending,
 )
 from hoodie.query.commit_slices import instants_at_end, only_matching, slices_of_commits
+from hoodie.query.index_pruning import slices_by_record_index
 from hoodie.query.overtaken_commits import warn_of_overtaken_commits
-from hoodie.query.pruning import BY_COLUMN_STATISTICS, prune_by_footers, prune_partitions, searched_values
+from hoodie.query.pruning import (
+    BY_COLUMN_STATISTICS,
+    BY_RECORD_INDEX,
+    prune_by_footers,
+    prune_partitions,
+    searched_values,
+)
 from hoodie.query.range_pruning import partitions_by_statistics, slices_by_statistics
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
 from hoodie.query.repeated_planning import plan_until_complete
@@ -183,21 +192,22 @@ def plan_of_slices(
         merging = LogMerging.of_table(snapshot, schema, query.log_merge, merger=merger)
         log_merging = merging if block_filter is None else attrs.evolve(merging, block_filter=block_filter)
     pruned: list[Pruned] = []
-    if skips and row_filter is not None:
-        may_hold = slices_by_statistics(snapshot, slices, schema, row_filter)
-        if may_hold is not None:
-            skipped = [file_slice for file_slice, may in zip(slices, may_hold.tolist(), strict=True) if not may]
-            slices = [file_slice for file_slice, may in zip(slices, may_hold.tolist(), strict=True) if may]
-            files = [file for file_slice in skipped for file in file_slice.record_files]
-            pruned.append(Pruned.of(BY_COLUMN_STATISTICS, files))
-    planned = [PlannedSlice(file_slice) for file_slice in slices]
+    planned: list[PlannedSlice] | None = None
     searched = None
     if row_filter is not None:
         searched = searched_values(row_filter, snapshot.table_config, schema)
         is_key = searched is not None and searched.column == RECORD_KEY_META
+        if skips and is_newest and is_key and searched is not None:
+            holds = slices_by_record_index(snapshot, slices, searched.values)
+            slices = _left(slices, holds, BY_RECORD_INDEX, pruned)
+        if skips:
+            may_hold = slices_by_statistics(snapshot, slices, schema, row_filter)
+            slices = _left(slices, may_hold, BY_COLUMN_STATISTICS, pruned)
         if is_key or (reads_footers and row_filter.pushed is not None):
             planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, searched)
             pruned += by_footers
+    if planned is None:
+        planned = [PlannedSlice(file_slice) for file_slice in slices]
     return ReadPlan(
         snapshot=snapshot,
         query=query,
@@ -211,6 +221,17 @@ def plan_of_slices(
         searched=searched,
         log_merging=log_merging,
     )
+
+
+def _left(
+    slices: Sequence[FileSlice], flags: npt.NDArray[np.bool_] | None, by: str, pruned: list[Pruned]
+) -> list[FileSlice]:
+    """The slices that are flagged; the files of the others are noted. All of them without flags."""
+    if flags is None:
+        return list(slices)
+    gone = [file_slice for file_slice, is_left in zip(slices, flags.tolist(), strict=True) if not is_left]
+    pruned.append(Pruned.of(by, [file for file_slice in gone for file in file_slice.record_files]))
+    return [file_slice for file_slice, is_left in zip(slices, flags.tolist(), strict=True) if is_left]
 
 
 def narrowed(plan: ReadPlan, columns: Sequence[str] | None, condition: pc.Expression | None) -> ReadPlan:

@@ -31,6 +31,7 @@ MAX_VALUES = 1000
 """More keys than this are not asked of bloom filters, and more values are not searched."""
 BY_STATISTICS = "pruned by statistics"
 BY_COLUMN_STATISTICS = "pruned by column statistics of the metadata table"
+BY_RECORD_INDEX = "pruned by the record index"
 BY_BLOOM_FILTER = "pruned by bloom filter"
 BY_KEYS = "pruned by record keys"
 BY_VALUES = "pruned by values of the key field"

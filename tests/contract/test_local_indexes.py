@@ -16,7 +16,10 @@ from hoodie.config.index_config import IndexType
 from hoodie.engine.local_engine_context import LocalEngineContext
 from tests.contract.index_contract import INDEXES, IndexContract
 
-INTO_LOGS = {"INMEMORY into logs": {"hoodie.index.type": "INMEMORY", "hoodie.index.inmemory.insert.into.logs": "true"}}
+INTO_LOGS = {
+    "INMEMORY into logs": {"hoodie.index.type": "INMEMORY", "hoodie.index.inmemory.insert.into.logs": "true"},
+    "RECORD_INDEX into logs": {**INDEXES["RECORD_INDEX"], "hoodie.record.index.insert.into.logs": "true"},
+}
 
 
 class TestLocalIndexes(IndexContract):

@@ -18,13 +18,18 @@ from tests.contract.index_contract import IndexContract
 pytestmark = pytest.mark.spark
 
 
-NAMES = ("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "DATABASE")
+NAMES = ("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "DATABASE", "RECORD_INDEX", "RECORD_LEVEL_INDEX")
 ONLY = {
-    "test_what_a_retried_task_tags_and_routes_is_the_same_in_any_order": {"SIMPLE", "GLOBAL_BLOOM", "BUCKET"},
+    "test_what_a_retried_task_tags_and_routes_is_the_same_in_any_order": {
+        "SIMPLE",
+        "GLOBAL_BLOOM",
+        "BUCKET",
+        "RECORD_INDEX",
+    },
     "test_a_key_that_lives_twice_is_updated_and_deleted_in_both_places": {"BLOOM", "BUCKET"},
 }
 """A JVM's time is short: what the engine does not decide is shown in this process."""
-SLOW = {"GLOBAL_SIMPLE", "BLOOM", "DATABASE"}
+SLOW = {"GLOBAL_SIMPLE", "BLOOM", "DATABASE", "RECORD_LEVEL_INDEX"}
 
 
 class TestSparkIndexes(IndexContract):

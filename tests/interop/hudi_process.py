@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import threading
 import uuid
@@ -240,6 +241,17 @@ class HudiProcess:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
         self._process = None
+
+    def kill(self) -> None:
+        """End the JVM at once, in the middle of what it does; the next command starts another one."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
+        process.kill()
 
     def _call(self, **command: Any) -> Any:
         if self._process is not None and self._process.poll() is not None:

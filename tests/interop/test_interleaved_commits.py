@@ -47,11 +47,13 @@ class Kind:
     Attributes:
         options: For both writers.
         operations: How often each is chosen.
+        hudi_options: For real Hudi alone.
     """
 
     table_type: str = "COPY_ON_WRITE"
     options: dict[str, str] = attrs.field(factory=dict)
     operations: dict[str, int] = attrs.field(factory=lambda: OPERATIONS)
+    hudi_options: dict[str, str] = attrs.field(factory=dict)
 
     @property
     def has_log_files(self) -> bool:
@@ -110,7 +112,7 @@ class Writers:
         if writer == HOODIE:
             self._write_by_hoodie(operation, rows, options)
         else:
-            options |= SIMPLE.hudi_options("in_turn")
+            options |= {**SIMPLE.hudi_options("in_turn"), **self.kind.hudi_options}
             options["hoodie.datasource.write.table.type"] = self.kind.table_type
             if operation == "delete_partition":
                 options[PARTITIONS] = ",".join(sorted({row["region"] for row in rows}))

@@ -166,7 +166,7 @@ def test_each_read_beside_a_writer_sees_whole_commits(tmp_path: Path, hudi_1_2: 
     assert len(HoodieTableMetaClient.load(str(base_path)).archived_timeline) > 0
 
 
-def test_a_metadata_table_is_switched_off_and_built_again(
+def test_a_metadata_table_is_switched_off_when_the_writer_says_so_and_built_again(
     tmp_path: Path, hudi_1_2: HudiProcess, version: int, options: dict[str, str]
 ) -> None:
     """hoodie and Hudi in turn; Hudi builds its metadata table at each of its writes, and reads by it."""
@@ -176,7 +176,7 @@ def test_a_metadata_table_is_switched_off_and_built_again(
         config = HoodieTableMetaClient.load(str(base_path)).table_config
         assert set(config.metadata_partitions) == {"files", "column_stats", "partition_stats"}
         shutil.copytree(base_path / ".hoodie/metadata", tmp_path / "stale", dirs_exist_ok=True)
-        with local_client(base_path) as client:
+        with local_client(base_path, metadata_enable="false") as client:
             client.upsert(rows(range(turn, 30 + turn, 3), 2 + 2 * turn))
         config = HoodieTableMetaClient.load(str(base_path)).table_config
         assert config.metadata_partitions == () and not (base_path / ".hoodie/metadata").exists()

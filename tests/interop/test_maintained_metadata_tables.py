@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from hoodie import HoodieTableType
 from hoodie.common.table.timeline.instant import Action
+from hoodie.metadata import validate
 from hoodie.table.action import completion
 from hoodie.table.metadata_table import record_action
-from tests.interop.hudi_process import HudiProcess
-from tests.interop.table_model import assert_all_agree
-from tests.interop.table_with_metadata import TableWithMetadata, leave_out
+from tests.interop.hudi_process import HudiError, HudiProcess
+from tests.interop.table_model import SIMPLE, Row, assert_all_agree, rows_of
+from tests.interop.table_with_metadata import OFF, SCHEMA, WITH, WITHOUT, TableWithMetadata, leave_out
+from tests.interop.test_interleaved_commits import Kind, Writers, merge_on_read
 from tests.support.hookable_storage import hooked
 
 pytestmark = [pytest.mark.interop, pytest.mark.table_versions(6, 8, 9), pytest.mark.with_merge_on_read]
@@ -95,6 +99,7 @@ def test_the_procedure_of_real_hudi_tells_a_lie(table: TableWithMetadata) -> Non
         table.validate_by_hudi()
 
 
+KILLS = 5
 COMPACTS = {"hoodie.metadata.compact.max.delta.commits": "2"}
 """Hudi compacts the metadata table after two delta commits."""
 ARCHIVES = {
@@ -145,6 +150,57 @@ def test_real_hudi_compacts_cleans_and_archives_the_metadata_table_between_write
     assert table.is_marked()
     table.validate_by_hudi()
     table.check_that_hudi_reads_by_it(tmp_path / "end")
+
+
+# --- interleavings -----------------------------------------------------------------------------------------------
+
+INDEXED = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "3",
+    "hoodie.metadata.global.record.level.index.min.filegroup.count": "3",
+    "hoodie.metadata.compact.max.delta.commits": "4",
+}
+"""For both."""
+LOOKS_UP = {"hoodie.index.type": "RECORD_INDEX", "hoodie.embed.timeline.server": "true"}
+"""Hudi finds the rows of keys by the record index; see `EMBEDDED` in `test_metadata_tables`."""
+
+
+def kind_of(table_type: str) -> Kind:
+    """All services of both, and all partitions of the metadata table."""
+    if table_type == HoodieTableType.COPY_ON_WRITE:
+        return Kind(options=INDEXED, hudi_options=LOOKS_UP)
+    return attrs.evolve(merge_on_read("SIMPLE", **INDEXED), hudi_options=LOOKS_UP)
+
+
+def commit_in_turn(base_path: Path, hudi: HudiProcess, table_type: str, commits: int, read_every: int) -> None:
+    """Commits of both in a seeded order; after each the metadata table is right."""
+    table = Writers(base_path, hudi, kind_of(table_type))
+    for number in range(commits):
+        table.commit(number)
+        result = validate(str(base_path))
+        assert result.is_right, (number, result)
+        assert {"files", "column_stats", "bloom_filters", "record_index"} <= set(result.entry_counts), number
+        assert_all_agree(base_path, table.model)
+        if number % read_every == read_every - 1:
+            for options in (WITH, WITHOUT):
+                assert rows_of(hudi.read(base_path, options), SCHEMA) == table.model.expected(), (number, options)
+
+
+@pytest.mark.interop_smoke
+def test_all_partitions_are_right_after_each_of_six_commits_in_turn(
+    tmp_path: Path, hudi: HudiProcess, table_type: str
+) -> None:
+    commit_in_turn(tmp_path / "t", hudi, table_type, 6, 6)
+
+
+def test_all_partitions_are_right_after_each_of_fifty_commits_in_turn(
+    tmp_path: Path, hudi: HudiProcess, table_type: str
+) -> None:
+    commit_in_turn(tmp_path / "t", hudi, table_type, 50, 5)
 
 
 # --- deaths ------------------------------------------------------------------------------------------------------
@@ -300,3 +356,58 @@ def remove(path: Path) -> None:
     """Delete a file and its checksum."""
     path.unlink()
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("reached", ["requested", "inflight", "completed"])
+def test_hoodie_goes_on_where_real_hudi_was_killed_while_it_wrote_the_metadata_table(
+    table: TableWithMetadata, reached: str
+) -> None:
+    table.by_hoodie(*range(9), metadata_enable="true")
+    table.by_hudi(*range(3, 12), **COMPACTS)
+    table.mark()
+    for _ in range(KILLS):
+        state, ts = list(table.model.rows), table.load().active_timeline.commits_timeline().last_instant
+        rows = table.rows(*range(12))
+        if killed_when(table, rows, reached):
+            table.model.rows = state
+            break
+        # It was faster: the write is complete.
+        assert table.load().active_timeline.commits_timeline().filter_completed_instants().last_instant != ts
+        table.note("upsert", rows)
+    else:
+        pytest.skip(f"{KILLS} writes were complete before they were killed")
+    assert len(table.pending()) == 1
+    assert_all_agree(table.base_path, table.model)
+    table.by_hoodie(*range(6, 15))
+    assert table.pending() == [] and table.is_marked()
+    assert {state for _, action, state in table.metadata_instants() if action == "deltacommit"} == {"COMPLETED"}
+    table.check()
+    table.validate_by_hudi()
+    table.by_hudi(*range(9, 18), **COMPACTS)
+    assert table.is_marked()
+    table.check()
+
+
+def killed_when(table: TableWithMetadata, rows: list[Row], reached: str) -> bool:
+    """Kill a write of real Hudi at this state of its metadata delta commit; whether it was not complete."""
+    timeline = table.metadata_table().active_timeline
+    folder = Path(timeline.layout.active_path(timeline.meta_path))
+    known = {path.name for path in folder.iterdir()}
+    ending = f".deltacommit{'' if reached == 'completed' else '.' + reached}"
+    errors: list[HudiError] = []
+
+    def write() -> None:
+        given = {**SIMPLE.hudi_options("listed"), **OFF, **WITH, **table.options, **COMPACTS}
+        try:
+            table.hudi.write(table.base_path, table.model.table(rows), given)
+        except HudiError as error:
+            errors.append(error)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while writer.is_alive():
+        if any(path.name.endswith(ending) and path.name not in known for path in folder.iterdir()):
+            table.hudi.kill()
+            break
+    writer.join()
+    return bool(errors) and bool(table.pending())

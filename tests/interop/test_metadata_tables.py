@@ -1,171 +1,111 @@
-"""Metadata tables that real Hudi 1.x keeps by default on tables of versions 8 and 9.
-
-hoodie switches them off before it writes, and Hudi builds them again at its next write. After each step all readers
-see the same rows, with and without the metadata table.
-"""
+"""Metadata tables that real Hudi 1.x makes by default on tables of versions 8 and 9: hoodie keeps them up to date."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.table.timeline.instant import Action
 from tests.interop.hudi_process import HudiError, HudiProcess
-from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree, rows_of
+from tests.interop.table_model import assert_all_agree
+from tests.interop.table_with_metadata import TableWithMetadata
 from tests.interop.test_failed_writes import FAILING_VALIDATOR
-from tests.interop.test_replace_and_restore import call
 
 pytestmark = [pytest.mark.interop, pytest.mark.table_versions(8, 9)]
 
-SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
-WITH, WITHOUT = {"hoodie.metadata.enable": "true"}, {"hoodie.metadata.enable": "false"}
-OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
-
-
-class Table:
-    """A table of both, and its model; Hudi writes with its metadata table."""
-
-    def __init__(self, base_path: Path, hudi: HudiProcess) -> None:
-        self.base_path = base_path
-        self.hudi = hudi
-        self.model = TableModel(SIMPLE, SCHEMA, event_time=True)
-        self._ts = 0
-        HoodieTableMetaClient.init_table(str(base_path), table_name="listed", **SIMPLE.init_arguments())
-
-    def rows(self, *numbers: int) -> list[Row]:
-        self._ts += 1
-        return [
-            {"id": f"k{n}", "region": SIMPLE.regions[n % 3], "ts": self._ts, "fare": n + self._ts / 4} for n in numbers
-        ]
-
-    def client(self, **properties: str) -> HoodieLocalWriteClient:
-        given = {"hoodie." + key.replace("_", "."): value for key, value in properties.items()}
-        return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(self.base_path), OFF | given))
-
-    def by_hoodie(self, *numbers: int, operation: str = "upsert") -> str:
-        rows = self.rows(*numbers)
-        with self.client() as client:
-            time: str = getattr(client, operation)(self.model.table(rows)).instant_time
-        self._note(operation, rows)
-        return time
-
-    def by_hudi(self, *numbers: int, operation: str = "upsert", **options: str) -> str:
-        rows = self.rows(*numbers)
-        given = {**SIMPLE.hudi_options("listed"), **OFF, **WITH, **options}
-        self.hudi.write(self.base_path, self.model.table(rows), given, operation=operation)
-        self._note(operation, rows)
-        newest = self.load().active_timeline.commits_timeline().last_instant
-        assert newest is not None
-        return newest.requested_time
-
-    def _note(self, operation: str, rows: list[Row]) -> None:
-        if operation in ("insert_overwrite", "delete_partition"):
-            regions = {row["region"] for row in rows}
-            self.model.rows = [row for row in self.model.rows if row["region"] not in regions]
-        if operation != "delete_partition":
-            (self.model.delete if operation == "delete" else self.model.upsert)(rows)
-
-    def load(self) -> HoodieTableMetaClient:
-        return HoodieTableMetaClient.load(str(self.base_path))
-
-    def pending(self) -> list[str]:
-        return [instant.requested_time for instant in self.load().active_timeline.filter_pending()]
-
-    def check(self, has_metadata_table: bool) -> None:
-        """All read the rows of the model; the metadata table is there, or nothing of it is."""
-        partitions = self.load().table_config.metadata_partitions
-        assert ("files" in partitions) is has_metadata_table, partitions
-        assert (self.base_path / ".hoodie/metadata").exists() is has_metadata_table
-        assert_all_agree(self.base_path, self.model)
-        for options in (WITH, WITHOUT):
-            assert rows_of(self.hudi.read(self.base_path, options), SCHEMA) == self.model.expected(), options
+EMBEDDED = {"hoodie.embed.timeline.server": "true"}
+"""Without it, tasks of Hudi fail with a null pointer where they list a partition by a metadata table."""
 
 
 @pytest.fixture
-def table(tmp_path: Path, hudi: HudiProcess) -> Table:
-    return Table(tmp_path / "t", hudi)
+def table(tmp_path: Path, hudi: HudiProcess) -> TableWithMetadata:
+    return TableWithMetadata(tmp_path / "t", hudi)
 
 
-@pytest.mark.interop_smoke(9)
-def test_it_is_switched_off_and_built_again_in_turn(table: Table) -> None:
+def test_hoodie_makes_none_and_keeps_one_that_real_hudi_made(table: TableWithMetadata) -> None:
     table.by_hoodie(*range(9))
-    table.check(False)
+    assert table.load().table_config.metadata_partitions == ()
     table.by_hudi(*range(4, 12))
-    table.check(True)
+    table.mark()
+    table.check()
     table.by_hoodie(*range(8, 15))
-    table.check(False)
-    table.by_hudi(0, 3, 30, operation="insert_overwrite")
-    table.check(True)
-    table.by_hoodie(0, 4, operation="delete")
-    table.check(False)
+    table.check()
+    table.by_hudi(0, 3, 30, operation="insert_overwrite", **EMBEDDED)
+    table.check()
+    table.by_hoodie(0, 30, operation="delete")
+    table.check()
     # Hudi deletes the partition of this row.
-    table.by_hudi(2, operation="delete_partition", **{"hoodie.datasource.write.partitions.to.delete": "süd ost"})
-    table.check(True)
+    table.by_hudi(2, operation="delete_partition", **EMBEDDED)
+    table.check()
     table.by_hoodie(1, 31, operation="insert_overwrite")
-    table.check(False)
+    table.check()
     table.by_hudi(31, 5, operation="delete")
     table.by_hudi(1, 2)
-    table.check(True)
-    table.by_hoodie(*range(20))
-    table.check(False)
+    assert table.is_marked()
+    table.check()
+    table.by_hoodie(*range(20), metadata_enable="false")
+    assert table.load().table_config.metadata_partitions == ()
+    assert not (table.base_path / ".hoodie/metadata").exists()
+    table.check_by_hudi()
 
 
-def test_rollbacks_savepoints_restores_and_cleans_switch_it_off(table: Table) -> None:
+def test_rollbacks_savepoints_restores_and_cleans_keep_it(table: TableWithMetadata) -> None:
     table.by_hudi(*range(9))
+    table.mark()
     kept = table.by_hudi(*range(3, 12))
     with table.client() as client:
         client.savepoint(kept)
-        table.check(True)
+        table.check()
         state = list(table.model.rows)
         undone = table.by_hudi(*range(12))
         assert client.rollback(undone)
         table.model.rows = list(state)
-        table.check(False)
+        assert table.is_marked()
+        table.check()
         table.by_hudi(*range(6, 15))
         table.by_hoodie(2)
-        table.by_hudi(0, 1, 2, operation="insert_overwrite")
-        table.check(True)
+        table.by_hudi(0, 1, 2, operation="insert_overwrite", **EMBEDDED)
+        table.check()
         client.restore_to_savepoint(kept)
         table.model.rows = list(state)
-        table.check(False)
+        table.check()
         client.delete_savepoint(kept)
     for _ in range(3):
         table.by_hudi(*range(6))
-    table.check(True)
+    table.check()
+    table.mark()
     with table.client(cleaner_commits_retained="1") as client:
         assert client.clean() is not None
-    table.check(False)
+    table.check()
     table.by_hudi(*range(3, 9))
-    table.check(True)
+    assert table.is_marked()
+    table.check()
+    table.validate_by_hudi()
 
 
-def test_real_hudi_undoes_commits_of_hoodie_with_it(table: Table) -> None:
+def test_real_hudi_undoes_commits_of_hoodie_with_it(table: TableWithMetadata) -> None:
     table.by_hudi(*range(9))
     kept = table.by_hoodie(*range(3, 12))
     state = list(table.model.rows)
-    call(table.hudi, f"create_savepoint(path => '{table.base_path}', commit_time => '{kept}')")
+    assert table.call(f"create_savepoint(path => '{table.base_path}', commit_time => '{kept}')") == [["True"]]
     table.by_hudi(*range(12))
     table.by_hoodie(*range(6))
     table.by_hudi(*range(9))
-    table.hudi.sql("SET hoodie.metadata.enable=true")
-    try:
-        call(table.hudi, f"rollback_to_savepoint(path => '{table.base_path}', instant_time => '{kept}')")
-    finally:
-        table.hudi.sql("SET hoodie.metadata.enable=false")
+    table.check()
+    assert table.call(f"rollback_to_savepoint(path => '{table.base_path}', instant_time => '{kept}')") == [["True"]]
     table.model.rows = list(state)
-    assert_all_agree(table.base_path, table.model, table.hudi)
+    table.check()
     table.by_hoodie(*range(10))
-    table.check(False)
+    table.check()
+    table.by_hudi(*range(4, 13))
+    table.check()
+    table.validate_by_hudi()
 
 
-def test_a_write_of_real_hudi_that_died_with_it_is_rolled_back(table: Table) -> None:
+def test_a_write_of_real_hudi_that_failed_before_it_reached_it_is_rolled_back(table: TableWithMetadata) -> None:
     table.by_hoodie(*range(9))
     table.by_hudi(*range(3, 12))
+    table.mark()
     state = list(table.model.rows)
     with pytest.raises(HudiError, match="(?i)validat"):
         table.by_hudi(*range(12), **FAILING_VALIDATOR)
@@ -174,14 +114,16 @@ def test_a_write_of_real_hudi_that_died_with_it_is_rolled_back(table: Table) -> 
     assert len(list(table.base_path.rglob(f"*_{dead}.parquet"))) == 3
     table.by_hoodie(*range(6, 15))
     assert table.pending() == [] and not list(table.base_path.rglob(f"*_{dead}.parquet"))
-    table.check(False)
+    table.check()
     table.by_hudi(*range(9, 18))
-    table.check(True)
+    assert table.is_marked()
+    table.check()
 
 
 @pytest.mark.parametrize("state", ["requested", "inflight"])
-def test_a_write_of_hoodie_that_died_is_rolled_back_and_the_metadata_table_built(table: Table, state: str) -> None:
+def test_a_write_of_hoodie_that_died_before_it_reached_it_is_rolled_back(table: TableWithMetadata, state: str) -> None:
     table.by_hudi(*range(9))
+    table.mark()
     client = table.client(auto_commit="false")
     dead = client.start_commit()
     if state == "inflight":
@@ -190,31 +132,13 @@ def test_a_write_of_hoodie_that_died_is_rolled_back_and_the_metadata_table_built
     assert_all_agree(table.base_path, table.model, table.hudi)
     table.by_hudi(*range(3, 12))
     assert table.pending() == [] and not list(table.base_path.rglob(f"*_{dead}.parquet"))
-    table.check(True)
+    table.check()
     table.by_hoodie(*range(2))
-    table.check(False)
+    assert table.is_marked()
+    table.check()
 
 
-def test_a_write_of_real_hudi_that_died_between_both_commits_is_rolled_back(table: Table) -> None:
-    """The metadata table has the commit already, the table has not."""
-    table.by_hoodie(*range(9))
-    table.by_hudi(*range(3, 12))
-    state = list(table.model.rows)
-    dead = table.by_hudi(*range(12))
-    timeline = table.load().active_timeline
-    instant: Any = timeline.find(dead, Action.COMMIT)
-    markers = table.base_path / ".hoodie/.temp" / dead
-    metadata = timeline.read_commit_metadata(instant)
-    Path(timeline.path_of(instant)).unlink()
-    shutil.rmtree(markers, ignore_errors=True)
-    for stat in metadata.write_stats:
-        path = markers / f"{stat.path}.marker.MERGE"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    table.model.rows = state
-    assert_all_agree(table.base_path, table.model, table.hudi)
-    table.by_hoodie(*range(6, 15))
-    assert table.pending() == [] and not list(table.base_path.rglob(f"*_{dead}.parquet"))
-    table.check(False)
-    table.by_hudi(*range(9, 18))
-    table.check(True)
+def test_real_hudi_reads_by_what_hoodie_kept(tmp_path: Path, table: TableWithMetadata) -> None:
+    table.by_hudi(*range(9))
+    table.by_hoodie(*range(3), parquet_small_file_limit="0")
+    table.check_that_hudi_reads_by_it(tmp_path / "lie")

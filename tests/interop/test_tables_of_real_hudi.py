@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.exception import HoodieException, HoodieNotSupportedException
+from hoodie.exception import HoodieException
+from hoodie.metadata import validate
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import (
     SIMPLE,
@@ -19,7 +20,6 @@ from tests.interop.table_model import (
     Row,
     TableModel,
     assert_all_agree,
-    folder_content,
 )
 
 pytestmark = pytest.mark.interop
@@ -178,53 +178,33 @@ def metadata_partitions(base_path: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.interop_smoke
-def test_a_metadata_table_of_files_is_switched_off_and_built_again_by_0_15(
-    tmp_path: Path, hudi_0_15: HudiProcess, caplog: pytest.LogCaptureFixture
+def test_a_metadata_table_of_0_15_is_kept_and_switched_off_when_the_writer_says_so(
+    tmp_path: Path, hudi_0_15: HudiProcess
 ) -> None:
     base_path = tmp_path / "t"
     model = TableModel(SIMPLE, SCHEMA, event_time=False)
     model.insert(rows(range(12), 1))
     hudi_0_15.write(base_path, model.table(model.rows), {**OPTIONS, **METADATA}, mode="overwrite")
     assert metadata_partitions(base_path) == ("files",)
-    with caplog.at_level(logging.WARNING, logger="hoodie"):
-        upsert_by_hoodie(base_path, model, rows(range(6, 20), 2), parquet_small_file_limit="0")
-    assert "metadata table" in caplog.text
-    assert metadata_partitions(base_path) == ()
-    assert not (base_path / ".hoodie" / "metadata").exists()
+    upsert_by_hoodie(base_path, model, rows(range(6, 20), 2), parquet_small_file_limit="0")
+    assert metadata_partitions(base_path) == ("files",)
+    assert validate(str(base_path)).is_right
+    assert hudi_0_15.read(base_path, METADATA).num_rows == len(model.rows)
     assert_all_agree(base_path, model, hudi_0_15)
     changes = rows(range(10, 25), 3)
     hudi_0_15.write(base_path, model.table(changes), {**OPTIONS, **METADATA})
     model.upsert(changes)
-    assert metadata_partitions(base_path) == ("files",)
-    found = hudi_0_15.read(base_path, METADATA).num_rows
-    assert found == len(model.rows)
+    assert validate(str(base_path)).is_right
     assert_all_agree(base_path, model, hudi_0_15)
-    upsert_by_hoodie(base_path, model, rows(range(0, 30, 2), 4))
-    assert_all_agree(base_path, model, hudi_0_15)
-
-
-@pytest.mark.parametrize(
-    ("option", "partition"),
-    [
-        ("hoodie.metadata.index.column.stats.enable", "column_stats"),
-        ("hoodie.metadata.record.index.enable", "record_index"),
-    ],
-)
-def test_a_metadata_table_with_more_is_refused_unless_the_writer_says_so(
-    tmp_path: Path, hudi_0_15: HudiProcess, option: str, partition: str
-) -> None:
-    base_path = tmp_path / "t"
-    model = TableModel(SIMPLE, SCHEMA, event_time=False)
-    model.insert(rows(range(6), 1))
-    hudi_0_15.write(base_path, model.table(model.rows), {**OPTIONS, **METADATA, option: "true"}, mode="overwrite")
-    assert partition in metadata_partitions(base_path)
-    before = folder_content(base_path)
-    with local_client(base_path) as client, pytest.raises(HoodieNotSupportedException, match=partition) as caught:
-        client.upsert(model.table(rows(range(3), 2)))
-    assert "hoodie.metadata.enable=false" in str(caught.value)
-    assert folder_content(base_path) == before
-    upsert_by_hoodie(base_path, model, rows(range(3, 9), 2), metadata_enable="false")
+    upsert_by_hoodie(base_path, model, rows(range(0, 30, 2), 4), metadata_enable="false")
     assert metadata_partitions(base_path) == ()
+    assert not (base_path / ".hoodie" / "metadata").exists()
+    assert_all_agree(base_path, model, hudi_0_15)
+    changes = rows(range(5, 9), 5)
+    hudi_0_15.write(base_path, model.table(changes), {**OPTIONS, **METADATA})
+    model.upsert(changes)
+    assert metadata_partitions(base_path) == ("files",)
+    assert hudi_0_15.read(base_path, METADATA).num_rows == len(model.rows)
     assert_all_agree(base_path, model, hudi_0_15)
 
 

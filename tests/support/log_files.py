@@ -47,6 +47,8 @@ def counted_storage(folder: Path) -> tuple[HookableStorage, list[tuple[str, int,
     reads: list[tuple[str, int, int]] = []
 
     def around(call: Call) -> Any:
+        if call.name == "read":
+            reads.append((Path(call.path).name, 0, -1))
         return pa.PythonFile(_CountedFile(call.path, reads), mode="r") if call.name == "open" else call.apply()
 
     return storage_with(folder, around), reads

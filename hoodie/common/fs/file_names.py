@@ -29,11 +29,13 @@ _BUCKET_DIGITS = 8
 """The number of digits at the start of the bucket index's file ids."""
 _MARKER_INFIX = ".marker."
 _CDC_SUFFIX = ".cdc"
-_NAME_PART = re.compile(r"[A-Za-z0-9-]+")
+# The file ids of a record index by partitions hold escaped paths of partitions.
+_FILE_ID = r"[A-Za-z0-9-]+|record-index-[^/_]+"
+_NAME_PART = re.compile(_FILE_ID)
 _WRITE_TOKEN = re.compile(r"[0-9]+-[0-9]+-[0-9]+")
 _INSTANT_TIME = re.compile(r"[0-9]+")
 _BASE_FILE_NAME = re.compile(
-    r"(?P<file_id>[A-Za-z0-9-]+)_(?P<write_token>[A-Za-z0-9-]+)_(?P<instant_time>[0-9]+)(?P<extension>\.[a-z]+)"
+    rf"(?P<file_id>{_FILE_ID})_(?P<write_token>[A-Za-z0-9-]+)_(?P<instant_time>[0-9]+)(?P<extension>\.[a-z]+)"
 )
 _LOG_FILE_NAME = re.compile(
     r"\.(?P<file_id>[^/]+)_(?P<instant_time>[^/_]*)\.(?P<kind>log|archive)\.(?P<version>[0-9]{1,18})"
@@ -152,7 +154,7 @@ def make_log_file_name(file_id: str, instant_time: str, version: int, write_toke
     """Make the name of a log file.
 
     Args:
-        file_id: The file group; letters, digits and hyphens.
+        file_id: The file group; letters, digits and hyphens, or that of a record index by partitions.
         instant_time: Table version 6: the base instant of the slice. Versions 8 and 9: the delta commit that writes it.
         version: At least 1. Table version 6: one more than the largest among the slice's log files with any write
             token. Versions 8 and 9: 1 for the first one of the delta commit.

@@ -40,6 +40,7 @@ from hoodie.io.hfile.block_index import (
 from hoodie.io.hfile.data_block import ENTRY_SCHEMA, DataBlock, KeysOf, decode_data_block
 from hoodie.io.hfile.trailer import TRAILER_BYTES, HFileTrailer, parse_file_info
 from hoodie.storage.byte_ranges import named_read_errors, read_range
+from hoodie.storage.listed_files import open_listed_file
 from hoodie.storage.storage import HoodieStorage
 
 SCHEMA_KEY = "schema"
@@ -60,12 +61,13 @@ _CELL_FORMAT, _CELL_VERSIONS, _TAGS = "KEY_VALUE_VERSION", "MAX_MEMSTORE_TS_KEY"
 
 
 @contextmanager
-def open_hfile(storage: HoodieStorage, path: str) -> Iterator[HFileReader]:
+def open_hfile(storage: HoodieStorage, path: str, size_bytes: int | None = None) -> Iterator[HFileReader]:
     """Open an HFile on storage; a context that closes it.
 
     Args:
         storage: Where the file is.
         path: Its full path.
+        size_bytes: Its size, if a listing has told it: a small file is read by one request.
 
     Raises:
         HoodieMissingFileException: There is no such file.
@@ -73,7 +75,7 @@ def open_hfile(storage: HoodieStorage, path: str) -> Iterator[HFileReader]:
         HoodieException: See `HFileReader`.
     """
     try:
-        stream = storage.open_input_file(path)
+        stream = open_listed_file(storage, path, size_bytes)
     except FileNotFoundError as error:
         raise HoodieMissingFileException(
             f"base file {path} is missing; if a clean, rollback or restore removed it meanwhile, load the table again, "

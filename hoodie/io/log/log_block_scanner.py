@@ -142,7 +142,7 @@ class LogBlockScanner:
     def _blocks_of_file(self, log_file: HoodieLogFile) -> list[StoredLogBlock]:
         """The blocks of one file; contents of small ones stay in memory up to a limit."""
         found, kept_bytes = [], 0
-        with open_log_file(self._storage, log_file.path) as file:
+        with open_log_file(self._storage, log_file.path, log_file.size_bytes) as file:
             for block in file.stored_blocks():
                 kept_bytes += len(block.content or b"")
                 content = block.content if kept_bytes <= _KEPT_BYTES_OF_FILE else None

@@ -32,6 +32,7 @@ from hoodie.exception import (
 )
 from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType, StoredLogBlock
 from hoodie.storage.byte_ranges import named_read_errors, read_range
+from hoodie.storage.listed_files import open_listed_file
 from hoodie.storage.storage import HoodieStorage
 
 MAGIC = b"#HUDI#"
@@ -64,19 +65,20 @@ def read_log_blocks(data: bytes, path: str) -> Iterator[HoodieLogBlock]:
 
 
 @contextmanager
-def open_log_file(storage: HoodieStorage, path: str) -> Iterator[HoodieLogFileReader]:
+def open_log_file(storage: HoodieStorage, path: str, size_bytes: int | None = None) -> Iterator[HoodieLogFileReader]:
     """Open a log file; a context that closes it.
 
     Args:
         storage: Where the file is.
         path: Its full path.
+        size_bytes: Its size, if a listing has told it: a small file is read by one request.
 
     Raises:
         HoodieMissingFileException: There is no such file.
         HoodieIOException: Storage failed.
     """
     try:
-        stream = storage.open_input_file(path)
+        stream = open_listed_file(storage, path, size_bytes)
     except FileNotFoundError as error:
         raise HoodieMissingFileException(
             f"log file {path} is missing; if a clean, rollback or restore removed it meanwhile, load the table again "

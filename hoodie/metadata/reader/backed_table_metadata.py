@@ -140,12 +140,28 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         keys = list(dict.fromkeys(partition_identifier(path) for path in partition_paths))
         if not keys:
             return found
-        listing = self.read_listing(keys).sort_by([("partition_path", "ascending"), ("file_name", "ascending")])
+        return self._statuses(self.read_listing(keys), found)
+
+    def list_all_files(self) -> dict[str, list[FileStatus]]:
+        """`list_files` of all of `list_partitions`, by one look at the metadata table.
+
+        Raises:
+            HoodieException: See `read_records`.
+        """
+        records = self.read_records(_PATH[MetadataPartitionType.FILES])
+        found: dict[str, list[FileStatus]] = {
+            check_partition_path(path): [] for path in sorted(partitions_of(records.keys, records.rows))
+        }
+        return self._statuses(_without_deleted(listing_of(records.keys, records.rows)), found)
+
+    def _statuses(self, listing: pa.Table, found: dict[str, list[FileStatus]]) -> dict[str, list[FileStatus]]:
+        """The files of partitions out of a listing."""
+        listing = listing.sort_by([("partition_path", "ascending"), ("file_name", "ascending")])
         columns = [listing.column(name).to_pylist() for name in FILE_LISTING.names[:3]]
-        folders = {path: join(self.table.base_path, path) for path in found}
+        folders = {path: f"{join(self.table.base_path, path)}/" for path in found}
         for path, name, size in zip(*columns, strict=True):
-            if is_data_file_name(name):
-                found[path].append(FileStatus(join(folders[path], name), size, 0))
+            if path in found and is_data_file_name(name):
+                found[path].append(FileStatus(f"{folders[path]}{name}", size, 0))
         return found
 
     def list_stored_files(self) -> dict[str, list[FileStatus]]:
@@ -165,8 +181,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
             HoodieException: See `read_records`.
         """
         found = self.read_records(_PATH[MetadataPartitionType.FILES], keys=keys)
-        listing = listing_of(found.keys, found.rows)
-        return listing.filter(pc.invert(pc.fill_null(listing.column("is_deleted"), False)))
+        return _without_deleted(listing_of(found.keys, found.rows))
 
     # --- statistics -----------------------------------------------------------------------------------------------
 
@@ -309,6 +324,18 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         found = self.read_records(path, prefixes=wanted)
         return pa.Table.from_arrays(list(split_secondary_index_keys(found.keys)), schema=_SECONDARY_ENTRIES)
 
+    def stored_bytes(self, partition: str) -> int:
+        """The size of the files of a partition of the metadata table that readers look at.
+
+        Args:
+            partition: Its path, such as ``column_stats``.
+
+        Raises:
+            HoodieException: See `read_records`.
+        """
+        groups = self.files.file_groups(partition).values()
+        return sum(file_slice.size_bytes for slices in groups for file_slice in slices)
+
     # --- records --------------------------------------------------------------------------------------------------
 
     def read_records(
@@ -434,6 +461,10 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         known = pa.array([partition_id(path) for path in partition_paths], pa.string())
         paths = pa.array(list(partition_paths), pa.string()).take(pc.index_in(ids, value_set=known))
         return _with_column(paths, found.rows)
+
+
+def _without_deleted(listing: pa.Table) -> pa.Table:
+    return listing.filter(pc.invert(pc.fill_null(listing.column("is_deleted"), False)))
 
 
 def _with_column(partition_paths: pa.Array, rows: pa.RecordBatch) -> pa.Table:

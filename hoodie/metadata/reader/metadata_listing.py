@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 ResultT = TypeVar("ResultT")
 
 _FILES = MetadataPartitionType.FILES.partition_path
+_SMALL_BYTES = 4 << 20
+"""Up to this size on storage all listings are read together, which saves requests."""
 _DIGITS = 17
 """Of an instant time. In version 6 the instants that initialise a metadata table have three more."""
 _INITIAL = "00000000000000"
@@ -103,6 +105,11 @@ class MetadataListing(HoodieTableMetadata):
 
     def list_partitions(self) -> list[str]:
         """See `HoodieTableMetadata.list_partitions`."""
+        if self._partitions is None and self.ask(lambda metadata: metadata.stored_bytes(_FILES) <= _SMALL_BYTES):
+            found = self.ask(lambda metadata: metadata.list_all_files())
+            if found is not None:
+                self._partitions = list(found)
+                self._files.update(found)
         if self._partitions is None:
             self._partitions = self._listed(lambda listing: listing.list_partitions())
         return list(self._partitions)

@@ -150,7 +150,7 @@ class MetadataSliceReader:
         file_slice = query.file_slice
         if file_slice.base_file is not None:
             path = file_slice.base_file.path
-            with open_hfile(self.storage, path) as reader:
+            with open_hfile(self.storage, path, file_slice.base_file.size_bytes) as reader:
                 for entries in chosen_entries(reader, query.keys, query.prefixes):
                     add(entries, reader.avro_schema, path)
         scanner = MetadataLogScanner(self.storage, file_slice.log_files, self.block_filter)

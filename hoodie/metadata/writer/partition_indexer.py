@@ -14,6 +14,7 @@ import attrs
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_stat import HoodieWriteStat
+from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
@@ -59,7 +60,7 @@ class EntriesOnDriver:
     def write(self, writer: MetadataFileGroupWriter, engine: HoodieEngineContext) -> list[HoodieWriteStat]:
         """See `PartitionRecords.write`."""
         groups = self.entries.by_file_group(writer.group_count, by_secondary_key=self.by_secondary_key)
-        return [writer.write(number, entries) for number, entries in groups.items()]
+        return list(map_concurrently(lambda number: writer.write(number, groups[number]), groups))
 
 
 @attrs.frozen

@@ -138,17 +138,20 @@ class _Rows:
         mask = pc.is_in(self._places(), value_set=wanted)
         return _Rows(self.paths.filter(mask), self.stats.filter(mask))
 
-    def columns_of_files(self) -> dict[DataFile, tuple[int, set[str]]]:
+    def counts(self) -> dict[DataFile, tuple[int, int]]:
         """The rows of each file, and the columns that it has statistics of."""
-        columns = ("file_name", "column_name", "value_count")
-        found: dict[DataFile, tuple[int, set[str]]] = {}
-        for path, name, column, count in zip(
-            self.paths.to_pylist(), *(self.stats.column(name).to_pylist() for name in columns), strict=True
-        ):
-            rows, names = found.setdefault((path, name), (count, set()))
-            names.add(column)
-            if count > rows:
-                found[path, name] = (count, names)
+        table = pa.table(
+            {"path": self.paths, "name": self.stats.column("file_name"), "count": self.stats.column("value_count")}
+        )
+        found = table.group_by(["path", "name"]).aggregate([("count", "max"), ("count", "count")])
+        paths, names, rows, columns = (
+            found.column(name).to_pylist() for name in ("path", "name", "count_max", "count_count")
+        )
+        return dict(zip(zip(paths, names, strict=True), zip(rows, columns, strict=True), strict=True))
+
+    def columns_of(self, file: DataFile) -> set[str]:
+        """The columns that a file has statistics of."""
+        found: set[str] = set(self.of_files([file]).stats.column("column_name").to_pylist())
         return found
 
     def _places(self) -> pa.Array:
@@ -180,7 +183,7 @@ class _Partitions:
         files = [file for found in self.latest.values() for file in found]
         known: dict[DataFile, int] = {}
         parts = [self._stored(files)]
-        known |= {file: count for file, (count, _) in parts[0].columns_of_files().items()}
+        known |= {file: count for file, (count, _) in parts[0].counts().items()}
         if self.change is not None:
             written = statistics_of_change(self.context, self.change, self.columns)
             parts.append(_Rows(written.partition_paths, written.entries.rows).of_files(files))
@@ -221,12 +224,13 @@ class _Partitions:
 
     def _nulls(self, files: Sequence[DataFile], known: Mapping[DataFile, int], rows: _Rows) -> _Rows:
         """Nulls, of the columns that files lack: they are older than these."""
-        found = rows.columns_of_files()
+        counts, wanted = rows.counts(), self.columns.written
         absent = []
         for file in files:
             count = known.get(file, 0)
-            _, names = found.get(file, (0, set()))
-            missing = [name for name in self.columns.written if name not in names] if count else []
-            ranges = [HoodieColumnRange(name, ValueType.NULL, None, None, count, count) for name in missing]
-            absent += [FileColumnRanges(*file, tuple(ranges))] if ranges else []
+            if count and counts.get(file, (0, 0))[1] < len(wanted):
+                names = rows.columns_of(file)
+                missing = [name for name in wanted if name not in names]
+                ranges = [HoodieColumnRange(name, ValueType.NULL, None, None, count, count) for name in missing]
+                absent.append(FileColumnRanges(*file, tuple(ranges)))
         return _Rows.of(absent, self.columns.stats_version)

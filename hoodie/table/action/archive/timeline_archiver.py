@@ -34,6 +34,7 @@ from hoodie.config.clean_config import CleaningPolicy
 from hoodie.config.compaction_config import CompactionTriggerStrategy
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieSavepointException
+from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 from hoodie.table.action.archive.archive_files import ArchiveFiles, LogArchiveFiles
@@ -61,6 +62,7 @@ class HoodieTimelineArchiver:
         config: How many instants are kept.
         snapshot: The table, its timeline freshly loaded.
         check: Called right before each step that only one archiver at a time may do; raises where its lock was lost.
+        first_needed: Nothing from this instant on is archived; None for no such bound.
 
     Hudi: org.apache.hudi.client.HoodieTimelineArchiver. Differs: a replace commit is archived once a listing shows that
     the files that it replaced are gone, not once cleans report so; entries are not written again when an archiver died
@@ -68,10 +70,15 @@ class HoodieTimelineArchiver:
     """
 
     def __init__(
-        self, config: HoodieWriteConfig, snapshot: TableSnapshot, check: Callable[[], None] = no_check
+        self,
+        config: HoodieWriteConfig,
+        snapshot: TableSnapshot,
+        check: Callable[[], None] = no_check,
+        first_needed: str | None = None,
     ) -> None:
         self._config = config
         self._check = check
+        self._first_needed = first_needed
         self._snapshot = snapshot
         self._timeline = snapshot.active_timeline
         self._archive: ArchiveFiles[Any] = _FILES[self._timeline.layout.version](
@@ -135,7 +142,9 @@ class HoodieTimelineArchiver:
             if self._timeline.layout.has_completion_times:
                 found += [instant for instant in completed if is_before(instant.requested_time, last)]
             elif len(completed) > maximum:
-                found += completed[: len(completed) - minimum]
+                bound = self._needed_elsewhere()
+                due = completed[: len(completed) - minimum]
+                found += [one for one in due if bound is None or is_before(one.requested_time, bound)]
         return sorted(found, key=lambda instant: instant.sort_key)
 
     def _kept(self) -> tuple[int, int]:
@@ -195,7 +204,7 @@ class HoodieTimelineArchiver:
 
     def _bound(self, writes: HoodieTimeline) -> str | None:
         """The time of the first instant that must stay; None when none must."""
-        bounds: list[str] = []
+        bounds: list[str | None] = [self._needed_elsewhere()]
         if not self._config.archival.beyond_savepoint:
             bounds += self._timeline.savepoint_times
         pending = self._timeline.filter_pending().filter(lambda instant: instant.action is not Action.SAVEPOINT)
@@ -227,6 +236,22 @@ class HoodieTimelineArchiver:
         if len(waiting) >= compaction.max_delta_commits:
             return [waiting[len(waiting) - compaction.max_delta_commits].requested_time]
         return [instant.requested_time for instant in (last, *waiting[:1]) if instant is not None][:1]
+
+    def _needed_elsewhere(self) -> str | None:
+        """The first instant that must stay for another timeline: the caller's, or that of the table's metadata table.
+
+        The latter needs those whose records are in its log files only: Hudi 0.15 ignores these if the instant is
+        archived, so its readers would miss files. These are the ones from the last compaction on; in timeline layout 2
+        those that were completed after it was requested; without a compaction all.
+        """
+        if not self._snapshot.table_config.metadata_partitions:
+            return self._first_needed
+        last = last_completed_compaction(MetadataTableFiles.load(self._snapshot).snapshot.active_timeline)
+        if last is None:
+            return oldest(instant.requested_time for instant in self._timeline)
+        return oldest(
+            instant.requested_time for instant in self._timeline if is_after(instant.newest_time, last.requested_time)
+        )
 
     def _has_replaced_files(self, instant: HoodieInstant) -> bool:
         """Whether a file that a replace commit hides is still there: without the commit it would be seen again."""

@@ -22,6 +22,7 @@ from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX, ch
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.clean_config import HoodieCleanConfig
+from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieException, HoodieIOException
@@ -73,6 +74,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
             about to write there.
         last_empty_plan: The empty plan of an earlier clean of the same client; None without one.
         min_commits: A clean is due once there are this many commits after the last clean.
+        metadata_config: How the metadata table is kept up to date.
 
     Attributes:
         empty_plan: Set by `plan` when it looked and found no file to delete.
@@ -92,8 +94,10 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         may_delete_partitions: bool = True,
         last_empty_plan: EmptyPlan | None = None,
         min_commits: int = 0,
+        metadata_config: HoodieMetadataConfig | None = None,
     ) -> None:
         super().__init__(snapshot)
+        self._metadata_config = metadata_config or HoodieMetadataConfig()
         self._context = context
         self._clean = clean
         self._may_delete_partitions = may_delete_partitions
@@ -193,7 +197,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         metadata = _metadata_of(instant_time, plan, files, failed, gone, started)
         try:
             with self.locked():
-                upkeep = MetadataTableUpkeep(engine=self._context)
+                upkeep = MetadataTableUpkeep(self._metadata_config, self._context)
                 completed = complete_instant(self.snapshot, instant_time, self.kind, metadata, upkeep=upkeep)
         except HoodieCommitException:
             # Another process completed it, and it was archived since.

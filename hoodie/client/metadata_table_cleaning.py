@@ -1,0 +1,245 @@
+"""Clean and archive the metadata table of a table.
+
+It is a merge-on-read table, so the actions of all tables do both, on a snapshot of it. Compactions are not among them:
+they come right before a delta commit, see `hoodie.metadata.writer.metadata_table_services`.
+
+Hudi: org.apache.hudi.metadata.{HoodieBackedTableMetadataWriter (cleanIfNecessary), HoodieMetadataWriteUtils}.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+
+import attrs
+
+from hoodie.avro.service_metadata import HoodieCleanerPlan, HoodieCleanMetadata
+from hoodie.common.table.compaction_plans import last_completed_compaction
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant_time import is_before, oldest
+from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
+from hoodie.config.compaction_config import CompactionTriggerStrategy
+from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.exception import TableNotFoundException
+from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
+from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
+from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
+from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
+from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean, retention_now
+from hoodie.table.action.table_action import announce, carry_out, has_no_plan
+from hoodie.transaction.transaction_manager import TransactionManager
+
+logger = logging.getLogger(__name__)
+
+CLEAN_SUFFIX = "002"
+"""Table version 6: behind the newest delta commit it names a clean."""
+_RETAINED_SHARE = 1.2
+"""How much more the metadata table keeps than its table, so that readers of the oldest state find what they need."""
+_KEPT_AFTER_COMPACTION = 3
+"""So many instants follow a compaction before a clean, for readers that have listed files."""
+
+
+@attrs.frozen(eq=False)
+class MetadataTableCleaning:
+    """Cleans and archives the metadata table of one table, under the table's lock.
+
+    Attributes:
+        context: The engine.
+        config: The writer's configuration.
+        transactions: The table's lock.
+    """
+
+    context: HoodieEngineContext
+    config: HoodieWriteConfig
+    transactions: TransactionManager
+
+    def clean(self, table: TableSnapshot) -> list[HoodieCleanMetadata]:
+        """Finish pending cleans, then delete old slices if there are any.
+
+        Args:
+            table: The table; it is loaded again under the lock.
+
+        Returns:
+            What the cleans did.
+
+        Raises:
+            HoodieException: A plan is damaged, the lock was not given, or storage failed; call again.
+        """
+        if not table.table_config.metadata_partitions:
+            return []
+        with self.transactions.transaction(table, "cleaning the metadata table"), one_at_a_time(table):
+            files = _load(table)
+            if files is None:
+                return []
+            snapshot, clean = files.snapshot, metadata_clean_config(self.config.clean)
+            done: list[HoodieCleanMetadata | None] = []
+            for instant in snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending():
+                if has_no_plan(snapshot, instant):
+                    snapshot.active_timeline.delete_pending(instant.requested_time, Action.CLEAN)
+                    continue
+                logger.warning("finishing clean %s of %s", instant.requested_time, snapshot.base_path)
+                executor = _MetadataCleanExecutor(self.context, clean, snapshot)
+                done.append(carry_out(executor, instant.requested_time, is_left_behind=True))
+            if is_clean_due(snapshot.refreshed(), clean, self.config.metadata):
+                executor = _MetadataCleanExecutor(self.context, clean, snapshot.refreshed())
+                announced = announce(executor)
+                if announced is not None:
+                    done.append(carry_out(executor, announced.instant_time))
+        return [metadata for metadata in done if metadata is not None]
+
+    def archive(self, table: TableSnapshot) -> int:
+        """Move old instants of the metadata table to its archive, once there are too many.
+
+        Args:
+            table: The table; it is loaded again under the lock.
+
+        Returns:
+            How many instants were moved.
+
+        Raises:
+            HoodieException: An instant is damaged, the lock was not given, or storage failed; call again.
+        """
+        if not table.table_config.metadata_partitions:
+            return 0
+        with (
+            self.transactions.transaction(table, "archiving the metadata table") as transaction,
+            one_at_a_time(table),
+        ):
+            files = _load(table)
+            if files is None:
+                return 0
+            config = metadata_table_config(self.config)
+            bound = first_needed_by_table(files.table.active_timeline)
+            archiver = HoodieTimelineArchiver(config, files.snapshot, transaction.check_held, bound)
+            return archiver.archive_if_required()
+
+
+class _MetadataCleanExecutor(CleanActionExecutor):
+    """A clean of a metadata table: its folders stay, and in table version 6 it has the time of a delta commit."""
+
+    def __init__(self, context: HoodieEngineContext, clean: HoodieCleanConfig, snapshot: TableSnapshot) -> None:
+        super().__init__(context, clean, snapshot, may_delete_partitions=False)
+
+    def plan(self) -> HoodieCleanerPlan | None:
+        """See `CleanActionExecutor.plan`; None too if the clean of that time exists."""
+        time = self._time()
+        return None if time is not None and self.snapshot.active_timeline.contains(time) else super().plan()
+
+    def publish(self, plan: HoodieCleanerPlan, check: Callable[[], None]) -> str:
+        """See `CleanActionExecutor.publish`."""
+        time = self._time()
+        if time is None:
+            return super().publish(plan, check)
+        # The table's lock is held.
+        self.snapshot.active_timeline.create_requested(time, self.kind, plan)
+        logger.info("planned clean %s of %s: %d files", time, self.snapshot.base_path, plan.file_count)
+        return time
+
+    def _time(self) -> str | None:
+        """In table version 6 the time of the clean: all later delta commits are later than it."""
+        timeline = self.snapshot.active_timeline
+        if timeline.layout.has_completion_times:
+            return None
+        last = timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants().last_instant
+        return None if last is None else last.requested_time + CLEAN_SUFFIX
+
+
+def is_clean_due(metadata_table: TableSnapshot, clean: HoodieCleanConfig, metadata: HoodieMetadataConfig) -> bool:
+    """Whether a compaction replaced slices that nobody needs any more, by the timeline alone.
+
+    Args:
+        metadata_table: The metadata table.
+        clean: Its policy.
+        metadata: After how many delta commits it is compacted.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    timeline = metadata_table.active_timeline
+    last = last_completed_compaction(timeline)
+    if last is None:
+        return False
+    later = timeline.filter_completed_instants().after(last.requested_time)
+    if len(later) < min(_KEPT_AFTER_COMPACTION, metadata.compact_max_delta_commits):
+        return False
+    if clean.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
+        cleans = timeline.filter_actions(Action.CLEAN).filter_completed_instants()
+        return cleans.last_instant is None or is_before(cleans.last_instant.requested_time, last.requested_time)
+    earliest = earliest_instant_to_retain(timeline, clean, retention_now(metadata_table, clean), timeline.timezone)
+    if earliest is None:
+        return False
+    before = read_last_clean(timeline)
+    since = "" if before is None else before.earliest_commit_to_retain
+    compactions = timeline.filter_actions(Action.COMMIT).filter_completed_instants()
+    return any(not is_before(one.requested_time, since) for one in compactions.before(earliest.requested_time))
+
+
+def first_needed_by_table(timeline: HoodieActiveTimeline) -> str | None:
+    """The oldest instant whose delta commit must stay on the timeline of the metadata table; None for none.
+
+    Args:
+        timeline: Of the table: delta commits of what is active there, and of what is pending, stay.
+
+    Hudi: org.apache.hudi.common.table.timeline.TimelineUtils.getEarliestInstantForMetadataArchival.
+    """
+    pending = timeline.filter_pending().filter(lambda instant: instant.action is not Action.SAVEPOINT)
+    return oldest(
+        one.first_instant.requested_time for one in (timeline.commits_timeline(), pending) if one.first_instant
+    )
+
+
+def metadata_clean_config(clean: HoodieCleanConfig) -> HoodieCleanConfig:
+    """The policy of the metadata table of a table.
+
+    Args:
+        clean: The table's policy.
+    """
+
+    def more(number: int) -> int:
+        return math.ceil(number * _RETAINED_SHARE)
+
+    return attrs.evolve(
+        clean,
+        commits_retained=more(clean.commits_retained),
+        file_versions_retained=more(clean.file_versions_retained),
+        # A metadata table has few partitions.
+        incremental=False,
+    )
+
+
+def metadata_table_config(config: HoodieWriteConfig) -> HoodieWriteConfig:
+    """What the archiver of a metadata table goes by.
+
+    Args:
+        config: That of the table.
+    """
+    archival = config.archival
+    return attrs.evolve(
+        config,
+        clean=metadata_clean_config(config.clean),
+        archival=attrs.evolve(
+            archival, min_commits=archival.min_commits + 1, max_commits=archival.max_commits + 1, beyond_savepoint=False
+        ),
+        compaction=attrs.evolve(
+            config.compaction,
+            trigger_strategy=CompactionTriggerStrategy.NUM_COMMITS,
+            max_delta_commits=config.metadata.compact_max_delta_commits,
+        ),
+    )
+
+
+def _load(table: TableSnapshot) -> MetadataTableFiles | None:
+    """The metadata table as it is now; None if it is not there any more."""
+    table = table.with_properties_reloaded().refreshed()
+    if not table.table_config.metadata_partitions:
+        return None
+    try:
+        return MetadataTableFiles.load(table)
+    except TableNotFoundException as error:
+        logger.warning("%s", error)
+        return None
