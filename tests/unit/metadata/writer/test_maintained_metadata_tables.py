@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from tests.support.merge_on_read_table import MergeOnReadTable
 from tests.support.metadata_table_checks import MetadataReader, check_equals_a_new_one, listed_partitions
 from tests.support.services_table import ServicesTable
 from tests.support.table_builder import read_rows, rows
+from tests.support.timeline_files import timeline_folder
 
 FILES = {"hoodie.metadata.enable": "true"}
 ALL = {
@@ -203,6 +205,18 @@ def test_what_dead_writers_left_in_it_is_taken_back(table: ServicesTable) -> Non
     left = HoodieBackedTableMetadata.open(TableSnapshot.load(str(table.base_path))).files.snapshot.active_timeline
     assert left.find(pending) is None
     check_equals_a_new_one(table.base_path)
+
+
+def test_old_temporary_files_of_dead_writers_are_deleted(table: ServicesTable) -> None:
+    folder = table.base_path / ".hoodie/metadata"
+    active = timeline_folder(folder)
+    name = ".hoodie_tmp_0123456789abcdef0123456789abcdef"
+    left = [path / name for path in (folder / ".hoodie", active, folder / "files")]
+    for path in left:
+        path.write_bytes(b"half")
+        os.utime(path, (1, 1))
+    table.upsert("b")
+    assert not [path for path in left if path.exists()]
 
 
 # --- others beside it -------------------------------------------------------------------------------------------------
