@@ -112,7 +112,6 @@ ARCHIVES = {
 }
 
 
-@pytest.mark.interop_smoke
 def test_each_goes_on_from_the_metadata_table_of_the_other(tmp_path: Path, table: TableWithMetadata) -> None:
     table.by_hoodie(*range(12), metadata_enable="true")
     table.mark()
