@@ -252,6 +252,7 @@ class HudiProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(child), signal.SIGKILL)
         process.kill()
+        process.wait()
 
     def _call(self, **command: Any) -> Any:
         if self._process is not None and self._process.poll() is not None:
