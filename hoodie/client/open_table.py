@@ -6,6 +6,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.moved_commits import moved_commits, refusal_of_moved_commits
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException
+from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
 from hoodie.transaction.lock.lock_manager import clock_skew_ms
 
 
@@ -19,7 +20,11 @@ def load_table(config: HoodieWriteConfig) -> TableSnapshot:
         HoodieCommitException: Commits of the table are in the timeline of another version.
     """
     snapshot = TableSnapshot.load(
-        config.base_path, config.storage_options, retry=config.retry.policy, clock_skew_ms=clock_skew_ms(config)
+        config.base_path,
+        config.storage_options,
+        retry=config.retry.policy,
+        clock_skew_ms=clock_skew_ms(config),
+        listing_choice=MetadataListingChoice(config.metadata.enable is not False),
     )
     snapshot.check_named_by(config.base_path)
     snapshot.table_config.check_writable()
