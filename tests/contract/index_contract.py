@@ -58,6 +58,7 @@ INDEXES: dict[str, dict[str, Any]] = {
     },
     "GLOBAL_RECORD_LEVEL_INDEX without an index yet": {
         "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX",
+        "hoodie.metadata.global.record.level.index.enable": "false",
         "hoodie.record.index.update.partition.path": "true",
     },
     "RECORD_LEVEL_INDEX": {

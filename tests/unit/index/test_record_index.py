@@ -258,7 +258,8 @@ def test_an_index_by_partitions_is_for_tables_of_version_9(real: Callable[[str],
 
 def test_a_new_table_is_not_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = init_table(tmp_path / "t")
-    with local_client(path, index_type="RECORD_INDEX") as client:
+    without = {"hoodie.metadata.global.record.level.index.enable": "false"}
+    with local_client(path, without, index_type="RECORD_INDEX") as client:
         client.upsert(rows(("a", "x", 1)))
         assert "no record index" not in caplog.text
         client.upsert(rows(("a", "y", 2), ("b", "x", 2)))
