@@ -16,7 +16,7 @@ from hoodie.storage.storage_path import join
 
 _LAST_INITIAL_TIME = "00000000000001"
 """Later than the times of instants that built partitions, in table versions 8 and 9."""
-_FIRST_SUFFIX = "010"
+_FIRST_SUFFIX = 10
 """Of the times of instants that built partitions, in table version 6."""
 _DIGITS = 17
 """Of an instant time of the table."""
@@ -89,7 +89,7 @@ def is_initial(files: MetadataTableFiles, instant_time: str) -> bool:
     # Its time is that of the last instant of the table, and more digits.
     times_of_6 = (built.requested_time for built in timeline.filter_actions(Action.DELTA_COMMIT) if built.is_completed)
     return any(
-        len(time) > _DIGITS and time[_DIGITS:] >= _FIRST_SUFFIX and not is_after(instant_time, time[:_DIGITS])
+        len(time) > _DIGITS and int(time[_DIGITS:]) >= _FIRST_SUFFIX and not is_after(instant_time, time[:_DIGITS])
         for time in times_of_6
     )
 
