@@ -40,7 +40,7 @@ ON = {
 LATER = (("b", "x", 9, 90.0), ("new", "z", 1, 9.0))
 QUICK = {("rollback of a commit", 9), ("upsert into log files", 6), ("clean", 8)}
 """Of these some failures are looked at in quick runs; all of them in slow ones."""
-SHARE = 12
+SHARE = 30
 """In quick runs one failure of so many is looked at."""
 SLOW = ("upsert", "insert_overwrite", "rollback of a failed write", "rollback of a commit", "upsert into log files",
         "upsert and compaction", "clean", "enable", "restore")  # fmt: skip
