@@ -140,7 +140,8 @@ class KeyInput:
             raise HoodieKeyException(
                 f"keys are texts, and {self._snapshot.base_path} has partitions ({', '.join(fields)}), each of which "
                 "may have a record of that key: give HoodieKey(record_key, partition_path), or rows with the key and "
-                "partition columns, or use a global index (hoodie.index.type=GLOBAL_SIMPLE or GLOBAL_BLOOM)"
+                "partition columns, or use a global index (hoodie.index.type=GLOBAL_SIMPLE, GLOBAL_BLOOM or "
+                "RECORD_INDEX)"
             )
 
     def _single_field_prefix(self) -> bool | None:

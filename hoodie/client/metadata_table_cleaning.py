@@ -3,7 +3,7 @@
 It is a merge-on-read table, so the actions of all tables do both, on a snapshot of it. Compactions are not among them:
 they come right before a delta commit, see `hoodie.metadata.writer.metadata_table_services`.
 
-Hudi: org.apache.hudi.metadata.{HoodieBackedTableMetadataWriter (cleanIfNecessary), HoodieMetadataWriteUtils}.
+Hudi: org.apache.hudi.metadata.{HoodieBackedTableMetadataWriter, HoodieMetadataWriteUtils}.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hoodie.common.table.compaction_plans import last_completed_compaction
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.timeline.instant_time import is_before, oldest
+from hoodie.common.table.timeline.instant_time import is_after, is_before, oldest
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.compaction_config import CompactionTriggerStrategy
 from hoodie.config.metadata_config import HoodieMetadataConfig
@@ -164,7 +164,7 @@ def is_clean_due(metadata_table: TableSnapshot, clean: HoodieCleanConfig, metada
     last = last_completed_compaction(timeline)
     if last is None:
         return False
-    later = timeline.filter_completed_instants().after(last.requested_time)
+    later = [one for one in timeline.filter_completed_instants() if is_after(one.newest_time, last.newest_time)]
     if len(later) < min(_KEPT_AFTER_COMPACTION, metadata.compact_max_delta_commits):
         return False
     if clean.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:

@@ -96,7 +96,7 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         snapshot: The table.
         query: What is asked.
         reads_footers: Whether files may be pruned by their footers. Without, only a filter that names record keys has
-            them read.
+            them read. Where the metadata table has ranges, filters on other columns than keys have none read.
 
     Raises:
         HoodieException: See `plan_query`.
@@ -200,10 +200,11 @@ def plan_of_slices(
         if skips and is_newest and is_key and searched is not None:
             holds = slices_by_record_index(snapshot, slices, searched.values)
             slices = _left(slices, holds, BY_RECORD_INDEX, pruned)
-        if skips:
-            may_hold = slices_by_statistics(snapshot, slices, schema, row_filter)
-            slices = _left(slices, may_hold, BY_COLUMN_STATISTICS, pruned)
-        if is_key or (reads_footers and row_filter.pushed is not None):
+        may_hold = slices_by_statistics(snapshot, slices, schema, row_filter) if skips else None
+        slices = _left(slices, may_hold, BY_COLUMN_STATISTICS, pruned)
+        # Their ranges are those of footers. Scans of what is left skip row groups without a plan.
+        has_ranges = may_hold is not None and searched is None
+        if is_key or (reads_footers and row_filter.pushed is not None and not has_ranges):
             planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, searched)
             pruned += by_footers
     if planned is None:

@@ -58,6 +58,16 @@ def listed_partitions(table_config: HoodieTableConfig) -> tuple[str, ...]:
     return tuple(sorted({*table_config.metadata_partitions, *table_config.metadata_partitions_inflight}))
 
 
+def metadata_table_folders(snapshot: TableSnapshot) -> tuple[str, ...]:
+    """The folders of a listed metadata table in which writers that died may have left temporary files."""
+    partitions = listed_partitions(snapshot.table_config)
+    if not partitions:
+        return ()
+    meta = join(metadata_folder(snapshot), METAFOLDER_NAME)
+    active = snapshot.active_timeline.layout.active_path(meta)
+    return (meta, active, *(join(metadata_folder(snapshot), partition) for partition in partitions))
+
+
 def has_metadata_table(snapshot: TableSnapshot) -> bool:
     """Whether there is something to switch off: a listed metadata table, or files of one that is listed no more."""
     return bool(listed_partitions(snapshot.table_config)) or _has_files(snapshot)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ from hoodie.exception import (
     HoodieSchemaException,
     TableNotFoundException,
 )
+from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.spark.spark_types import arrow_schema
+from tests.support.metadata_tampering import Entry, copied, tamper
 from tests.support.table_builder import local_client
 from tests.support.timeline_files import read_commit, write_commit
 
@@ -374,3 +376,21 @@ def test_columns_other_than_floats_are_still_pruned_by_statistics(
     # Of a struct with floats only the fields that are asked for are read.
     plan = frame.select("s.text")._jdf.queryExecution().executedPlan().toString()
     assert "ReadSchema: struct<s:struct<text:string>>" in plan
+
+
+def test_the_metadata_table_is_used(spark: SparkSession, later_tables: Path, tmp_path: Path) -> None:
+    """Its statistics lie: they say that a column has nulls alone."""
+    table = copied(later_tables / "v9_mor_mdt/v9_mor_mdt", tmp_path)
+    condition = pc.field("id") > ""
+    before = hoodie.spark.read(spark, str(table), filters=condition).count()
+    assert before == 75
+
+    def change(key: str, row: dict[str, Any]) -> Iterable[Entry]:
+        if row["column_name"] == "id":
+            row |= {"min_value": None, "max_value": None, "null_count": 7, "value_count": 7}
+        yield key, row
+
+    assert tamper(table, "column_stats", MetadataPayload.COLUMN_STATS, change) > 0
+    assert hoodie.spark.read(spark, str(table), filters=condition).count() < before
+    for options in ({"hoodie.metadata.enable": "false"}, {"hoodie.enable.data.skipping": "false"}):
+        assert hoodie.spark.read(spark, str(table), options, filters=condition).count() == before

@@ -18,7 +18,7 @@ import random
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -273,8 +273,14 @@ Templates = dict[str, Template]
 """By the index that laid them out."""
 
 
-def make_template(folder: Path, index_type: str = "SIMPLE") -> Template:
-    """A table of six commits, one of which replaced a partition; no key of it lives in two partitions."""
+def make_template(folder: Path, index_type: str = "SIMPLE", more: Mapping[str, str] | None = None) -> Template:
+    """A table of six commits, one of which replaced a partition; no key of it lives in two partitions.
+
+    Args:
+        folder: Its folder.
+        index_type: The index of its writers.
+        more: Properties of those who make it: with a metadata table, all writers keep it.
+    """
     base_path = str(folder)
     HoodieTableMetaClient.init_table(base_path, table_name="t", record_key_fields=["id"], partition_fields=["region"])
     model = Model()
@@ -291,7 +297,8 @@ def make_template(folder: Path, index_type: str = "SIMPLE") -> Template:
 
     def work() -> None:
         off = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false", "hoodie.index.type": index_type}
-        with new_client(base_path, {**off, "hoodie.write.lock.provider": "FileSystemBasedLockProvider"}) as client:
+        properties = {**off, "hoodie.write.lock.provider": "FileSystemBasedLockProvider", **(more or {})}
+        with new_client(base_path, properties) as client:
             for operation in operations:
                 oracle.writing[process] = operation
                 write(client, operation)
@@ -348,6 +355,9 @@ class Oracle:
 
     def on_applied(self, task: Task, name: str, path: str, result: Any) -> None:
         if self.is_spoilt:
+            return
+        if "/.hoodie/metadata/" in path:
+            # The metadata table has a timeline of its own.
             return
         if name == "create" and result and path.endswith(".clean.requested"):
             self._learn_plan(path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import attrs
 
 import hoodie
+from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.metadata import HoodieBackedTableMetadata
@@ -64,6 +65,8 @@ class MetadataReader:
         if self.table.table_config.table_version < _LATER_VERSION:
             # A rollback notes the log files that it leaves and writes.
             others = {file for file in others if ".log." not in file[1]}
+        archived = self.table.archived_timeline.completed_writes().times if others else ()
+        others = {file for file in others if _instant_of(file[1]) not in archived}
         assert not others, f"files of writes that are not completed are listed: {sorted(others)}"
         going = files_being_cleaned(self.table.active_timeline).keys()
         gone = listed.keys() - self.stored.keys() - going
@@ -122,6 +125,11 @@ def check_equals_a_new_one(base_path: Path | str, *, may_be_absent: bool = False
     ]
     assert not ahead, f"the metadata table is ahead: {ahead}"
     assert len(left) <= 1, f"leftovers of dead writers: {left}"
+
+
+def _instant_of(name: str) -> str | None:
+    parsed = parse_base_file_name(name) or parse_log_file_name(name)
+    return None if parsed is None else parsed.instant_time
 
 
 def _listing(metadata: HoodieBackedTableMetadata) -> Sizes:

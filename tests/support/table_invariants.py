@@ -30,6 +30,7 @@ def check_table(
     * No key lives in two file groups, or twice in one (those of one partition path, or of all that the model names).
     * The newest files of every file group of completed instants exist; all of them where nothing was cleaned.
     * Every data file is explained by a completed instant or by a marker of a pending one.
+    * A metadata table says what storage says.
 
     Args:
         base_path: The table.
@@ -54,6 +55,8 @@ def check_table(
         }
         assert rows.num_rows == len(expected)
     _check_files(table, was_cleaned)
+    found_by_validation = hoodie.metadata.validate(str(base_path))
+    assert found_by_validation.is_right, str(found_by_validation)
 
 
 def _check_files(table: HoodieTableMetaClient, was_cleaned: bool) -> None:

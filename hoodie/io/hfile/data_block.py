@@ -36,6 +36,7 @@ _KEY_END = b"\0\x7f" + b"\xff" * 7 + b"\x04"
 _VERSION = b"\0"
 _BETWEEN = _ROW_LENGTH.size + len(_KEY_END)
 """What a key has beside its row."""
+_LEAST_BYTES_TO_SEARCH = 1 << 12
 _MOST_AT_ONCE = 16 << 20
 """Entries are encoded in portions of about so many bytes, so that no offset exceeds 32 bits."""
 
@@ -96,18 +97,10 @@ def decode_data_block(content: bytes, source: str) -> DataBlock:
     Raises:
         HoodieCorruptedDataException: The lengths in the content contradict each other.
     """
-    size, lengths_at, position = len(content), _LENGTHS.unpack_from, 0
-    bounds = compact_list("q", [0])
-    add_bound = bounds.append
-    while position + _LENGTHS.size <= size:
-        key, value = lengths_at(content, position)
-        position += key + value + 9
-        add_bound(position)
-    if position != size:
-        raise HoodieCorruptedDataException(
-            f"Cannot read {source}: entry {max(len(bounds) - 2, 0)} does not end where the content of {size} bytes does"
-        )
-    starts = np.frombuffer(bounds, dtype=np.int64)[:-1]
+    size = len(content)
+    starts = _starts_by_key_ends(content)
+    if starts is None:
+        starts = _starts_one_by_one(content, source)
     if not len(starts):
         return DataBlock(pa.array([], pa.binary()), source)
     data = np.frombuffer(content, dtype=np.uint8)
@@ -127,6 +120,48 @@ def decode_data_block(content: bytes, source: str) -> DataBlock:
     offsets = ends.reshape(-1)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
     return DataBlock(pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers), source)
+
+
+def _starts_one_by_one(content: bytes, source: str) -> Longs:
+    """Where each entry begins."""
+    size, lengths_at, position = len(content), _LENGTHS.unpack_from, 0
+    bounds = compact_list("q", [0])
+    add_bound = bounds.append
+    while position + _LENGTHS.size <= size:
+        key, value = lengths_at(content, position)
+        position += key + value + 9
+        add_bound(position)
+    if position != size:
+        raise HoodieCorruptedDataException(
+            f"Cannot read {source}: entry {max(len(bounds) - 2, 0)} does not end where the content of {size} bytes does"
+        )
+    return np.frombuffer(bounds, dtype=np.int64)[:-1]
+
+
+def _starts_by_key_ends(content: bytes) -> Longs | None:
+    """Where each entry begins, if all keys have one length and end as HBase's do; else None, or if there are few.
+
+    What ends keys is searched for, and the lengths that stand where entries would begin must then lead from each entry
+    to the next one, and from the last one to the end.
+    """
+    size = len(content)
+    if size < _LEAST_BYTES_TO_SEARCH:
+        return None
+    key_bytes, _ = _LENGTHS.unpack_from(content, 0)
+    if _LENGTHS.size + key_bytes > size:
+        return None
+    data = np.frombuffer(content, dtype=np.uint8)
+    # The time in the end of a key is the largest number: 0x7f and seven times 0xff.
+    places = np.flatnonzero(data[: size - 8] == _KEY_END[1])
+    for step in range(1, 8):
+        places = places[data[places + step] == _KEY_END[1 + step]]
+    starts = places + (len(_KEY_END) - 1) - (key_bytes + _LENGTHS.size)
+    if not len(starts) or starts[0] != 0:
+        return None
+    heads = data[starts[:, None] + np.arange(_LENGTHS.size)].view(">u4").astype(np.int64)
+    ends = starts + heads.sum(axis=1) + (_LENGTHS.size + len(_VERSION))
+    leads_on = (heads[:, 0] == key_bytes).all() and (ends[:-1] == starts[1:]).all() and ends[-1] == size
+    return starts if leads_on else None
 
 
 def _bad_entry(source: str, number: int) -> HoodieCorruptedDataException:

@@ -142,7 +142,7 @@ class MetadataSliceReader:
         def add(entries: pa.Table, avro_schema: str | None, source: str) -> None:
             if entries.num_rows and avro_schema is None:
                 raise HoodieCorruptedDataException(f"Cannot read records of {source}: it has no schema. {REBUILD}")
-            for batch in entries.to_batches():
+            for batch in entries.combine_chunks().to_batches():
                 keys.append(batch.column("key"))
                 rows.append(decode_values(batch.column("value"), str(avro_schema), payload, source))
                 deleted.append(np.zeros(batch.num_rows, np.bool_))

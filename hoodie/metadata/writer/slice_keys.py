@@ -216,6 +216,10 @@ class SliceKeys:
             gained = self._added(before, change.new_log_files)
             if gained is not None:
                 return gained, _NO_KEYS
+        if not change.deletes and before.is_base_file_alone and after.is_base_file_alone:
+            gained = self._appended(before, after, change.row_count)
+            if gained is not None:
+                return gained, _NO_KEYS
         had, has = self.read(before).unique(), self.read(after).unique()
         gained = has.filter(pc.invert(pc.is_in(has, value_set=had)))
         if len(has) - len(gained) == len(had):
@@ -238,6 +242,34 @@ class SliceKeys:
         with HoodieParquetReader(self.storage, before.base_file.path) as reader:
             places, _ = reader.find_record_keys(keys)
         return keys.filter(pc.invert(pc.is_in(keys, value_set=keys.take(pa.array(places)))))
+
+    def _appended(self, before: FileSlice, after: FileSlice, count: int) -> pa.Array | None:
+        """The keys of the last rows of a base file, if these are all that it has more than the version before.
+
+        That is so if it has as many rows more as the last ones are, none of which has a key of the version before:
+        nothing was deleted. Writers put new rows behind the others; None where one did not.
+
+        Args:
+            before: A base file.
+            after: Its next version.
+            count: The rows that were added.
+        """
+        with HoodieParquetReader(self.storage, after.sole_base_file.path) as new:
+            rows, groups, left = new.row_group_rows, list[int](), count
+            for number in range(len(rows) - 1, -1, -1):
+                if left > 0:
+                    groups.insert(0, number)
+                    left -= int(rows[number])
+            keys = _one(new.read_record_keys(groups)) if groups else _NO_KEYS
+            total = new.num_rows
+        keys = keys[len(keys) - count :] if count <= len(keys) else _NO_KEYS
+        distinct = keys.unique()
+        if len(keys) != count or not count:
+            return None
+        with HoodieParquetReader(self.storage, before.sole_base_file.path) as old:
+            if old.num_rows + count != total or len(old.find_record_keys(distinct)[0]):
+                return None
+        return distinct
 
     def _read_merged(self, file_slice: FileSlice) -> tuple[pa.Array, int]:
         """The keys of a slice with log files, and the number of deletes in these."""

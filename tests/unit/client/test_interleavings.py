@@ -55,6 +55,22 @@ def test_no_order_of_calls_loses_or_doubles_a_row(first: int, templates: Templat
     assert outcomes["read"] > 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
+def test_no_order_of_calls_leaves_a_wrong_metadata_table(
+    table_version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with virtual(monkeypatch):
+        templates = {
+            index_type: make_template(tmp_path / index_type, index_type, {"hoodie.metadata.enable": "true"})
+            for index_type in ("SIMPLE", "BUCKET")
+        }
+        outcomes: Counter[str] = Counter()
+        for seed in range(QUICK_SEEDS):
+            outcomes += run_seed(seed, templates, tmp_path / "t").outcomes
+    assert outcomes["upsert committed"] >= QUICK_SEEDS / 2 and outcomes["read"] > 0
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(SEEDS, SEEDS + SOAK_SEEDS, SOAK_CHUNK))
 def test_ten_thousand_orders_of_calls(first: int, templates: Templates, tmp_path: Path) -> None:

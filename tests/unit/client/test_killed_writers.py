@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,14 @@ COMPACTING = {
 PROCESSES_BESIDE = ("planner", "compactor", "cleaner")
 INDEXES = {"SIMPLE": {}, "BUCKET": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 2}}
 VERSIONS = (6, 8, 9)
+WITH_METADATA = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": 1,
+    "hoodie.metadata.compact.max.delta.commits": 3,
+}
+"""A metadata table that is compacted often."""
 QUICK = ((6, "beside", "SIMPLE"), (8, "thread", "BUCKET"), (9, "inline", "SIMPLE"), (9, "beside", "BUCKET"))
 LOGS = [
     pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.soak], id="-".join(map(str, case)))
@@ -97,6 +105,27 @@ def test_processes_that_are_killed_while_they_write_and_compact_log_files(
     kill_compactors(tmp_path / "t", servers, who, index, 6)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("table_version", VERSIONS, indirect=True)
+@pytest.mark.parametrize("mode", MODES)
+def test_killed_writers_leave_a_right_metadata_table(
+    tmp_path: Path, server: WriterServer, mode: str, table_version: int
+) -> None:
+    path = init_table(tmp_path / "t", ordering_fields=[])
+    kill_writers(path, {"writer": server}, {**MODES[mode], **WITH_METADATA}, 8)
+    assert HoodieTableMetaClient.load(path).table_config.metadata_partitions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("table_version", "who"), [(6, "beside"), (8, "thread"), (9, "inline")],
+                         indirect=["table_version"])  # fmt: skip
+def test_processes_killed_while_they_compact_leave_a_right_metadata_table(
+    tmp_path: Path, servers: dict[str, WriterServer], table_version: int, who: str
+) -> None:
+    kill_compactors(tmp_path / "t", servers, who, "SIMPLE", 8, WITH_METADATA)
+    assert HoodieTableMetaClient.load(str(tmp_path / "t")).table_config.metadata_partitions
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", MODES)
 def test_250_killed_writers(tmp_path: Path, server: WriterServer, mode: str) -> None:
@@ -113,11 +142,20 @@ def test_100_kills_while_log_files_are_compacted(
     kill_compactors(tmp_path / "t", servers, who, index, 100)
 
 
-def kill_compactors(base_path: Path, servers: dict[str, WriterServer], who: str, index: str, loops: int) -> None:
+def kill_compactors(
+    base_path: Path,
+    servers: dict[str, WriterServer],
+    who: str,
+    index: str,
+    loops: int,
+    more: Mapping[str, Any] | None = None,
+) -> None:
     """`kill_writers` on a merge-on-read table; what is left must have been compacted at least once."""
     path = init_table(base_path, ordering_fields=[], table_type="MERGE_ON_READ")
     names = ("writer", *PROCESSES_BESIDE) if who == "beside" else ("writer",)
-    kill_writers(path, {name: servers[name] for name in names}, {**COMPACTING[who], **INDEXES[index]}, loops)
+    kill_writers(
+        path, {name: servers[name] for name in names}, {**COMPACTING[who], **INDEXES[index], **(more or {})}, loops
+    )
 
 
 @attrs.define

@@ -61,6 +61,7 @@ def base_files(table: Path) -> Counter[str]:
     return Counter(name.file_id for name in found if name is not None)
 
 
+@pytest.mark.slow
 def test_its_files_and_instants_stay_few(table: Path) -> None:
     for first in range(0, 28, 7):
         write(table, first, 7, **SERVICES_SHORT)
@@ -139,6 +140,7 @@ def test_a_writer_stops_where_a_pending_instant_holds_compactions_back(table: Pa
     assert validate(str(table)).is_right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["before", "after"])
 def test_a_clean_that_died_anywhere_is_finished_by_the_next(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str

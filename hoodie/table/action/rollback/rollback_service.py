@@ -31,6 +31,7 @@ from hoodie.table.metadata_table import (
     MetadataTableUpkeep,
     has_metadata_table,
     initialise_metadata_table,
+    metadata_table_folders,
     refuse_unknown_partitions,
     switch_off_metadata_table,
 )
@@ -320,6 +321,7 @@ class RollbackService:
             snapshot.active_timeline.layout.active_path(snapshot.meta_path),
             join(snapshot.meta_path, TEMP_FOLDER_NAME),
             join(snapshot.meta_path, snapshot.table_config.archive_folder),
+            *metadata_table_folders(snapshot),
         )
         for folder in dict.fromkeys(folders):
             snapshot.storage.delete_leftovers(folder, LEFTOVER_AGE_MS)

@@ -215,7 +215,7 @@ def test_a_service_that_fails_at_any_call_leaves_a_right_metadata_table(
         table.upsert("a", client=client)
         if is_merge_on_read:
             client.compact()
-        table.upsert("a", "c", region="y", client=client)
+        table.upsert("c", "d", region="y", client=client)
         client.delete_partitions(["y"])
         table.upsert("a", client=client)
         if is_merge_on_read:

@@ -336,6 +336,7 @@ def left_base_files(table: Path) -> set[str]:
     return stored - named
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["before", "after", "torn"])
 @pytest.mark.parametrize("name", ["hup_metadata", "dn_v6_mor_mdt_6"])
 def test_a_compaction_that_died_anywhere_is_finished_by_the_next_writer(

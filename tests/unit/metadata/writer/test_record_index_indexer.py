@@ -8,16 +8,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hoodie
 import hoodie.metadata
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.exception import HoodieNotSupportedException
 from hoodie.metadata import HoodieBackedTableMetadata
 from hoodie.metadata.writer import record_index_indexer
+from hoodie.metadata.writer.slice_keys import FileGroupChange, SliceKeys
 from tests.support.model import TableModel
-from tests.support.table_builder import init_table, local_client, read_rows, rows
+from tests.support.table_builder import init_table, instants, local_client, read_rows, rows
 
 PARTITIONS = ("x", "y", "z/1", "a_b-c")
 KEYS = [f"k{number:02d}" for number in range(40)]
@@ -124,15 +129,6 @@ class Steps:
     def clean(self) -> None:
         self.client.clean()
 
-    def roll_back(self) -> None:
-        """A write whose files are there, and which is taken back."""
-        before = self.model
-        instant = self.client.start_commit()
-        result = self.client.upsert(rows(*self.some_rows()), instant_time=instant)
-        del result
-        self.client.rollback(instant)
-        self.model = before
-
     def take(self, count: int) -> None:
         kinds = [self.upsert, self.upsert, self.upsert, self.delete, self.insert, self.insert_overwrite]
         kinds += [self.delete_partition, self.compact, self.clean]
@@ -159,6 +155,7 @@ def steps(
 @BOTH_TYPES
 @WAYS
 @pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_tasks")
 def test_the_index_is_that_of_the_rows_after_each_of_some_actions(
     tmp_path: Path, version: int, table_type: HoodieTableType, way: str
@@ -169,6 +166,7 @@ def test_the_index_is_that_of_the_rows_after_each_of_some_actions(
 
 @BOTH_TYPES
 @WAYS
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_tasks")
 def test_the_index_by_partitions_is_that_of_the_rows_after_each_of_some_actions(
     tmp_path: Path, table_type: HoodieTableType, way: str
@@ -177,3 +175,165 @@ def test_the_index_by_partitions_is_that_of_the_rows_after_each_of_some_actions(
         table.take(12)
         parts = HoodieBackedTableMetadata.open(HoodieTableMetaClient.load(table.path).snapshot).files
         assert set(parts.file_groups("record_index")) <= {"x", "y", "z%2F1", "a%5Fb%2Dc"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return init_table(tmp_path / "t")
+
+
+def located(path: str) -> dict[Any, tuple[str, str]]:
+    """Key to partition and file id, by the files of a copy-on-write table."""
+    names = ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name"]
+    found = hoodie.read_table(path, columns=names).to_pylist()
+    return {row[names[0]]: (row[names[1]], row[names[2]].partition("_")[0]) for row in found}
+
+
+@WAYS
+@pytest.mark.usefixtures("in_tasks")
+def test_a_key_that_moves_is_an_entry_of_its_new_file_group(path: str, way: str) -> None:
+    with local_client(path, INDEXED) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "x", 1), ("c", "y", 1)))
+        client.upsert(rows(("a", "y", 2), ("b", "z", 2)))
+        assert read_rows(path) == [("a", "y", 2), ("b", "z", 2), ("c", "y", 1)]
+        assert entries(path) == located(path)
+        client.delete([HoodieKey("a", "x")])
+        assert sorted(entries(path)) == ["b", "c"]
+    check(path)
+
+
+def test_rows_that_are_only_updated_keep_their_entries(path: str) -> None:
+    with local_client(path, INDEXED) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "x", 1)))
+        before = raw_entries(path)
+        client.upsert(rows(("a", "x", 2), ("c", "x", 2)))
+    after = raw_entries(path)
+    assert after.pop("c")["instant_time"] > before["a"]["instant_time"]
+    assert after == before
+
+
+def raw_entries(path: str) -> dict[str, dict[str, Any]]:
+    found = HoodieBackedTableMetadata.open(HoodieTableMetaClient.load(path).snapshot).read_record_index()
+    return {row["record_key"]: row for row in found.to_pylist()}
+
+
+def test_an_entry_of_another_copy_of_a_key_stays(path: str) -> None:
+    plain = {**INDEXED, "hoodie.index.type": "SIMPLE"}
+    with local_client(path, plain) as client:
+        client.insert(rows(("a", "x", 1)))
+        client.insert(rows(("a", "y", 1)))
+        newest = entries(path)["a"]
+        assert newest[0] == "y"
+        client.delete([HoodieKey("a", "x")])
+        assert entries(path) == {"a": newest}
+    check(path)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_delete_counts_only_if_it_wins(tmp_path: Path, version: int, plain: bool) -> None:
+    path = init_table(tmp_path / "t", table_type="MERGE_ON_READ", table_version=version)
+    flagged = pa.table({"id": ["a", "b"], "region": ["x", "x"], "ts": [1, 9], "_hoodie_is_deleted": [True, True]})
+    schema = pa.schema([*rows(("a", "x", 1)).schema, pa.field("_hoodie_is_deleted", pa.bool_())])
+    given = pa.table({"id": ["a", "b", "c"], "region": ["x"] * 3, "ts": [5, 5, 5], "_hoodie_is_deleted": [False] * 3})
+    with local_client(path, {**INDEXED, **({"hoodie.index.type": "SIMPLE"} if plain else {})}) as client:
+        client.upsert(given.cast(schema))
+        client.upsert(flagged.cast(schema))
+        left = [key for key, *_ in read_rows(path, ["id"])]
+        assert left == ["a", "c"]
+        assert sorted(entries(path)) == left
+        # The row comes back to the file group that deleted it, or to another one.
+        client.upsert(given.slice(1, 1).set_column(2, "ts", pa.array([20])).cast(schema))
+        assert sorted(entries(path)) == ["a", "b", "c"]
+        check(path)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@BOTH_TYPES
+def test_a_write_that_is_rolled_back_leaves_no_entry(tmp_path: Path, version: int, table_type: HoodieTableType) -> None:
+    path = init_table(tmp_path / "t", table_type=table_type, table_version=version)
+    with local_client(path, INDEXED) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "y", 1)))
+        before = raw_entries(path)
+        instant = client.upsert(rows(("a", "y", 2), ("c", "x", 2))).instant_time
+        assert sorted(raw_entries(path)) == ["a", "b", "c"]
+        client.rollback(instant)
+        assert raw_entries(path) == before
+        assert read_rows(path) == [("a", "x", 1), ("b", "y", 1)]
+        check(path)
+        client.upsert(rows(("a", "y", 3)))
+    check_rows(path, TableModel([("a", "y", 3), ("b", "y", 1)]))
+
+
+@BOTH_TYPES
+@pytest.mark.parametrize("properties", [INDEXED, BY_PARTITION], ids=["of all", "by partitions"])
+def test_an_index_of_a_living_table_is_built_dropped_and_built_again(
+    tmp_path: Path, table_type: HoodieTableType, properties: dict[str, str]
+) -> None:
+    path = init_table(tmp_path / "t", table_type=table_type)
+    with local_client(path) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "y", 1)))
+        client.upsert(rows(("a", "x", 2), ("c", "y", 2)))
+        client.delete([HoodieKey("b", "y")])
+    with local_client(path, properties) as client:
+        client.upsert(rows(("d", "z", 1)))
+        assert sorted(entries(path)) == ["a", "c", "d"]
+        check(path)
+    key = next(name for name in properties if name.endswith("level.index.enable"))
+    with local_client(path, {key: "false"}) as client:
+        client.upsert(rows(("e", "z", 1)))
+    assert "record_index" not in HoodieTableMetaClient.load(path).table_config.metadata_partitions
+    with local_client(path, properties) as client:
+        client.upsert(rows(("e", "z", 2)))
+    assert sorted(entries(path)) == ["a", "c", "d", "e"]
+    check(path)
+
+
+def test_an_index_by_partitions_is_refused_in_older_tables(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t", table_version=8)
+    with (
+        local_client(path, BY_PARTITION) as client,
+        pytest.raises(HoodieNotSupportedException, match="for tables of version 9"),
+    ):
+        client.upsert(rows(("a", "x", 1)))
+    assert instants(path) == []
+
+
+def test_new_rows_go_to_log_files_if_that_is_asked_for(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t", table_type="MERGE_ON_READ")
+    with local_client(path, {**INDEXED, "hoodie.record.index.insert.into.logs": "true"}) as client:
+        client.upsert(rows(("a", "x", 1)))
+        result = client.upsert(rows(("b", "x", 1)))
+        assert [status.stat.is_log_file for status in result.statuses] == [True]
+        assert entries(path)["a"] == entries(path)["b"]
+        client.upsert(rows(("b", "x", 2)))
+    check_rows(path, TableModel([("a", "x", 1), ("b", "x", 2)]))
+
+
+def test_what_a_base_file_gained_is_read_as_a_whole_if_it_does_not_stand_last(path: str) -> None:
+    with local_client(path, {**INDEXED, "hoodie.metadata.global.record.level.index.enable": "false"}) as client:
+        client.upsert(rows(("b", "x", 1), ("d", "x", 1)))
+        before = latest(path)
+        client.upsert(rows(("a", "x", 1), ("c", "x", 1)))
+    after, snapshot = latest(path), HoodieTableMetaClient.load(path).snapshot
+    change = FileGroupChange("x", before.file_id, before, after, row_count=2, deletes=False)
+    keys = SliceKeys.of(snapshot, [change])
+    assert sorted(keys.changed(change)[0].to_pylist()) == ["a", "c"]
+    with pq_rows(after.sole_base_file.path) as reordered:
+        reordered.reverse()
+    assert keys._appended(before, after, 2) is None
+    assert sorted(keys.changed(change)[0].to_pylist()) == ["a", "c"]
+
+
+def latest(path: str) -> FileSlice:
+    (found,) = HoodieTableMetaClient.load(path).snapshot.view().latest_file_slices("x")
+    return found
+
+
+@contextmanager
+def pq_rows(path: str) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a Parquet file, which is written again as they are left."""
+    table = pq.read_table(path)
+    found = table.to_pylist()
+    yield found
+    pq.write_table(pa.Table.from_pylist(found, table.schema), path)
