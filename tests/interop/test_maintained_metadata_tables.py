@@ -101,7 +101,11 @@ def test_the_procedure_of_real_hudi_tells_a_lie(table: TableWithMetadata) -> Non
 
 KILLS = 5
 COMPACTS = {"hoodie.metadata.compact.max.delta.commits": "2"}
-"""Hudi compacts the metadata table after two delta commits."""
+"""Hudi compacts the metadata table after two delta commits.
+
+Not for the first write of a JVM: 1.2.0 fails there (ArrayIndexOutOfBoundsException) when it has compacted a metadata
+table before it wrote one, its own tables too. Its next write goes on.
+"""
 ARCHIVES = {
     "hoodie.clean.automatic": "true",
     "hoodie.archive.automatic": "true",
@@ -116,7 +120,7 @@ def test_each_goes_on_from_the_metadata_table_of_the_other(tmp_path: Path, table
     table.by_hoodie(*range(12), metadata_enable="true")
     table.mark()
     for turn in range(2):
-        table.by_hudi(*range(3 + turn, 15), **COMPACTS)
+        table.by_hudi(*range(3 + turn, 15), **(COMPACTS if turn else {}))
         table.check()
         table.by_hoodie(*range(turn, 9), parquet_small_file_limit="0")
         table.check()
@@ -136,6 +140,7 @@ def test_real_hudi_compacts_and_archives_the_metadata_table_between_writes_of_ho
     table.by_hoodie(*range(12), metadata_enable="true")
     table.mark()
     first = table.metadata_instants()[0][0]
+    table.by_hudi(*range(3))
     for turn in range(12):
         numbers = range(turn, turn + 7)
         if turn % 3 == 2:
@@ -362,7 +367,7 @@ def test_hoodie_goes_on_where_real_hudi_was_killed_while_it_wrote_the_metadata_t
     table: TableWithMetadata, reached: str
 ) -> None:
     table.by_hoodie(*range(9), metadata_enable="true")
-    table.by_hudi(*range(3, 12), **COMPACTS)
+    table.by_hudi(*range(3, 12))
     table.mark()
     for _ in range(KILLS):
         state, ts = list(table.model.rows), table.load().active_timeline.commits_timeline().last_instant
@@ -382,7 +387,7 @@ def test_hoodie_goes_on_where_real_hudi_was_killed_while_it_wrote_the_metadata_t
     assert {state for _, action, state in table.metadata_instants() if action == "deltacommit"} == {"COMPLETED"}
     table.check()
     table.validate_by_hudi()
-    table.by_hudi(*range(9, 18), **COMPACTS)
+    table.by_hudi(*range(9, 18))
     assert table.is_marked()
     table.check()
 
@@ -396,7 +401,7 @@ def killed_when(table: TableWithMetadata, rows: list[Row], reached: str) -> bool
     errors: list[HudiError] = []
 
     def write() -> None:
-        given = {**SIMPLE.hudi_options("listed"), **OFF, **WITH, **table.options, **COMPACTS}
+        given = {**SIMPLE.hudi_options("listed"), **OFF, **WITH, **table.options}
         try:
             table.hudi.write(table.base_path, table.model.table(rows), given)
         except HudiError as error:
