@@ -51,10 +51,19 @@ def secondary_index_entries(partition_path: str, values: pa.Array, record_keys: 
         values: Values of the indexed column as Java prints them (string); null where a row has none.
         record_keys: Their record keys (string).
     """
-    count = len(values)
+    return secondary_index_entries_of_keys(partition_path, secondary_index_keys(values, record_keys))
+
+
+def secondary_index_entries_of_keys(partition_path: str, keys: pa.Array) -> MetadataEntries:
+    """The entries of some keys; see `secondary_index_entries`.
+
+    Args:
+        partition_path: The partition of the metadata table.
+        keys: Of `hoodie.metadata.records.metadata_keys.secondary_index_keys`, each once.
+    """
+    count = len(keys)
     types = pa.repeat(pa.scalar(int(MetadataRecordType.SECONDARY_INDEX), pa.int32()), count)
     rows = pa.RecordBatch.from_arrays([types, pa.repeat(False, count)], schema=MetadataPayload.SECONDARY_INDEX.schema)
-    keys = secondary_index_keys(values, record_keys)
     return MetadataEntries(partition_path, MetadataPayload.SECONDARY_INDEX, keys, rows)
 
 

@@ -1,4 +1,4 @@
-"""Store the definition of an index in ``.hoodie/.index_defs/index.json``."""
+"""Store and delete definitions of indexes in ``.hoodie/.index_defs/index.json``."""
 
 from __future__ import annotations
 
@@ -30,3 +30,26 @@ def save_index_definition(table: TableSnapshot, definition: HoodieIndexDefinitio
         content = json.dumps({**stored, DEFINITIONS: definitions}, indent=2).encode()
         table.storage.replace(index_definition_path(table.meta_path), content)
     HoodieTableConfig.update(table.storage, table.base_path, {_PATH_KEY: _STORED_PATH})
+
+
+def delete_index_definition(table: TableSnapshot, name: str) -> bool:
+    """Delete a definition.
+
+    Args:
+        table: The table, under its lock.
+        name: Its partition of the metadata table.
+
+    Returns:
+        False if there was none.
+
+    Raises:
+        HoodieCorruptedDataException: The file is damaged.
+        HoodieIOException: Storage failed; call again.
+    """
+    stored = read_index_definitions(table.storage, table.meta_path)
+    if stored is None or name not in stored[DEFINITIONS]:
+        return False
+    left = {key: one for key, one in stored[DEFINITIONS].items() if key != name}
+    content = json.dumps({**stored, DEFINITIONS: left}, indent=2).encode()
+    table.storage.replace(index_definition_path(table.meta_path), content)
+    return True

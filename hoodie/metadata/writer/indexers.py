@@ -10,12 +10,14 @@ from hoodie.metadata.writer.files_indexer import FilesIndexer
 from hoodie.metadata.writer.partition_indexer import MetadataPartitionIndexer
 from hoodie.metadata.writer.partition_stats_indexer import PartitionStatsIndexer
 from hoodie.metadata.writer.record_index_indexer import RecordIndexIndexer
+from hoodie.metadata.writer.secondary_index_indexer import SecondaryIndexIndexer
 
 _INDEXERS: dict[MetadataPartitionType, type[MetadataPartitionIndexer]] = {
     MetadataPartitionType.FILES: FilesIndexer,
     MetadataPartitionType.COLUMN_STATS: ColumnStatsIndexer,
     MetadataPartitionType.PARTITION_STATS: PartitionStatsIndexer,
     MetadataPartitionType.BLOOM_FILTERS: BloomFiltersIndexer,
+    MetadataPartitionType.SECONDARY_INDEX: SecondaryIndexIndexer,
     MetadataPartitionType.RECORD_INDEX: RecordIndexIndexer,
 }
 

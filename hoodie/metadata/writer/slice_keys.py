@@ -62,7 +62,7 @@ class FileGroupChange:
     deletes: bool = True
 
 
-def changes_of(table: TableSnapshot, change: CommittedChange) -> list[FileGroupChange]:
+def changes_of(table: TableSnapshot, change: CommittedChange, *, with_updates: bool = False) -> list[FileGroupChange]:
     """The file groups whose keys an action may have changed.
 
     Those of which it only replaced rows by new versions of theirs, in a base file, are left out. A compaction changes
@@ -71,6 +71,7 @@ def changes_of(table: TableSnapshot, change: CommittedChange) -> list[FileGroupC
     Args:
         table: The table, without the action.
         change: The action.
+        with_updates: Whether file groups count of which only rows were replaced.
 
     Raises:
         HoodieException: The files cannot be listed.
@@ -92,7 +93,7 @@ def changes_of(table: TableSnapshot, change: CommittedChange) -> list[FileGroupC
         if (path, file_id) in slices and (path, file_id) not in stats
     ]
     for (path, file_id), of_group in stats.items():
-        found = _change_of(table, change.instant_time, slices.get((path, file_id)), of_group)
+        found = _change_of(table, change.instant_time, slices.get((path, file_id)), of_group, with_updates)
         if found is not None:
             changes.append(found)
     return changes
@@ -104,7 +105,11 @@ def _latest_slices(view: HoodieTableFileSystemView, paths: Sequence[str]) -> dic
 
 
 def _change_of(
-    table: TableSnapshot, instant_time: str, before: FileSlice | None, stats: Sequence[HoodieWriteStat]
+    table: TableSnapshot,
+    instant_time: str,
+    before: FileSlice | None,
+    stats: Sequence[HoodieWriteStat],
+    with_updates: bool,
 ) -> FileGroupChange | None:
     """What the files of a file group changed; None if its keys are the same."""
     path, file_id = stats[0].partition_path, stats[0].file_id
@@ -115,7 +120,8 @@ def _change_of(
     deletes = any(stat.num_deletes for stat in stats)
     row_count = sum(stat.num_inserts + stat.num_deletes for stat in stats)
     if base:
-        if before is not None and before.is_base_file_alone and not logs and not row_count:
+        has_same_keys = before is not None and before.is_base_file_alone and not logs and not row_count
+        if has_same_keys and not with_updates:
             return None
         stat = base[-1]
         after = FileSlice.of_base_file(path, join(table.base_path, str(stat.path)), stat.file_size_bytes)
@@ -152,7 +158,12 @@ class SliceKeys:
 
     @classmethod
     def of(
-        cls, table: TableSnapshot, changes: Sequence[FileGroupChange], change: CommittedChange | None = None
+        cls,
+        table: TableSnapshot,
+        changes: Sequence[FileGroupChange],
+        change: CommittedChange | None = None,
+        *,
+        with_columns: bool = False,
     ) -> SliceKeys:
         """What reads the keys of a table.
 
@@ -160,6 +171,7 @@ class SliceKeys:
             table: The table.
             changes: What will be read.
             change: An action that is inflight, and whose files are read; None for none.
+            with_columns: Whether other columns than keys are read, too.
 
         Raises:
             HoodieNotSupportedException: The table stores no record keys, or merges records in a way that hoodie does
@@ -172,10 +184,13 @@ class SliceKeys:
             )
         slices = [part for one in changes for part in (one.before, one.after) if part is not None]
         meta = [pa.field(name, pa.string()) for name in META_COLUMNS]
-        if all(part.is_base_file_alone for part in slices):
+        is_plain = all(part.is_base_file_alone for part in slices)
+        if is_plain and not with_columns:
             return cls(table.storage, pa.schema(meta), None)
         written = None if change is None else change.metadata.schema
         schema = pa.schema([*meta, *(table.load_schema() if written is None else to_arrow(written))])
+        if is_plain:
+            return cls(table.storage, schema, None)
         merging = LogMerging.of_table(table, schema)
         instants = merging.block_filter.instants
         if instants is not None and change is not None:

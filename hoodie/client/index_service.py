@@ -1,0 +1,126 @@
+"""Create and drop secondary indexes of the metadata table.
+
+Hudi: org.apache.hudi.table.action.index.{ScheduleIndexActionExecutor, RunIndexActionExecutor},
+org.apache.hudi.HoodieSparkIndexClient. Differs: the index is built under the table's lock, in one step.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import attrs
+
+from hoodie.client.open_table import load_table
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
+from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+from hoodie.metadata.writer.index_definition_writer import delete_index_definition, save_index_definition
+from hoodie.metadata.writer.secondary_index_indexer import INDEX_TYPE, check_indexed_column
+from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
+from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.table.metadata_table import MetadataTableUpkeep, refuse_unknown_partitions
+from hoodie.transaction.transaction_manager import TransactionManager
+
+logger = logging.getLogger(__name__)
+
+_PREFIX = MetadataPartitionType.SECONDARY_INDEX.partition_path
+_NEEDED = (MetadataPartitionType.FILES.partition_path, MetadataPartitionType.RECORD_INDEX.partition_path)
+_NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
+_FIRST_VERSION, _FIRST_HASHED_BY_VALUE = 8, 9
+
+
+@attrs.frozen(eq=False)
+class IndexService:
+    """Creates and drops the secondary indexes of one table.
+
+    Attributes:
+        context: The engine.
+        config: The writer's configuration.
+        metrics: Times the steps.
+        transactions: The table's lock.
+    """
+
+    context: HoodieEngineContext
+    config: HoodieWriteConfig
+    metrics: HoodieMetrics
+    transactions: TransactionManager
+
+    def create(self, name: str, column: str) -> bool:
+        """Build an index; see `BaseHoodieTableServiceClient.create_index`."""
+        partition = _partition_of(name)
+        snapshot = load_table(self.config)
+        if self.config.metadata.enable is False:
+            raise HoodieConfigException(
+                f"hoodie.metadata.enable=false: an index of {snapshot.base_path} is part of its metadata table; leave "
+                "the option out"
+            )
+        version = snapshot.table_config.table_version
+        if version < _FIRST_VERSION:
+            raise HoodieNotSupportedException(
+                f"{snapshot.base_path} is of version {version}, and secondary indexes are for tables of version "
+                f"{_FIRST_VERSION} and later: upgrade it with HoodieTableMetaClient.upgrade"
+            )
+        check_indexed_column(snapshot.load_schema(), column)
+        definition = HoodieIndexDefinition(
+            partition, INDEX_TYPE, (column,), is_hashed_by_value=version >= _FIRST_HASHED_BY_VALUE
+        )
+        what = f"creating the index {name}"
+        with (
+            self.metrics.step("create the index"),
+            self.transactions.transaction(snapshot, what),
+            one_at_a_time(snapshot),
+        ):
+            snapshot = snapshot.with_properties_reloaded().refreshed()
+            refuse_unknown_partitions(snapshot)
+            listed = snapshot.table_config.metadata_partitions
+            known = load_index_definitions(snapshot.storage, snapshot.meta_path).get(partition)
+            if partition in listed:
+                if known is not None and known.source_fields == (column,):
+                    return False
+                of = "" if known is None else f" of {', '.join(known.source_fields)}"
+                raise HoodieIndexException(
+                    f"{snapshot.base_path} has an index {name}{of} already: drop it first (client.drop_index), or "
+                    "choose another name"
+                )
+            _refuse_pending(snapshot, what)
+            save_index_definition(snapshot, definition)
+            missing = [path for path in (*_NEEDED, partition) if path not in listed]
+            MetadataTableUpkeep(self.config.metadata, self.context).writer(snapshot).initialise(missing)
+        logger.info("created the index %s on %s of %s", name, column, snapshot.base_path)
+        return True
+
+    def drop(self, name: str) -> bool:
+        """Delete an index; see `BaseHoodieTableServiceClient.drop_index`."""
+        partition = _partition_of(name)
+        snapshot = load_table(self.config)
+        with self.transactions.transaction(snapshot, f"dropping the index {name}"), one_at_a_time(snapshot):
+            snapshot = snapshot.with_properties_reloaded().refreshed()
+            is_listed = partition in snapshot.table_config.metadata_partitions
+            if is_listed:
+                MetadataTableUpkeep(self.config.metadata, self.context).writer(snapshot).drop([partition])
+            is_defined = delete_index_definition(snapshot, partition)
+        return is_listed or is_defined
+
+
+def _partition_of(name: str) -> str:
+    """The partition of an index, by its name with or without the prefix."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name.removeprefix(_PREFIX)):
+        raise HoodieConfigException(
+            f"the name of an index is {name!r}: give one of letters, digits and underscores, such as idx_rider"
+        )
+    return name if name.startswith(_PREFIX) else f"{_PREFIX}{name}"
+
+
+def _refuse_pending(snapshot: TableSnapshot, what: str) -> None:
+    """Refuse while instants are pending, whose files are neither committed nor gone."""
+    pending = [one for one in snapshot.active_timeline.filter_pending() if one.action is not Action.SAVEPOINT]
+    if pending:
+        raise HoodieIndexException(
+            f"{what} of {snapshot.base_path} is not possible while {pending[0].action} {pending[0].requested_time} is "
+            "pending: let its writer end, or roll it back; a pending compaction is to be carried out. Then call again"
+        )

@@ -1,0 +1,158 @@
+"""Secondary indexes: the record keys of every value of a column, through every action."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+import hoodie.metadata
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
+from hoodie.metadata import HoodieBackedTableMetadata
+
+pytestmark = pytest.mark.table_version(9)
+
+COLORS = ["red", "blue$", "gr\\een", "", "gelb ü", None]
+SERVICES = {
+    "hoodie.metadata.compact.max.delta.commits": "3",
+    "hoodie.compact.inline": "true",
+    "hoodie.compact.inline.max.delta.commits": "3",
+    "hoodie.cleaner.commits.retained": "2",
+}
+
+
+def new_table(path: Path, version: int = 9, table_type: str = "COPY_ON_WRITE") -> str:
+    HoodieTableMetaClient.init_table(
+        str(path), table_name="t", table_type=table_type, record_key_fields="id", partition_fields="day",
+        ordering_fields="ts", table_version=version,
+    )  # fmt: skip
+    return str(path)
+
+
+def client_of(path: str, **options: str) -> HoodieLocalWriteClient:
+    given = {**SERVICES, **{f"hoodie.{key.replace('__', '.')}": value for key, value in options.items()}}
+    return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, given))
+
+
+def rows(numbers: Sequence[int], ts: int, rng: random.Random) -> pa.Table:
+    return pa.table(
+        {
+            "id": [f"k{n}" for n in numbers],
+            "day": [f"d{n % 3}" for n in numbers],
+            "ts": [ts] * len(numbers),
+            "color": pa.array([rng.choice(COLORS) for _ in numbers], pa.string()),
+            "n": [rng.randrange(5) for _ in numbers],
+            "weight": [1.5] * len(numbers),
+        }
+    )
+
+
+def keys_of(path: str, index: str, value: str | None) -> list[str]:
+    """What the index says."""
+    metadata = HoodieBackedTableMetadata.open(HoodieTableMetaClient.load(path).snapshot)
+    return sorted(metadata.read_secondary_index(index, [value])["record_key"].to_pylist())
+
+
+def check(path: str) -> None:
+    """The metadata table is right, and the index says what the rows say."""
+    assert hoodie.metadata.validate(path).is_right, hoodie.metadata.validate(path)
+    found = hoodie.read_table(path).to_pylist()
+    for color in COLORS:
+        assert keys_of(path, "idx_color", color) == sorted(row["id"] for row in found if row["color"] == color)
+    assert keys_of(path, "n", "3") == sorted(row["id"] for row in found if row["n"] == 3)
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("version", [8, 9])
+def test_every_action_keeps_secondary_indexes_right(tmp_path: Path, version: int, table_type: str) -> None:
+    rng, path = random.Random(7), new_table(tmp_path / "t", version, table_type)
+    with client_of(path) as client:
+        client.upsert(rows(range(30), 1, rng))
+        assert client.create_index("idx_color", "color")
+        assert client.create_index("n", "n")
+        assert not client.create_index("n", "n")
+        check(path)
+        kept = ""
+        for ts in range(2, 7):
+            kept = client.upsert(rows(rng.sample(range(60), 15), ts, rng)).instant_time
+            if ts == 3:
+                client.delete([HoodieKey(f"k{n}", f"d{n % 3}") for n in rng.sample(range(60), 9)])
+            if ts == 5:
+                client.insert_overwrite(rows(range(0, 60, 6), ts, rng))
+            check(path)
+        client.savepoint(kept)
+        client.upsert(rows(range(9), 20, rng))
+        client.restore_to_savepoint(kept)
+        check(path)
+        assert client.drop_index("n")
+        assert not client.drop_index("n")
+        assert "secondary_index_n" not in HoodieTableMetaClient.load(path).table_config.metadata_partitions
+        client.upsert(rows(range(9), 21, rng))
+        assert hoodie.metadata.validate(path).is_right
+
+
+def test_a_write_that_is_rolled_back_leaves_no_entry(tmp_path: Path) -> None:
+    rng, path = random.Random(3), new_table(tmp_path / "t")
+    with client_of(path) as client:
+        client.upsert(rows(range(12), 1, rng))
+        client.create_index("idx_color", "color")
+        client.create_index("n", "n")
+        client.rollback(client.upsert(rows(range(12), 2, rng)).instant_time)
+        check(path)
+    with client_of(path, auto__commit="false") as dead:
+        dead.upsert(rows(range(20), 3, rng))
+    check(path)
+    with client_of(path) as client:
+        client.upsert(rows(range(4), 4, rng))
+    check(path)
+
+
+def test_many_rows_are_indexed_by_tasks_as_few_are_on_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoodie.metadata.writer.secondary_index_indexer._FEW_ROWS", 0)
+    rng, path = random.Random(5), new_table(tmp_path / "t")
+    with client_of(path) as client:
+        client.upsert(rows(range(40), 1, rng))
+        client.create_index("idx_color", "color")
+        client.create_index("n", "n")
+        check(path)
+        client.upsert(rows(range(20, 60), 2, rng))
+        check(path)
+
+
+def test_what_cannot_be_indexed_is_refused(tmp_path: Path) -> None:
+    rng, path = random.Random(1), new_table(tmp_path / "t")
+    with client_of(path) as client:
+        client.upsert(rows(range(3), 1, rng))
+        with pytest.raises(HoodieIndexException, match="no column colour.*id, day, ts, color"):
+            client.create_index("idx", "colour")
+        with pytest.raises(HoodieNotSupportedException, match="weight of type double"):
+            client.create_index("idx", "weight")
+        with pytest.raises(HoodieConfigException, match="such as idx_rider"):
+            client.create_index("a-b", "color")
+        client.create_index("idx", "color")
+        with pytest.raises(HoodieIndexException, match="index idx of color already: drop it first"):
+            client.create_index("idx", "n")
+        pending = client.start_commit()
+        with pytest.raises(HoodieIndexException, match=f"commit {pending} is pending"):
+            client.create_index("other", "n")
+        client.rollback(pending)
+    assert HoodieTableMetaClient.load(path).table_config.metadata_partitions == (
+        "files", "record_index", "secondary_index_idx",
+    )  # fmt: skip
+    with client_of(path, metadata__enable="false") as client, pytest.raises(HoodieConfigException, match="leave"):
+        client.create_index("other", "n")
+
+
+def test_tables_of_version_6_have_none(tmp_path: Path) -> None:
+    path = new_table(tmp_path / "t", 6)
+    with client_of(path) as client:
+        client.upsert(rows(range(3), 1, random.Random(1)))
+        with pytest.raises(HoodieNotSupportedException, match="is of version 6.*upgrade"):
+            client.create_index("idx", "color")
