@@ -1,26 +1,34 @@
-"""Which file slices hold some record keys, as the record index of the metadata table tells.
+"""Which file slices hold some record keys, or some values of a column, as indexes of the metadata table tell.
 
 The record index knows where each record is now. So it is asked for the newest slices with their log files only: at an
 earlier time a record was elsewhere, or had not been deleted, and base files alone may hold what log files delete.
 
-Hudi: org.apache.hudi.RecordLevelIndexSupport. Differs: asks for record keys only, not for the values of a key field:
-writers can give records keys of their own.
+A secondary index tells the record keys of values; then the record index is asked for these.
+
+Hudi: org.apache.hudi.{RecordLevelIndexSupport, SecondaryIndexSupport}. Differs: asks for record keys only, not for the
+values of a key field: writers can give records keys of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_listing import metadata_of
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+from hoodie.query.pruning import values_of
 
 _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
+_MOST_KEYS = 100_000
+"""With more record keys than this, most file groups hold one of them."""
 
 
 def slices_by_record_index(
@@ -47,3 +55,40 @@ def slices_by_record_index(
     partitions = {part.partition_path for part in slices}
     named = sum(path in partitions for path, _ in places)
     return flags if named == int(flags.sum()) else None
+
+
+def slices_by_secondary_index(
+    snapshot: TableSnapshot, slices: Sequence[FileSlice], row_filter: RowFilter, schema: pa.Schema
+) -> npt.NDArray[np.bool_] | None:
+    """Which of the newest slices hold rows with the values that a filter names of an indexed column.
+
+    Args:
+        snapshot: The table.
+        slices: Its newest slices.
+        row_filter: The filter.
+        schema: The table's columns.
+
+    Returns:
+        A flag for each slice; None if no index tells.
+    """
+    listing = metadata_of(snapshot)
+    if listing is None or not slices:
+        return None
+    for partition in snapshot.table_config.metadata_partitions:
+        if MetadataPartitionType.of_path(partition) is not MetadataPartitionType.SECONDARY_INDEX:
+            continue
+        definition = listing.metadata.definitions.get(partition)
+        fields = () if definition is None else definition.source_fields
+        if len(fields) != 1 or fields[0] not in schema.names or not pa.types.is_string(schema.field(fields[0]).type):
+            continue
+        wanted = values_of(row_filter, fields[0])
+        if wanted is None:
+            continue
+        values = wanted.values.to_pylist()
+        found = listing.ask(
+            partial(HoodieBackedTableMetadata.read_secondary_index, index_name=partition, values=values)
+        )
+        if found is not None and found.num_rows <= _MOST_KEYS:
+            keys = found.column("record_key").combine_chunks().unique()
+            return slices_by_record_index(snapshot, slices, keys)
+    return None

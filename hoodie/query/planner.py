@@ -45,11 +45,12 @@ from hoodie.query.commit_range import (
     first_pending,
 )
 from hoodie.query.commit_slices import instants_at_end, only_matching, slices_of_commits
-from hoodie.query.index_pruning import slices_by_record_index
+from hoodie.query.index_pruning import slices_by_record_index, slices_by_secondary_index
 from hoodie.query.overtaken_commits import warn_of_overtaken_commits
 from hoodie.query.pruning import (
     BY_COLUMN_STATISTICS,
     BY_RECORD_INDEX,
+    BY_SECONDARY_INDEX,
     prune_by_footers,
     prune_partitions,
     searched_values,
@@ -200,6 +201,9 @@ def plan_of_slices(
         if skips and is_newest and is_key and searched is not None:
             holds = slices_by_record_index(snapshot, slices, searched.values)
             slices = _left(slices, holds, BY_RECORD_INDEX, pruned)
+        elif skips and is_newest:
+            holds = slices_by_secondary_index(snapshot, slices, row_filter, schema)
+            slices = _left(slices, holds, BY_SECONDARY_INDEX, pruned)
         may_hold = slices_by_statistics(snapshot, slices, schema, row_filter) if skips else None
         slices = _left(slices, may_hold, BY_COLUMN_STATISTICS, pruned)
         # Their ranges are those of footers. Scans of what is left skip row groups without a plan.

@@ -32,6 +32,7 @@ MAX_VALUES = 1000
 BY_STATISTICS = "pruned by statistics"
 BY_COLUMN_STATISTICS = "pruned by column statistics of the metadata table"
 BY_RECORD_INDEX = "pruned by the record index"
+BY_SECONDARY_INDEX = "pruned by a secondary index"
 BY_BLOOM_FILTER = "pruned by bloom filter"
 BY_KEYS = "pruned by record keys"
 BY_VALUES = "pruned by values of the key field"

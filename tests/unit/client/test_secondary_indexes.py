@@ -156,3 +156,24 @@ def test_tables_of_version_6_have_none(tmp_path: Path) -> None:
         client.upsert(rows(range(3), 1, random.Random(1)))
         with pytest.raises(HoodieNotSupportedException, match="is of version 6.*upgrade"):
             client.create_index("idx", "color")
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_queries_leave_out_files_by_it(tmp_path: Path, table_type: str) -> None:
+    path = new_table(tmp_path / "t", 9, table_type)
+    colors = {f"d{n}": f"color of {n}" for n in range(6)}
+    with client_of(path, compact__inline="false") as client:
+        for ts in range(2):
+            client.upsert(
+                pa.table({"id": list(colors), "day": list(colors), "ts": [ts] * 6, "color": list(colors.values())})
+            )
+        client.create_index("idx_color", "color")
+        client.upsert(pa.table({"id": ["d3"], "day": ["d3"], "ts": [5], "color": ["color of 1"]}))
+    wanted = [("color", "in", ["color of 1", "no color"])]
+    plan = hoodie.plan_read(path, filters=wanted)
+    assert sorted(planned.file_slice.partition_path for planned in plan.slices) == ["d1", "d3"]
+    assert "pruned by a secondary index" in str(plan.explain())
+    assert sorted(hoodie.read_table(path, filters=wanted)["id"].to_pylist()) == ["d1", "d3"]
+    assert hoodie.read_table(path, filters=[("color", "=", "color of 3")]).num_rows == 0
+    everything = hoodie.plan_read(path, filters=wanted, options={"hoodie.enable.data.skipping": "false"})
+    assert "secondary index" not in str(everything.explain())
