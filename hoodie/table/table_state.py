@@ -95,7 +95,7 @@ def files_at(snapshot: TableSnapshot, instant_time: str) -> dict[str, tuple[str,
         snapshot: The table, its timeline freshly loaded.
         instant_time: A completed instant.
     """
-    view = snapshot.view()
+    view = snapshot.stored_view()
     partitions = view.list_partitions()
     view.load_partitions(partitions)
     found = {}

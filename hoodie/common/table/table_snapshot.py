@@ -230,6 +230,13 @@ class TableSnapshot:
             self.committed_files, self.active_timeline, lambda: self.archived_timeline, instants
         )
 
+    def stored_view(self) -> HoodieTableFileSystemView:
+        """A view like `view`, of what storage has when a partition is first used.
+
+        A metadata table lists what a clean that is at work has deleted, and no log file of a pending write.
+        """
+        return HoodieTableFileSystemView(self.table_metadata, self.active_timeline, lambda: self.archived_timeline)
+
     def load_schema(self) -> pa.Schema:
         """The user's columns; see `HoodieTableMetaClient.load_schema`."""
         avro_schema = self.load_avro_schema()

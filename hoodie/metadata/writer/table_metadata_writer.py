@@ -336,7 +336,7 @@ def committed_files(table: TableSnapshot) -> Mapping[str, Sequence[FileStatus]]:
     Args:
         table: The table, without pending instants other than those that have written nothing.
     """
-    view = attrs.evolve(table, listing_choice=None).view()
+    view = table.stored_view()
     paths = view.list_partitions()
     view.load_partitions(paths)
     found: dict[str, Sequence[FileStatus]] = {}

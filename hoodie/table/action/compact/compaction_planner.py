@@ -31,7 +31,7 @@ def plan_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> Hoodi
         HoodieIOException: Storage failed.
     """
     strategy = compaction_strategy(config.compaction)
-    view = snapshot.view()
+    view = snapshot.stored_view()
     partition_paths = list(strategy.filter_partition_paths(view.list_partitions()))
     view.load_partitions(partition_paths)
     held = _held_file_groups(snapshot)
