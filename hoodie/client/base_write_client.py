@@ -52,6 +52,7 @@ from hoodie.exception import (
 )
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
 from hoodie.index.bucket.layout_check import check_layout
+from hoodie.metadata.reader.metadata_listing import folders_not_listed
 from hoodie.metrics.progress import ProgressCallback
 from hoodie.query.table_query import Filters
 from hoodie.table.action.commit.delete_partition_commit_action_executor import DeletePartitionCommitActionExecutor
@@ -405,9 +406,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             schemas = given.schemas
             write_context = table.write_context(_NO_INSTANT, operation, schemas.columns, schemas.avro_with_meta)
             executor = UpsertCommitActionExecutor(table, write_context, given.key_generator)
-            plan = attrs.evolve(
-                executor.explain(given.records), steps=self._metrics.steps, column_changes=schemas.changes
-            )
+            plan = attrs.evolve(executor.explain(given.records), column_changes=schemas.changes)
+            saved = folders_not_listed(snapshot)
+            plan = attrs.evolve(plan, steps=self._metrics.steps, folders_not_listed=saved)
             call.summary = plan.summary
         return plan
 

@@ -85,6 +85,16 @@ def metadata_of(snapshot: TableSnapshot) -> MetadataListing | None:
     return listing if isinstance(listing, MetadataListing) and not listing.has_failed else None
 
 
+def folders_not_listed(snapshot: TableSnapshot) -> int:
+    """The partitions of a snapshot whose files its metadata table has told so far.
+
+    Args:
+        snapshot: The table.
+    """
+    listing = metadata_of(snapshot)
+    return 0 if listing is None else listing.partition_count
+
+
 class MetadataListing(HoodieTableMetadata):
     """Lists by the metadata table, and by storage once that has failed; what was listed is kept.
 
@@ -113,6 +123,11 @@ class MetadataListing(HoodieTableMetadata):
         if self._partitions is None:
             self._partitions = self._listed(lambda listing: listing.list_partitions())
         return list(self._partitions)
+
+    @property
+    def partition_count(self) -> int:
+        """The partitions that were listed so far."""
+        return len(self._files)
 
     def list_files(self, partition_path: str) -> list[FileStatus]:
         """See `HoodieTableMetadata.list_files`; at least those of completed instants."""

@@ -186,3 +186,14 @@ def test_a_plan_of_many_file_groups_is_cut_and_sums_up_the_rest(client: MakeClie
     assert "... and 2,980 more rows: 0 updates, 0 deletes, 2,980 inserts, 0 B rewritten" in text
     assert plan._repr_html_().count("<tr>") == 21
     assert len(plan.file_groups) == 3000
+
+
+def test_it_says_which_listings_a_metadata_table_saves(client: MakeClient) -> None:
+    writer = client(**{"hoodie.metadata.enable": "true"})
+    writer.upsert(rows(0, 10))
+    plan = writer.explain_upsert(rows(0, 10))
+    assert plan.folders_not_listed == 2
+    assert "the metadata table saves the listing of 2 folders" in str(plan)
+    plan = client(**{"hoodie.metadata.enable": "false"}).explain_upsert(rows(0, 10))
+    assert plan.folders_not_listed == 0
+    assert "metadata table" not in str(plan)

@@ -76,6 +76,7 @@ class UpsertPlan:
         record_size: The expected size of a new record, in bytes.
         steps: The steps of the planning and their durations.
         column_changes: Columns of the input that the table lacks or has with another type, and what becomes of them.
+        folders_not_listed: Partitions whose files the metadata table told.
     """
 
     base_path: str
@@ -86,6 +87,7 @@ class UpsertPlan:
     record_size: int
     steps: tuple[StepDuration, ...] = ()
     column_changes: tuple[ColumnChange, ...] = ()
+    folders_not_listed: int = 0
 
     @property
     def rewritten(self) -> tuple[PlannedFileGroup, ...]:
@@ -208,6 +210,8 @@ class UpsertPlan:
             read = report.row_groups_read
             work.append(f"{plural(read, 'row group')} of {read + report.row_groups_skipped:,}")
         notes.append(f"index work: {', '.join(work)}")
+        if self.folders_not_listed:
+            notes.append(f"the metadata table saves the listing of {plural(self.folders_not_listed, 'folder')}")
         return tuple(notes)
 
 
