@@ -176,6 +176,10 @@ class HoodieIndexConfig(PropertyGroup):
     bloom_prune_by_ranges: bool = property_field("hoodie.bloom.index.prune.by.ranges", boolean(), True)
     """Whether BLOOM and GLOBAL_BLOOM skip files by the smallest and largest key in their footers. With false the
     footers are not read for that, which pays off only if keys are random."""
+    bloom_use_metadata: bool = property_field("hoodie.bloom.index.use.metadata", boolean(), False)
+    """BLOOM and GLOBAL_BLOOM take key ranges and bloom filters from the metadata table, if it has `column_stats` and
+    `bloom_filters`: files that these exclude are not opened. Keys that do not fit in the driver's memory are compared
+    with footers all the same."""
     bloom_use_treebased_filter: bool = property_field("hoodie.bloom.index.use.treebased.filter", boolean(), True)
     """How incoming keys are compared with key ranges: with true by a search in the sorted keys, with false each key
     with each range. The result is the same."""

@@ -27,6 +27,7 @@ from hoodie.index.bloom.key_exchange import (
     exchange_keys,
 )
 from hoodie.index.bloom.key_ranges import CACHE_BYTES, BloomIndexFileInfo, KeyRangeCache, ReadFileInfos
+from hoodie.index.bloom.metadata_look import filters_by_metadata, holds_none, infos_by_metadata
 from hoodie.index.bloom.sorted_keys import SortedKeys
 from hoodie.index.index import IndexedTable
 from hoodie.index.index_report import Decision, FileGroupLook
@@ -95,6 +96,9 @@ class BloomIndexHelper:
         """
         paths = [file_slice.key_file.path for file_slice in slices]
         infos = {path: self._cache.get(path) for path in paths}
+        if self._config.bloom_use_metadata and not whole:
+            unknown = [file_slice for file_slice in slices if infos[file_slice.key_file.path] is None]
+            infos.update(infos_by_metadata(table, unknown))
         missing = [path for path, info in infos.items() if info is None or (whole and info.row_groups is None)]
         if missing:
             per_task = max(1, min(FOOTERS_PER_TASK, len(missing) // (TASKS_PER_CORE * context.default_parallelism)))
@@ -131,9 +135,15 @@ class BloomIndexHelper:
                     infos[number] = info
             possible = candidates(in_order, groups, infos, self._config.bloom_use_treebased_filter)
             step.count(records=sum(map(count_keys, possible)), files=sum(map(bool, possible)))
+        left: list[KeySlices | None] = list(possible)
+        if self._config.bloom_use_metadata:
+            left = self._by_filters_of_metadata(possible, in_order, groups, table)
         found = [NOTHING_FOUND] * len(slices)
         pieces = []
-        for number, (some, group, file_slice) in enumerate(zip(possible, groups, slices, strict=True)):
+        for number, (some, group, file_slice) in enumerate(zip(left, groups, slices, strict=True)):
+            if some is None:
+                # Its filter in the metadata table was asked.
+                continue
             if some:
                 path = file_slice.key_file.path
                 pieces += [FileToCheck(number, path, group, part) for part in self._parts(some)]
@@ -159,6 +169,34 @@ class BloomIndexHelper:
         for number, of_slice in by_slice.items():
             found[number] = self._gathered(slices[number], of_slice, table)
         return found
+
+    def _by_filters_of_metadata(
+        self,
+        possible: Sequence[KeySlices],
+        keys: Mapping[str, SortedKeys],
+        groups: Sequence[str],
+        table: IndexedTable,
+    ) -> list[KeySlices | None]:
+        """The candidates of each file; None of one whose filter in the metadata table excludes all of them.
+
+        These files are noted.
+        """
+        left: list[KeySlices | None] = list(possible)
+        slices = table.slices
+        chosen = [number for number, some in enumerate(possible) if some]
+        with table.metrics.step("ask filters of the metadata table") as step:
+            asked = 0
+            for place, bloom_filter in filters_by_metadata(table, [slices[number] for number in chosen]):
+                number = chosen[place]
+                asked += 1
+                group = keys[groups[number]].keys
+                parts = [group.slice(start, end - start) for start, end in possible[number]]
+                if holds_none(bloom_filter, parts):
+                    left[number] = None
+                    part, count = slices[number], count_keys(possible[number])
+                    table.work.note(FileGroupLook(part.partition_path, part.file_id, Decision.FILTER, count, 0))
+            step.count(files=asked)
+        return left
 
     def search(
         self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, is_global: bool
