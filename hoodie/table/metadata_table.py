@@ -26,7 +26,7 @@ from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.table_config import HoodieTableConfig
-from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.table_snapshot import TableSnapshot, is_table
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.timeline.timeline_listing import list_instants
@@ -271,6 +271,17 @@ def forget_action(snapshot: TableSnapshot, instant_time: str) -> None:
     with one_at_a_time(snapshot):
         if not HoodieBackedTableMetadataWriter(snapshot).withdraw(instant_time):
             set_aside_metadata_table(snapshot)
+
+
+def is_metadata_table_gone(snapshot: TableSnapshot) -> bool:
+    """Whether the properties list a metadata table that is not there: somebody deleted its folder.
+
+    Args:
+        snapshot: The table.
+    """
+    if not snapshot.table_config.metadata_partitions:
+        return False
+    return not is_table(snapshot.storage, metadata_folder(snapshot))
 
 
 def set_aside_metadata_table(snapshot: TableSnapshot) -> TableSnapshot:

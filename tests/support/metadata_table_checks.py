@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import attrs
@@ -140,8 +141,10 @@ def _listing(metadata: HoodieBackedTableMetadata) -> Sizes:
 def _stored_files(table: TableSnapshot) -> Sizes:
     root = Path(table.base_path)
     files = [file for pattern in ("*.parquet", ".*.log.*") for file in root.rglob(pattern)]
-    return {
-        (file.parent.relative_to(root).as_posix().removeprefix("."), file.name): file.stat().st_size
-        for file in files
-        if ".hoodie" not in file.parts and not file.name.endswith(".crc")
-    }
+    sizes: Sizes = {}
+    for file in files:
+        if ".hoodie" not in file.parts and not file.name.endswith(".crc"):
+            # A clean may be at work.
+            with contextlib.suppress(FileNotFoundError):
+                sizes[file.parent.relative_to(root).as_posix().removeprefix("."), file.name] = file.stat().st_size
+    return sizes

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.exception import HoodieCorruptedDataException
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader, translated_errors
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter
 
 _BATCH_ROWS = 1 << 16
@@ -35,6 +36,20 @@ def encode_parquet(rows: pa.RecordBatch, schema: pa.Schema, config: HoodieStorag
         writer.close()
     content: bytes = sink.getvalue().to_pybytes()
     return content
+
+
+def metadata_of_parquet(content: bytes, source: str) -> pq.FileMetaData:
+    """The metadata of a file that is in memory.
+
+    Args:
+        content: The file.
+        source: What it is part of, for messages.
+
+    Raises:
+        HoodieCorruptedDataException: It is damaged.
+    """
+    with translated_errors(source):
+        return pq.read_metadata(pa.BufferReader(content))
 
 
 def read_parquet(content: bytes, source: str, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator
 
 import attrs
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hoodie.avro.columnar_block import decode_avro_block
 from hoodie.avro.schema_converters import fields_in_millis
@@ -20,7 +19,7 @@ from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlock, HoodieLogBlockType
 from hoodie.io.log.log_file_reader import HoodieLogFileReader, open_log_file
 from hoodie.io.parquet.column_ranges import larger, load_metadata, read_column_ranges, smaller
-from hoodie.io.parquet.parquet_reader import translated_errors
+from hoodie.io.parquet.parquet_bytes import metadata_of_parquet
 from hoodie.metadata.records.column_stats_records import column_ranges_of_rows, leaf_columns
 from hoodie.storage.storage import HoodieStorage
 
@@ -88,8 +87,7 @@ def _ranges_of_block(
     if is_partial or block.block_type is HoodieLogBlockType.HFILE_DATA:
         return None
     if block.block_type is HoodieLogBlockType.PARQUET_DATA:
-        with translated_errors(block.source):
-            metadata = pq.read_metadata(pa.BufferReader(block.content))
+        metadata = metadata_of_parquet(block.content, block.source)
         ranges = read_column_ranges(metadata, columns)
         unsized = (attrs.evolve(found, total_size=0, total_uncompressed_size=0) for found in ranges)
         return StoredColumnRanges(metadata.num_rows, tuple(unsized))

@@ -13,7 +13,7 @@ from hoodie.metadata.records.metadata_keys import file_groups_of_keys
 from hoodie.metadata.records.metadata_records import MetadataPayload, encode_values
 from hoodie.metadata.records.record_merging import sorted_places
 
-_NO_KEYS = pa.array([], pa.string())
+_NO_KEYS = pa.nulls(0, pa.string())
 
 
 @attrs.frozen(eq=False)

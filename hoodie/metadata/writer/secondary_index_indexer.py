@@ -53,7 +53,7 @@ _FEW_ROWS = 10_000
 _ENTRY, _IS_LOST, _GROUP = "entry", "is_lost", "group"
 _CHANGES = pa.schema([(_ENTRY, pa.string()), (_IS_LOST, pa.bool_()), (_GROUP, pa.int32())])
 _STATS = pa.schema([("stat", pa.binary())])
-_NO_ENTRIES = pa.array([], pa.string())
+_NO_ENTRIES = pa.nulls(0, pa.string())
 
 
 def check_indexed_column(schema: pa.Schema, column: str) -> None:

@@ -36,7 +36,7 @@ from hoodie.metadata.writer.partition_indexer import CommittedChange
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join
 
-_NO_KEYS = pa.array([], pa.string())
+_NO_KEYS = pa.nulls(0, pa.string())
 
 
 @attrs.frozen

@@ -12,6 +12,7 @@ import attrs
 import pyarrow as pa
 import pytest
 
+import hoodie.metadata
 from hoodie import HoodieTableMetaClient
 from hoodie.avro.service_metadata import (
     HoodieActionInstant,
@@ -690,7 +691,7 @@ def test_nothing_is_cleaned_while_a_restore_is_pending(table: ServicesTable) -> 
         clean(table, **retain(1))
 
 
-def test_a_metadata_table_is_switched_off_before_cleaning(table: ServicesTable) -> None:
+def test_a_metadata_table_that_is_gone_does_not_keep_cleans_away(table: ServicesTable) -> None:
     for _ in range(3):
         table.upsert("a")
     meta_client = HoodieTableMetaClient.load(str(table.base_path))
@@ -701,6 +702,9 @@ def test_a_metadata_table_is_switched_off_before_cleaning(table: ServicesTable) 
     )
     assert clean(table, **retain(1)) is not None
     assert table.load().table_config.metadata_partitions == ()
+    table.upsert("a")
+    assert table.load().table_config.metadata_partitions == ("files",)
+    assert hoodie.metadata.validate(str(table.base_path)).is_right
 
 
 # --- after commits ----------------------------------------------------------------------------------------------------

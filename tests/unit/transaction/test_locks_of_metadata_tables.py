@@ -20,8 +20,9 @@ from tests.support.table_builder import init_table, local_client, read_rows, row
 ON = {"hoodie.metadata.enable": "true"}
 NOT_PATIENT = {"hoodie.write.lock.wait_time_ms": 200, "hoodie.write.lock.client.num_retries": 0}
 LOCK = ".hoodie/.locks/table_lock.json"
-MOST_REQUESTS = 15
-"""Of the lock for one commit: to take the instant's time, to complete it, and to look for a clean and an archiving."""
+MOST_REQUESTS = 24
+"""Of the lock for one commit: to take the instant's time, to complete it, and to look whether the table and its
+metadata table are to be cleaned and archived."""
 
 
 @pytest.fixture

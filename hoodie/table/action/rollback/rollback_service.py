@@ -31,8 +31,10 @@ from hoodie.table.metadata_table import (
     MetadataTableUpkeep,
     has_metadata_table,
     initialise_metadata_table,
+    is_metadata_table_gone,
     metadata_table_folders,
     refuse_unknown_partitions,
+    set_aside_metadata_table,
     switch_off_metadata_table,
 )
 from hoodie.table.table_state import being_rolled_back, pending_rollback_plan, refuse_pending_restore
@@ -266,7 +268,10 @@ class RollbackService:
         """
         if self._config.metadata.enable is not False:
             refuse_unknown_partitions(snapshot)
-            return snapshot
+            if not is_metadata_table_gone(snapshot):
+                return snapshot
+            with self._transactions.transaction(snapshot, "noting that the metadata table is gone"):
+                return set_aside_metadata_table(snapshot) if is_metadata_table_gone(snapshot) else snapshot
         if not has_metadata_table(snapshot):
             return snapshot
 

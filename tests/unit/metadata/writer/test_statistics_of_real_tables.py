@@ -170,8 +170,8 @@ def test_statistics_of_partitions_of_each_commit_are_those_of_hudi(
 
 @pytest.mark.parametrize("name", ["hudi-v8-table-mor", "hudi-v8-table-maintenance", "hudi-v9-table-mor"])
 def test_a_clean_deletes_the_statistics_that_hudi_deletes(shared_tables: Path, name: str) -> None:
-    (properties,) = [path for path in (shared_tables / name).rglob("hoodie.properties") if "metadata" not in path.parts]
-    table = TableSnapshot.load(str(properties.parents[1]))
+    (folder,) = shared_tables.glob(f"*/{name}/.hoodie")
+    table = TableSnapshot.load(str(folder.parent))
     timeline = table.active_timeline
     (instant,) = timeline.filter_actions(Action.CLEAN).filter_completed_instants()
     clean = timeline.read_as(instant, HoodieCleanMetadata)
