@@ -34,7 +34,7 @@ class MetadataReader:
     Attributes:
         table: The table.
         metadata: Its metadata table; None where none is listed.
-        stored: The files that were in the table's folders then.
+        stored: The files that were in the table's folders just before or after it was opened.
     """
 
     table: TableSnapshot
@@ -44,9 +44,12 @@ class MetadataReader:
     @classmethod
     def open(cls, base_path: Path | str) -> MetadataReader:
         """Open a table and, if the table lists one, its metadata table."""
+        # A clean that starts while the table is opened deletes files that it lists.
+        before = _stored_files(TableSnapshot.load(str(base_path)))
         table = TableSnapshot.load(str(base_path))
         is_listed = bool(table.table_config.metadata_partitions)
-        return cls(table, HoodieBackedTableMetadata.open(table) if is_listed else None, _stored_files(table))
+        metadata = HoodieBackedTableMetadata.open(table) if is_listed else None
+        return cls(table, metadata, {**before, **_stored_files(table)})
 
     def check(self) -> None:
         """The metadata table lists each file of each completed write, with its size, and no file of any other write.

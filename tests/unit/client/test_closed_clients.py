@@ -58,6 +58,8 @@ CALLS: dict[str, Callable[[HoodieLocalWriteClient, str, Any], object]] = {
     "delete_savepoint": lambda c, instant, result: c.delete_savepoint(instant),
     "restore_to_savepoint": lambda c, instant, result: c.restore_to_savepoint(instant),
     "restore_to_instant": lambda c, instant, result: c.restore_to_instant(instant),
+    "create_index": lambda c, instant, result: c.create_index("by_ts", "ts"),
+    "drop_index": lambda c, instant, result: c.drop_index("by_ts"),
     "__enter__": lambda c, instant, result: c.__enter__(),
 }
 

@@ -171,9 +171,19 @@ def test_partitions_are_added_to_it_and_taken_away(table: ServicesTable) -> None
 # --- what is found ----------------------------------------------------------------------------------------------------
 
 
+def test_a_metadata_table_whose_folder_was_deleted_is_built_anew(
+    table: ServicesTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.rmtree(table.base_path / ".hoodie/metadata")
+    table.upsert("a")
+    assert "(files) is built anew" in caplog.text
+    assert listed_partitions(table.base_path) == ("files",)
+    check_equals_a_new_one(table.base_path)
+
+
 def test_a_partition_that_is_listed_and_lost_stops_writers_until_it_is_given_up(table: ServicesTable) -> None:
     before = read_rows(table.base_path)
-    shutil.rmtree(table.base_path / ".hoodie/metadata")
+    shutil.rmtree(table.base_path / ".hoodie/metadata/files")
     with table.client() as client, pytest.raises(HoodieException):
         client.upsert(rows(("a", "x", 999)))
     assert read_rows(table.base_path) == before
