@@ -318,11 +318,10 @@ def initialise_metadata_table(snapshot: TableSnapshot, upkeep: MetadataTableUpke
     Raises:
         HoodieException: A file of the table cannot be read, or storage failed; call again.
     """
-    snapshot = snapshot.with_properties_reloaded()
-    due = due_partitions(snapshot, upkeep.config)
+    snapshot = snapshot.with_properties_reloaded().refreshed()
+    due = due_partitions(snapshot, upkeep.config, upkeep.engine)
     if not due.missing and not due.unwanted:
         return snapshot
-    snapshot = snapshot.refreshed()
     pending = [
         instant for instant in snapshot.active_timeline.filter_pending() if instant.action is not Action.INDEXING
     ]

@@ -301,7 +301,7 @@ class RollbackService:
         Raises:
             HoodieException: A file of the table cannot be read, or storage failed; call again.
         """
-        due = due_partitions(snapshot, self._config.metadata)
+        due = due_partitions(snapshot, self._config.metadata, self._engine)
         if not due.missing and not due.unwanted:
             return snapshot
         with (
