@@ -100,6 +100,13 @@ def metadata_table_of_module(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def metadata_table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `metadata_table_of_module`, for a test."""
+    if request.node.get_closest_marker("metadata_table") is not None:
+        monkeypatch.setattr(due_partitions, "MADE_FROM_VERSION", _MADE_FROM_VERSION)
+
+
+@pytest.fixture(autouse=True)
 def table_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """The version of the tables that the test makes without naming one.
 
