@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import attrs
+import pyarrow as pa
 import pytest
 
 import hoodie
@@ -16,7 +17,7 @@ from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.metadata.writer.due_partitions import DuePartitions, due_partitions
 from tests.support.hookable_storage import Faults, faults_of, run_with_faults
 from tests.support.metadata_table_checks import MetadataReader, check_equals_a_new_one, listed_partitions
-from tests.support.table_builder import SMALL_FILTERS, init_table, local_client, read_rows, rows
+from tests.support.table_builder import SCHEMA, SMALL_FILTERS, init_table, local_client, read_rows, read_trips, rows
 
 pytestmark = pytest.mark.metadata_table
 
@@ -147,3 +148,29 @@ def test_what_died_between_two_partitions_is_built_by_the_next_write(tmp_path: P
     assert due_partitions(table, HoodieMetadataConfig(), EngineWithRanges()).missing == (
         "column_stats", "partition_stats",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("table_version", [6, 8, 9], indirect=True)
+def test_a_log_file_whose_rows_were_all_refused_is_not_listed(tmp_path: Path, table_version: int) -> None:
+    schema = pa.schema([*SCHEMA, pa.field("fare", pa.float64(), nullable=False)])
+    path = init_table(tmp_path / "t", table_type=TYPES[1], schema=schema)
+    everything = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.record.index.enable": "true",
+        "hoodie.metadata.index.bloom.filter.enable": "true",
+        "hoodie.write.commit.on.errors": "true",
+        **STATISTICS,
+    }
+    with local_client(path, everything) as client:
+        client.upsert(rows(("a", "x", 10, 1.0), ("b", "x", 10, 2.0)))
+        result = client.upsert(rows(("a", "x", 20, None)))
+        assert (result.error_count, result.updated_count) == (1, 0)
+        empty = [file for file in Path(path).rglob(".*.log.*") if "metadata" not in file.parts and not file.stat().st_size]
+        assert len([file for file in empty if not file.name.endswith(".crc")]) == 1
+        assert read_trips(path) == [("a", "x", 10, 1.0), ("b", "x", 10, 2.0)]
+        check_equals_a_new_one(path)
+        client.upsert(rows(("a", "x", 30, 3.0)))
+        client.schedule_compaction()
+        client.compact()
+    assert read_trips(path) == [("a", "x", 30, 3.0), ("b", "x", 10, 2.0)]
+    check_equals_a_new_one(path)
