@@ -20,7 +20,7 @@ ON_READ := $(addprefix tests/unit/client/test_,closed_clients.py committer.py co
 	several_writers.py uncombined_deletes.py)
 # Most tests make tables without a metadata table. These hold with one as well, as new tables of users have it.
 WITH_METADATA := $(addprefix tests/contract/test_local_,data.py indexes.py) $(addprefix tests/unit/client/test_,local_write_client.py \
-	merge_on_read_services.py replace_operations.py savepoints_and_restore.py several_writers.py twin_tables.py virtual_keys.py) \
+	merge_on_read_services.py replace_operations.py twin_tables.py virtual_keys.py) \
 	$(addprefix tests/unit/query/test_,log_files.py metadata_pruning.py times.py)
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
