@@ -278,9 +278,8 @@ class HoodieBackedTableMetadataWriter:
             records = records_of(indexer, context, partition)
             if records is not None:
                 stats += records.write(self._writer(files, partition, instant_time, avro_schema), self.engine)
-        check()
         metadata = _metadata(stats, avro_schema, WriteOperationType.UPSERT_PREPPED)
-        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata)
+        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata, check, is_sole_writer=True)
 
     def _without_leftovers(self, instant_time: str) -> MetadataTableFiles:
         """The metadata table without what dead writers left pending, and without this instant."""
