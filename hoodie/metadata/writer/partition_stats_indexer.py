@@ -82,7 +82,11 @@ class PartitionStatsIndexer(MetadataPartitionIndexer):
         paths = list(dict.fromkeys([*change.metadata.partition_to_write_stats, *replaced]))
         columns = indexed_columns_of_change(context, change)
         latest = latest_files_after(context, change, paths)
-        found = _Partitions(context, columns, latest, change).entries(is_tight=not _may_complete_later(context, change))
+        hides_older = not _may_complete_later(context, change)
+        found = _Partitions(context, columns, latest, change).entries(is_tight=hides_older)
+        if not hides_older:
+            # A delete would hide those of the older write as well. Ranges that are too wide do no harm.
+            return EntriesOnDriver(found)
         keys = partition_stats_keys(
             pa.array([name for name in columns.written for _ in paths], pa.string()),
             pa.array(paths * len(columns.written), pa.string()),
