@@ -82,7 +82,11 @@ class PartitionStatsIndexer(MetadataPartitionIndexer):
         paths = list(dict.fromkeys([*change.metadata.partition_to_write_stats, *replaced]))
         columns = indexed_columns_of_change(context, change)
         latest = latest_files_after(context, change, paths)
-        found = _Partitions(context, columns, latest, change).entries(is_tight=not _may_complete_later(context, change))
+        hides_older = not _may_complete_later(context, change)
+        found = _Partitions(context, columns, latest, change).entries(is_tight=hides_older)
+        if not hides_older:
+            # A delete would hide those of the older write as well. Ranges that are too wide do no harm.
+            return EntriesOnDriver(found)
         keys = partition_stats_keys(
             pa.array([name for name in columns.written for _ in paths], pa.string()),
             pa.array(paths * len(columns.written), pa.string()),
@@ -149,9 +153,13 @@ class _Rows:
         )
         return dict(zip(zip(paths, names, strict=True), zip(rows, columns, strict=True), strict=True))
 
-    def columns_of(self, file: DataFile) -> set[str]:
-        """The columns that a file has statistics of."""
-        found: set[str] = set(self.of_files([file]).stats.column("column_name").to_pylist())
+    def columns_of(self, files: Sequence[DataFile]) -> dict[DataFile, set[str]]:
+        """The columns that some files have statistics of, in one pass over all rows."""
+        found: dict[DataFile, set[str]] = {file: set() for file in files}
+        own = self.of_files(files)
+        names = (own.paths, own.stats.column("file_name"), own.stats.column("column_name"))
+        for path, name, column in zip(*(part.to_pylist() for part in names), strict=True):
+            found[path, name].add(column)
         return found
 
     def _places(self) -> pa.Array:
@@ -225,12 +233,11 @@ class _Partitions:
     def _nulls(self, files: Sequence[DataFile], known: Mapping[DataFile, int], rows: _Rows) -> _Rows:
         """Nulls, of the columns that files lack: they are older than these."""
         counts, wanted = rows.counts(), self.columns.written
+        lacking = [file for file in files if known.get(file, 0) and counts.get(file, (0, 0))[1] < len(wanted)]
         absent = []
-        for file in files:
-            count = known.get(file, 0)
-            if count and counts.get(file, (0, 0))[1] < len(wanted):
-                names = rows.columns_of(file)
-                missing = [name for name in wanted if name not in names]
-                ranges = [HoodieColumnRange(name, ValueType.NULL, None, None, count, count) for name in missing]
-                absent.append(FileColumnRanges(*file, tuple(ranges)))
+        for file, names in rows.columns_of(lacking).items():
+            count = known[file]
+            missing = [name for name in wanted if name not in names]
+            ranges = [HoodieColumnRange(name, ValueType.NULL, None, None, count, count) for name in missing]
+            absent.append(FileColumnRanges(*file, tuple(ranges)))
         return _Rows.of(absent, self.columns.stats_version)

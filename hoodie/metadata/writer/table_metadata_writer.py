@@ -37,6 +37,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.exception import HoodieWriteConflictException
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
@@ -48,6 +49,7 @@ from hoodie.metadata.writer.index_definition_writer import save_index_definition
 from hoodie.metadata.writer.indexers import indexer_of
 from hoodie.metadata.writer.metadata_table_services import MetadataTableCompactor
 from hoodie.metadata.writer.new_metadata_table import create_metadata_table, newest_record_schema
+from hoodie.metadata.writer.overtaken_records import hidden_by
 from hoodie.metadata.writer.partition_indexer import (
     CommittedChange,
     EntriesOnDriver,
@@ -267,6 +269,22 @@ class HoodieBackedTableMetadataWriter:
         is_refusing: bool = True,
     ) -> None:
         files = self._compacted(self._without_leftovers(instant_time), instant_time, check, is_refusing)
+        stats, avro_schema = self._write_records(files, instant_time, records_of)
+        later = hidden_by(files, stats, instant_time)
+        if later:
+            files = self._compacted_below(files, instant_time, check, later)
+            stats, avro_schema = self._write_records(files, instant_time, records_of)
+        metadata = _metadata(stats, avro_schema, WriteOperationType.UPSERT_PREPPED)
+        timeline = files.snapshot.active_timeline
+        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata, check, is_sole_writer=True)
+
+    def _write_records(
+        self,
+        files: MetadataTableFiles,
+        instant_time: str,
+        records_of: Callable[[MetadataPartitionIndexer, IndexingContext, str], PartitionRecords | None],
+    ) -> tuple[list[HoodieWriteStat], str]:
+        """Begin a delta commit; its files, and the schema of its records."""
         context, timeline = self._context(files), files.snapshot.active_timeline
         version = self.table.table_config.table_version
         indexers = {path: indexer_of(path, version) for path in self.table.table_config.metadata_partitions}
@@ -278,8 +296,25 @@ class HoodieBackedTableMetadataWriter:
             records = records_of(indexer, context, partition)
             if records is not None:
                 stats += records.write(self._writer(files, partition, instant_time, avro_schema), self.engine)
-        metadata = _metadata(stats, avro_schema, WriteOperationType.UPSERT_PREPPED)
-        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata, check, is_sole_writer=True)
+        return stats, avro_schema
+
+    def _compacted_below(
+        self, files: MetadataTableFiles, instant_time: str, check: Callable[[], None], later: frozenset[str]
+    ) -> MetadataTableFiles:
+        """The metadata table after a compaction of what later instants wrote, without the files of a delta commit."""
+        withdraw_delta_commit(MetadataTableFiles.load(self.table), instant_time)
+        metadata = self._context(MetadataTableFiles.load(self.table)).metadata
+        assert metadata is not None
+        names = ", ".join(sorted(later))
+        logger.info("compacting the metadata table of %s, since %s wrote keys of %s, and began later than it",
+                    self.table.base_path, names, instant_time)  # fmt: skip
+        if not MetadataTableCompactor(metadata, self.config, self.engine, check, instant_time).compact():
+            raise HoodieWriteConflictException(
+                f"{instant_time} of {self.table.base_path} was not completed: {names} began later, was completed "
+                "before, and wrote the same record keys. Write it again",
+                instant_time=instant_time, other_instants=sorted(later), is_retry_safe=True,
+            )  # fmt: skip
+        return MetadataTableFiles.load(self.table)
 
     def _without_leftovers(self, instant_time: str) -> MetadataTableFiles:
         """The metadata table without what dead writers left pending, and without this instant."""
