@@ -33,7 +33,6 @@ BYTES_PER_CHECKSUM = 16 << 10
 _CHECKSUM_BYTES = 4
 _GZIP = 31
 """What zlib calls a gzip stream with the largest window."""
-_CODEC = pa.Codec("gzip")
 _LENGTH_BYTES = 4
 """A gzip stream ends with the length of its content."""
 _PREAMBLE_BYTES = HEADER_BYTES + 256
@@ -267,8 +266,9 @@ def _decompress(data: memoryview, content_bytes: int, source: str) -> bytes:
             f"Cannot read {source}: {len(data)} compressed bytes cannot hold the {content_bytes} that it announces"
         )
     try:
-        # Arrow's zlib takes two thirds of the time of Python's. It checks the content, and that it is not longer.
-        content = _CODEC.decompress(data, content_bytes, asbytes=True)
+        # Arrow's zlib takes two thirds of the time of Python's. It checks the content, and that it is not longer. A
+        # codec has a state, so threads do not share one.
+        content = pa.Codec("gzip").decompress(data, content_bytes, asbytes=True)
         if int.from_bytes(data[-_LENGTH_BYTES:], "little") == len(content) == content_bytes:
             return bytes(content)
     except (pa.ArrowException, OSError):
