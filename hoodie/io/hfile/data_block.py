@@ -16,7 +16,6 @@ from __future__ import annotations
 import struct
 from array import array as compact_list
 from collections.abc import Iterator, Sequence
-from os.path import commonprefix
 
 import attrs
 import numpy as np
@@ -151,15 +150,16 @@ def _places_by_words(spans: pa.BinaryArray, wanted: pa.StringArray) -> Longs | N
     # A block that the last entry ends without anything behind it has three spans there.
     begins, ends = bounds[:-1:4].astype(np.int64), bounds[1::4].astype(np.int64)
     first, last = (bytes(memoryview(content)[begins[place] : ends[place]]) for place in (0, -1))
-    shared = len(commonprefix([first, last]))
+    least = min(len(first), len(last))
+    shared = next((place for place in range(least) if first[place] != last[place]), least)
     words = _words_behind(content, begins, ends, shared)
     if (words[1:] < words[:-1]).any():
         return None
     _, offsets, content = wanted.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[wanted.offset : wanted.offset + len(wanted) + 1].astype(np.int64)
-    start = int(bounds[0])
-    part = b"" if content is None else bytes(memoryview(content)[start : int(bounds[-1])])
-    asked = _words_behind(part, bounds[:-1] - start, bounds[1:] - start, shared)
+    limits = np.frombuffer(offsets, np.int32)[wanted.offset : wanted.offset + len(wanted) + 1].astype(np.int64)
+    start = int(limits[0])
+    part = b"" if content is None else bytes(memoryview(content)[start : int(limits[-1])])
+    asked = _words_behind(part, limits[:-1] - start, limits[1:] - start, shared)
     places = np.searchsorted(words, asked)
     rows = np.flatnonzero(words[np.minimum(places, len(words) - 1)] == asked)
     places = places[rows]
@@ -194,7 +194,9 @@ def _words_behind(content: bytes | pa.Buffer, begins: Longs, ends: Longs, shared
     behind = (_WORD_BYTES - np.clip(ends - places, 0, _WORD_BYTES)).astype(np.uint64)
     if behind.any():
         ones = np.uint64(0xFFFFFFFFFFFFFFFF)
-        words = np.where(behind == _WORD_BYTES, np.uint64(0), words & (ones << (np.uint64(8) * (behind % np.uint64(8)))))
+        words = np.where(
+            behind == _WORD_BYTES, np.uint64(0), words & (ones << (np.uint64(8) * (behind % np.uint64(8))))
+        )
     return words
 
 

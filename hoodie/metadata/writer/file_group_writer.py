@@ -172,9 +172,7 @@ class MetadataFileGroupWriter:
         blocks = []
         if len(entries.keys):
             keys, values = entries.encoded(self.avro_schema)
-            blocks.append(
-                encode_hfile_block(keys, values, self.avro_schema, self.instant_time, level=_LEVEL_OF_BLOCKS)
-            )
+            blocks.append(encode_hfile_block(keys, values, self.avro_schema, self.instant_time, level=_LEVEL_OF_BLOCKS))
         if len(entries.deleted_keys):
             paths = pa.repeat(self.partition_path, len(entries.deleted_keys))
             blocks += encode_delete_blocks(entries.deleted_keys, paths, None, self.avro_schema, self.instant_time)
