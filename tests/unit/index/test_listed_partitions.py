@@ -7,12 +7,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from hoodie import HoodieKey, HoodieReadClient
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
-from hoodie.exception import HoodieIndexException
+from hoodie.exception import HoodieIndexException, HoodieIOException
 from hoodie.index.recordindex import record_index
+from hoodie.index.recordindex.record_index_lookup import NamedEntries
+from hoodie.metadata.reader.metadata_record_reader import MetadataRecords
+from hoodie.table.action.commit import incoming_keys
 from tests.support.table_builder import init_table, local_client, read_rows, rows
 
 PARTITIONS = ["p0", "p1", "p2", "p3", "p4", "p5"]
@@ -33,7 +37,8 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     def noted(view: HoodieTableFileSystemView, partition_paths: Iterable[str]) -> None:
         paths = list(partition_paths)
-        found.update(paths)
+        # Not those of the metadata table.
+        found.update(path for path in paths if path in PARTITIONS or path == "new")
         load(view, paths)
 
     monkeypatch.setattr(HoodieTableFileSystemView, "load_partitions", noted)
@@ -57,6 +62,7 @@ def test_an_upsert_looks_into_the_partitions_of_its_keys(
 ) -> None:
     if way == "routed":
         monkeypatch.setattr(record_index, "SHARED_KEY_BYTES", 0)
+        monkeypatch.setattr(incoming_keys, "KEY_BYTES", 0)
     path = table(tmp_path / "t", table_type)
     other = str(shutil.copytree(path, tmp_path / "other"))
     # At home, from another partition (one with a log file), late, of a new partition, and new.
@@ -65,7 +71,9 @@ def test_an_upsert_looks_into_the_partitions_of_its_keys(
     with local_client(path, {**BY_RECORD_INDEX, **moving}) as client:
         listed.clear()
         plan = client.explain_upsert(incoming)
-        assert listed == {"p0", "p1", "p2", "p4", "new"} or (way == "routed" and not moves)
+        # Keys that do not fit in memory are looked for in all partitions.
+        every = {"p3", "p5"} if way == "routed" else set()
+        assert listed == {"p0", "p1", "p2", "p4", "new", *every}
         client.upsert(incoming)
         client.delete([HoodieKey("p3-0", "p3"), HoodieKey("p1-0", "elsewhere"), HoodieKey("none", "p5")])
     assert plan.updates + plan.deletes > 0
@@ -78,14 +86,34 @@ def test_an_upsert_looks_into_the_partitions_of_its_keys(
     assert "p1-0" not in places and "p3-0" not in places and len(places) == 11
 
 
-def test_an_index_that_names_a_partition_outside_of_the_table_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    ("named", "error", "message"),
+    [
+        ("nowhere", HoodieIndexException, "the index is wrong"),
+        ("p1", HoodieIndexException, "the index is wrong"),
+        ("../p1", HoodieIOException, "would leave the data folders"),
+    ],
+)
+def test_an_index_that_names_a_wrong_partition_is_refused(
+    named: str, error: type[Exception], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = table(tmp_path / "t", "COPY_ON_WRITE")
-    shutil.rmtree(Path(path, "p4"))
-    with local_client(path, {**BY_RECORD_INDEX, "hoodie.metadata.enable": "false"}) as client:
-        before = read_rows(path, **{"filters": [("region", "in", ["p0", "p1"])]})
-        with pytest.raises(HoodieIndexException, match="the index is wrong"):
-            client.upsert(rows(("p4-0", "p0", 9)))
-    assert read_rows(path, **{"filters": [("region", "in", ["p0", "p1"])]}) == before
+    before = read_rows(path)
+    entries = NamedEntries.of
+
+    def misled(found: MetadataRecords) -> NamedEntries:
+        right = entries(found)
+        return attrs.evolve(right, groups=[(named, file_id) for _, file_id in right.groups])
+
+    monkeypatch.setattr(NamedEntries, "of", misled)
+    with local_client(path, BY_RECORD_INDEX) as client, pytest.raises(error, match=message):
+        client.upsert(rows(("p4-0", "p4", 9)))
+    with (
+        HoodieReadClient(path, options={"hoodie.index.type": "RECORD_INDEX"}) as reader,
+        pytest.raises(error, match=message),
+    ):
+        reader.check_exists([HoodieKey("p4-0", "p4")])
+    assert read_rows(path) == before
 
 
 @TYPES
