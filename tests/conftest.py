@@ -15,6 +15,7 @@ from hypothesis import settings
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_definition
+from hoodie.metadata.writer import due_partitions
 from tests.support.hookable_storage import Faults, FaultyStorage, use_for_local_files
 from tests.support.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.support.postgres_server import find_postgres, running_postgres
@@ -23,6 +24,8 @@ from tests.support.table_builder import init_table, local_client
 from tests.support.zookeeper_server import running_zookeeper
 
 VERSIONS = (6, 8, 9)
+_MADE_FROM_VERSION, _NO_VERSION = due_partitions.MADE_FROM_VERSION, 1000
+"""From which version on new tables have a metadata table: for users, and in tests that are written without one."""
 SHARED = Path(__file__).parents[2] / "shared"
 
 # No time limit per example: other processes make a machine slow. Continuous integration runs the same examples always.
@@ -31,16 +34,21 @@ settings.load_profile("hoodie")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The version of the tables that tests make without naming one."""
+    """What the tables that tests make without saying so are like."""
     types, default = list(HoodieTableType), HoodieTableType.COPY_ON_WRITE
     parser.addoption("--table-type", choices=types, default=default, help="of the tables that tests make by init_table")
     parser.addoption("--table-version", type=int, choices=VERSIONS, default=9, help="of the tables that tests make")
+    parser.addoption(
+        "--metadata-table", choices=("on", "off"), default="off", help="of new tables whose writers say nothing of one"
+    )
     parser.addoption("--one-case", action="store_true", help="run only the first case of each parametrized test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Fixtures of a whole run make tables of that version too."""
     table_definition.DEFAULT_TABLE_VERSION = config.getoption("--table-version")
+    if config.getoption("--metadata-table") == "off":
+        due_partitions.MADE_FROM_VERSION = _NO_VERSION
     if config.getoption("--table-type") == HoodieTableType.MERGE_ON_READ:
         HoodieTableMetaClient.init_table.__kwdefaults__["table_type"] = HoodieTableType.MERGE_ON_READ
 
@@ -80,6 +88,22 @@ def table_version_of_module(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_definition, "DEFAULT_TABLE_VERSION", _table_version(request))
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def metadata_table_of_module(request: pytest.FixtureRequest) -> Iterator[None]:
+    """New tables of a module with the marker ``metadata_table`` have a metadata table, as they do for users."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("metadata_table") is not None:
+            patch.setattr(due_partitions, "MADE_FROM_VERSION", _MADE_FROM_VERSION)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def metadata_table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `metadata_table_of_module`, for a test."""
+    if request.node.get_closest_marker("metadata_table") is not None:
+        monkeypatch.setattr(due_partitions, "MADE_FROM_VERSION", _MADE_FROM_VERSION)
 
 
 @pytest.fixture(autouse=True)

@@ -16,10 +16,12 @@ class HoodieMetadataConfig(PropertyGroup):
 
     enable: bool | None = property_field("hoodie.metadata.enable", boolean(), None)
     """True makes a metadata table at the next write, with listings of files. False deletes it, with all of its indexes.
-    Without it, a metadata table that is there is kept up to date, and none is made."""
+    Without it, the first write of a new table of version 8 or 9 makes one; later, one that is there is kept up to date,
+    and none is made."""
     column_stats_enable: bool | None = property_field("hoodie.metadata.index.column.stats.enable", boolean(), None)
     """With a metadata table: ranges of columns of each file, by which queries skip files; of tables of versions 8 and 9
-    with partitions those of partitions, too. False deletes them; without it they stay as they are."""
+    with partitions those of partitions, too. False deletes them; without it they stay as they are, and the Spark engine
+    makes them for new tables of versions 8 and 9."""
     column_stats_columns: tuple[str, ...] = property_field(
         "hoodie.metadata.index.column.stats.column.list", column_names(), ()
     )
@@ -87,6 +89,9 @@ class HoodieMetadataConfig(PropertyGroup):
         alternatives=("hoodie.metadata.partitioned.record.index.max.filegroup.count",),
     )
     """The most file groups of a partition of the table in a record index by partitions."""
+    index_drop: tuple[str, ...] = property_field("hoodie.metadata.index.drop", column_names("partitions of indexes"), ())
+    """Indexes that the next write or service deletes, by their partitions of the metadata table, separated by commas:
+    secondary indexes, and those of kinds that hoodie does not know."""
     compact_max_delta_commits: int = property_field("hoodie.metadata.compact.max.delta.commits", integer(minimum=1), 10)
     """The metadata table is compacted after this many of its delta commits."""
     max_delta_commits_when_pending: int = property_field(

@@ -88,6 +88,11 @@ class HoodieEngineContext(ABC):
         """Whether the engine draws its own progress bar on the terminal."""
         return False
 
+    @property
+    def ranges_by_default(self) -> bool:
+        """Whether new tables get ranges of columns in their metadata table, if nobody says otherwise."""
+        return False
+
     @contextmanager
     def job(self, description: str) -> Iterator[TaskCounter | None]:
         """Name the work that runs inside, if the engine shows names (Spark: the job description).

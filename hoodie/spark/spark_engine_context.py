@@ -162,6 +162,11 @@ class HoodieSparkEngineContext(HoodieEngineContext):
     def draws_progress(self) -> bool:
         return draws_progress(self._spark)
 
+    @property
+    def ranges_by_default(self) -> bool:
+        """As with Hudi's Spark engine. Those of Java and Flink have none by default."""
+        return True
+
     @contextmanager
     def job(self, description: str) -> Iterator[TaskCounter | None]:
         with described_job(self._spark, description) as task_counter:

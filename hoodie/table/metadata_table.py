@@ -33,9 +33,16 @@ from hoodie.common.table.timeline.timeline_listing import list_instants
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
-from hoodie.exception import HoodieCommitException, HoodieNotSupportedException, TableNotFoundException
+from hoodie.exception import (
+    HoodieCommitException,
+    HoodieConfigException,
+    HoodieNotSupportedException,
+    TableNotFoundException,
+)
+from hoodie.metadata.reader.index_definition_file import DEFINITIONS, read_index_definitions
 from hoodie.metadata.reader.metadata_table_files import metadata_folder
 from hoodie.metadata.writer.due_partitions import due_partitions
+from hoodie.metadata.writer.index_definition_writer import delete_index_definition
 from hoodie.metadata.writer.indexers import is_maintained
 from hoodie.metadata.writer.partition_indexer import CommittedChange
 from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter, one_at_a_time
@@ -48,6 +55,14 @@ _CONTINUED = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SA
 _FILES = frozenset({"files"})
 _BUILT_FROM_FILES = frozenset({"files", "column_stats", "partition_stats"})
 """Hudi's writers build these by default, from the table's files alone."""
+_KEPT = {
+    "files": "hoodie.metadata.enable",
+    "column_stats": "hoodie.metadata.index.column.stats.enable",
+    "partition_stats": "hoodie.metadata.index.partition.stats.enable",
+    "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
+    "record_index": "hoodie.metadata.global.record.level.index.enable",
+}
+"""Partitions that ``hoodie.metadata.index.drop`` does not drop, and the options that do."""
 _NOT_RECORDED = frozenset({Action.SAVEPOINT, Action.INDEXING})
 _DIGITS = 17
 """Of an instant time."""
@@ -204,9 +219,70 @@ def refuse_unknown_partitions(snapshot: TableSnapshot) -> None:
     if unknown:
         raise HoodieNotSupportedException(
             f"{snapshot.base_path} has a metadata table with the partitions {', '.join(unknown)}, which hoodie does "
-            "not keep up to date. Drop them with Hudi, or set hoodie.metadata.enable=false: the next write then "
-            "deletes the whole metadata table"
+            f"not keep up to date. Set hoodie.metadata.index.drop={','.join(unknown)} to delete them, or "
+            "hoodie.metadata.enable=false to delete the whole metadata table, or drop them with Hudi"
         )
+
+
+def is_to_be_adapted(snapshot: TableSnapshot, config: HoodieMetadataConfig) -> bool:
+    """Whether the metadata table has to be changed before anything is written; see `adapt_metadata_table`.
+
+    Args:
+        snapshot: The table.
+        config: What its writer wants.
+    """
+    return bool(_indexes_to_drop(snapshot, config)) or is_metadata_table_gone(snapshot)
+
+
+def adapt_metadata_table(snapshot: TableSnapshot, config: HoodieMetadataConfig) -> TableSnapshot:
+    """Delete the indexes that ``hoodie.metadata.index.drop`` names, and set a metadata table aside that is gone.
+
+    An index goes from the properties, then its folder, then its definition. A run that died is finished by the next one
+    with the same option, as long as the definition is there; a folder that is left without one harms nobody.
+
+    Args:
+        snapshot: The table, under its lock; its properties and timeline are read again.
+        config: What its writer wants.
+
+    Returns:
+        The table as it is then.
+
+    Raises:
+        HoodieConfigException: The option names a partition that other options drop.
+        HoodieCommitException: An indexing is pending, which may build what is to be dropped.
+        HoodieNotSupportedException: There are other partitions that hoodie does not know; nothing was set aside.
+        HoodieIOException: Storage failed; call again.
+    """
+    snapshot = snapshot.with_properties_reloaded().refreshed()
+    gone = _indexes_to_drop(snapshot, config)
+    if gone:
+        for instant in snapshot.active_timeline.filter_pending().filter_actions(Action.INDEXING):
+            raise HoodieCommitException(
+                f"{', '.join(gone)} cannot be dropped from the metadata table of {snapshot.base_path} while indexing "
+                f"{instant.requested_time} is pending: let it end, or take it back, with the writer that began it"
+            )
+        logger.warning("dropping %s from the metadata table of %s", ", ".join(gone), snapshot.base_path)
+        with one_at_a_time(snapshot):
+            snapshot = HoodieBackedTableMetadataWriter(snapshot, config).drop(gone)
+            for path in gone:
+                delete_index_definition(snapshot, path)
+    refuse_unknown_partitions(snapshot)
+    return set_aside_metadata_table(snapshot) if is_metadata_table_gone(snapshot) else snapshot
+
+
+def _indexes_to_drop(snapshot: TableSnapshot, config: HoodieMetadataConfig) -> tuple[str, ...]:
+    """What ``hoodie.metadata.index.drop`` names and is there: a listed partition, or the definition of an index."""
+    if not config.index_drop:
+        return ()
+    kept = [path for path in config.index_drop if path in _KEPT]
+    if kept:
+        raise HoodieConfigException(
+            f"hoodie.metadata.index.drop={','.join(config.index_drop)}: {kept[0]} is no index of this kind; "
+            f"{_KEPT[kept[0]]}=false deletes it"
+        )
+    listed = set(listed_partitions(snapshot.table_config))
+    defined = read_index_definitions(snapshot.storage, snapshot.meta_path) or {DEFINITIONS: {}}
+    return tuple(path for path in config.index_drop if path in listed or path in defined[DEFINITIONS])
 
 
 def record_action(
@@ -318,11 +394,10 @@ def initialise_metadata_table(snapshot: TableSnapshot, upkeep: MetadataTableUpke
     Raises:
         HoodieException: A file of the table cannot be read, or storage failed; call again.
     """
-    snapshot = snapshot.with_properties_reloaded()
-    due = due_partitions(snapshot, upkeep.config)
+    snapshot = snapshot.with_properties_reloaded().refreshed()
+    due = due_partitions(snapshot, upkeep.config, upkeep.engine)
     if not due.missing and not due.unwanted:
         return snapshot
-    snapshot = snapshot.refreshed()
     pending = [
         instant for instant in snapshot.active_timeline.filter_pending() if instant.action is not Action.INDEXING
     ]

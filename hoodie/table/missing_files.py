@@ -178,6 +178,8 @@ def _missing_logs(
         parsed = parse_log_file_name(name)
         if parsed is None or stat.path is None or stat.partition_path not in partitions or group in replaced:
             continue
+        if stat.is_empty_log_file:
+            continue
         base = versions.get(group)
         # In layout 2 it is on top of a base file that was begun before it was completed.
         is_newest = base is None or is_before(base, instant.newest_time)

@@ -23,6 +23,7 @@ import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.metadata.writer.due_partitions import due_partitions
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import normalise_path, scheme
 from hoodie.transaction.begun_instants import forget_instant, note_instant
@@ -113,7 +114,8 @@ class TransactionManager:
             return False
         table = snapshot.table_config
         is_listed = bool(table.metadata_partitions or table.metadata_partitions_inflight)
-        return is_listed or bool(self._config.metadata.enable)
+        metadata = self._config.metadata
+        return is_listed or bool(metadata.enable) or bool(due_partitions(snapshot, metadata).missing)
 
     @property
     def gave_up(self) -> bool:

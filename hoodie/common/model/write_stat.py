@@ -89,3 +89,8 @@ class HoodieWriteStat:
         """Whether the file is a log file; else it is a base file."""
         # Upgrades of Hudi lose the version.
         return self.log_version is not None or parse_log_file_name((self.path or "").rpartition("/")[2]) is not None
+
+    @property
+    def is_empty_log_file(self) -> bool:
+        """Whether the file is a log file without blocks: none of the rows that it was for fits the table."""
+        return self.is_log_file and not (self.file_size_bytes or self.num_writes or self.num_deletes)

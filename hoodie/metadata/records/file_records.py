@@ -50,6 +50,8 @@ _Files = Mapping[str, Mapping[str, int | None]]
 def commit_files_entries(metadata: HoodieCommitMetadata) -> MetadataEntries:
     """The records of a commit, delta commit, replace commit or compaction.
 
+    A log file without blocks, all of whose rows were refused, has no entry: it has nothing to read.
+
     Args:
         metadata: Its metadata.
 
@@ -60,7 +62,7 @@ def commit_files_entries(metadata: HoodieCommitMetadata) -> MetadataEntries:
     for partition_path, stats in metadata.partition_to_write_stats.items():
         sizes = files[partition_path]
         for stat in stats:
-            if stat.path is None:
+            if stat.path is None or stat.is_empty_log_file:
                 continue
             for path, size in [(stat.path, stat.file_size_bytes), *(stat.cdc_stats or {}).items()]:
                 name = file_name(path)

@@ -241,7 +241,7 @@ class _Validation:
         if base is not None:
             return instants.is_committed(base.instant_time) and self._is_named(status, base.instant_time)
         log = parse_log_file_name(status.name)
-        if log is None or log.is_archive:
+        if log is None or log.is_archive or not status.size_bytes:
             return False
         if not instants.has_visible_log_files(log.instant_time):
             return False

@@ -1,6 +1,10 @@
 """Which partitions of a metadata table are built or dropped, by the configuration and the properties of the table.
 
-Hudi: org.apache.hudi.metadata.MetadataPartitionType (getEnabledPartitions).
+A new table of version 8 or 9 gets a metadata table if its writer says nothing; other tables get one when they are told
+(docs/decisions/0113-new-tables-have-a-metadata-table.md).
+
+Hudi: org.apache.hudi.metadata.MetadataPartitionType (getEnabledPartitions), HoodieMetadataConfig.Builder (the defaults
+of engines).
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import attrs
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.writer.indexers import is_maintained
 
@@ -18,6 +23,9 @@ _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
 _PARTITION_STATS = MetadataPartitionType.PARTITION_STATS.partition_path
 _BLOOM_FILTERS = MetadataPartitionType.BLOOM_FILTERS.partition_path
 _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
+
+MADE_FROM_VERSION = 8
+"""New tables of this version and of later ones have a metadata table, unless their writer refuses one."""
 
 
 @attrs.frozen
@@ -33,7 +41,9 @@ class DuePartitions:
     unwanted: tuple[str, ...] = ()
 
 
-def due_partitions(table: TableSnapshot, config: HoodieMetadataConfig) -> DuePartitions:
+def due_partitions(
+    table: TableSnapshot, config: HoodieMetadataConfig, engine: HoodieEngineContext | None = None
+) -> DuePartitions:
     """What has to change for the metadata table to hold what a writer wants.
 
     Partitions that were set aside are built again. Those that an indexing action is building are left to it.
@@ -41,11 +51,15 @@ def due_partitions(table: TableSnapshot, config: HoodieMetadataConfig) -> DuePar
     Args:
         table: The table, with its current properties.
         config: What the writer wants.
+        engine: Which engine it has, for what new tables get; None for one that builds ``files`` alone.
     """
     table_config = table.table_config
     listed = set(table_config.metadata_partitions)
     if config.enable is False:
         return DuePartitions()
+    is_new = is_new_with_metadata_table(table)
+    if is_new and engine is not None and engine.ranges_by_default and config.column_stats_enable is None:
+        config = attrs.evolve(config, column_stats_enable=True)
     is_indexing = any(instant.action is Action.INDEXING for instant in table.active_timeline.filter_pending())
     wanted = set() if is_indexing else set(table_config.metadata_partitions_inflight)
     choices = {
@@ -61,11 +75,26 @@ def due_partitions(table: TableSnapshot, config: HoodieMetadataConfig) -> DuePar
         choices[_PARTITION_STATS] = False
     unwanted = {path for path, choice in choices.items() if choice is False and path in listed}
     wanted |= {path for path, choice in choices.items() if choice}
-    if config.enable or wanted:
+    if config.enable or is_new or wanted:
         wanted.add(_FILES)
     version = table_config.table_version
     missing = {path for path in wanted - listed - unwanted if is_maintained(path, version)}
     return DuePartitions(tuple(sorted(missing)), tuple(sorted(unwanted)))
+
+
+def is_new_with_metadata_table(table: TableSnapshot) -> bool:
+    """Whether a table is new, and of a version whose new tables have a metadata table if nobody refuses it.
+
+    A table is new until its first instant is complete. It may list partitions already: those that its first writer has
+    built, or that a writer built before it died.
+
+    Args:
+        table: The table, with its timeline.
+    """
+    if table.table_config.table_version < MADE_FROM_VERSION:
+        return False
+    timeline = table.active_timeline
+    return not len(timeline.filter_completed_instants()) and timeline.newest_archived_time() is None
 
 
 def _either(*choices: bool | None) -> bool | None:

@@ -183,7 +183,7 @@ class HoodieBackedTableMetadataWriter:
         return table
 
     def drop(self, partitions: Iterable[str]) -> TableSnapshot:
-        """Delete partitions: first from the properties, then their folders.
+        """Delete partitions, ready ones or those that are to be built: first from the properties, then their folders.
 
         Args:
             partitions: The partitions; without ``files`` there is no metadata table.
@@ -192,7 +192,7 @@ class HoodieBackedTableMetadataWriter:
             The table with its new properties.
         """
         gone = set(partitions)
-        table = self._list([path for path in self.table.table_config.metadata_partitions if path not in gone])
+        table = self._list([path for path in self.table.table_config.metadata_partitions if path not in gone], gone)
         for partition in sorted(gone):
             table.storage.delete_directory(join(metadata_folder(table), partition))
         return table
@@ -250,10 +250,10 @@ class HoodieBackedTableMetadataWriter:
                 return time
             number += 1
 
-    def _list(self, partitions: Iterable[str]) -> TableSnapshot:
+    def _list(self, partitions: Iterable[str], gone: Iterable[str] = ()) -> TableSnapshot:
         """Change the list of ready partitions in the properties; others that are to be built stay noted."""
         table, ready = self.table, set(partitions)
-        left = set(table.table_config.metadata_partitions_inflight) - ready
+        left = set(table.table_config.metadata_partitions_inflight) - ready - set(gone)
         updates = table.table_config.with_metadata_partitions(ready, left)
         HoodieTableConfig.update(table.storage, table.base_path, updates)
         return table.with_properties_reloaded()

@@ -15,12 +15,16 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.exception import (
     HoodieCommitException,
+    HoodieConfigException,
     HoodieException,
     HoodieHeartbeatException,
     HoodieNotSupportedException,
 )
+from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
+from hoodie.metadata.writer.index_definition_writer import save_index_definition
 from hoodie.table.metadata_table import (
     MetadataTableUpkeep,
+    adapt_metadata_table,
     forget_action,
     initialise_metadata_table,
     set_aside_metadata_table,
@@ -238,6 +242,99 @@ def test_each_change_is_refused_where_it_holds_what_hoodie_does_not_know(table: 
     with table.client(**OFF) as client:
         CHANGES[change](table, client)
     assert listed(table.base_path) == () and not has_folder(table.base_path)
+
+
+# --- indexes that hoodie does not know ----------------------------------------------------------------------------------
+
+UNKNOWN = "expr_index_x"
+DROP = {"hoodie.metadata.index.drop": f"{UNKNOWN}, secondary_index_gone"}
+
+
+def add_unknown_index(table: ServicesTable, state: str = LISTED) -> None:
+    """An index that hoodie does not know beside a right metadata table, as Hudi lists and defines it."""
+    enable(table)
+    before = TableSnapshot.load(str(table.base_path)).table_config.properties.get(state, "")
+    change_properties(table.base_path, {state: ",".join(filter(None, (UNKNOWN, before)))})
+    folder = table.base_path / ".hoodie/metadata" / UNKNOWN
+    folder.mkdir()
+    (folder / FAKE).write_bytes(b"x")
+    definition = HoodieIndexDefinition(UNKNOWN, "column_stats", ("ts",))
+    save_index_definition(TableSnapshot.load(str(table.base_path)), definition)
+
+
+def definitions(table: ServicesTable) -> set[str]:
+    snapshot = TableSnapshot.load(str(table.base_path))
+    return set(load_index_definitions(snapshot.storage, snapshot.meta_path))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("state", [LISTED, INFLIGHT])
+def test_an_index_that_hoodie_does_not_know_is_dropped_when_it_is_named(
+    table: ServicesTable, change: str, state: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_unknown_index(table, state)
+    before = content(table.base_path)
+    message = f"{UNKNOWN}, which hoodie does not keep up to date. Set hoodie.metadata.index.drop={UNKNOWN} to delete"
+    with table.client() as client, pytest.raises(HoodieNotSupportedException, match=message):
+        CHANGES[change](table, client)
+    assert content(table.base_path) == before and not caplog.messages
+    with table.client(**DROP) as client:
+        CHANGES[change](table, client)
+    assert f"dropping {UNKNOWN} from the metadata table of {table.base_path}" in caplog.messages
+    if change == "rollback":
+        table.upsert("b")
+    assert listed(table.base_path) == ("files",) and not definitions(table)
+    assert not (table.base_path / ".hoodie/metadata" / UNKNOWN).exists()
+    check_equals_a_new_one(table.base_path)
+
+
+@pytest.mark.usefixtures("faulty_storage")
+def test_a_drop_of_an_index_that_died_at_any_call_is_finished_by_the_next(table: ServicesTable, tmp_path: Path) -> None:
+    add_unknown_index(table)
+    kept = tmp_path / "kept"
+    shutil.copytree(table.base_path, kept)
+    config = HoodieWriteConfig.from_properties("/t", DROP).metadata
+
+    def drop() -> None:
+        adapt_metadata_table(TableSnapshot.load(str(table.base_path)), config)
+
+    counted = Faults()
+    assert run_with_faults(counted, drop) is None
+    assert len(counted.calls) > 5
+    for number, how in faults_of(counted.calls):
+        shutil.rmtree(table.base_path)
+        shutil.copytree(kept, table.base_path)
+        run_with_faults(Faults(number, how), drop)
+        # Whoever trusts the properties finds the index and what defines it.
+        if UNKNOWN in listed(table.base_path):
+            assert (table.base_path / ".hoodie/metadata" / UNKNOWN / FAKE).exists() and definitions(table)
+        drop()
+        assert listed(table.base_path) == ("files",) and not definitions(table), (number, how)
+        assert not (table.base_path / ".hoodie/metadata" / UNKNOWN).exists(), (number, how)
+        assert hoodie.metadata.validate(str(table.base_path)).is_right
+
+
+@pytest.mark.parametrize("name", ["files", "column_stats", "partition_stats", "bloom_filters", "record_index"])
+def test_partitions_with_options_of_their_own_are_not_dropped_as_indexes(table: ServicesTable, name: str) -> None:
+    add_unknown_index(table)
+    before = content(table.base_path)
+    given = {"hoodie.metadata.index.drop": f"{UNKNOWN},{name}"}
+    with table.client(**given) as client, pytest.raises(HoodieConfigException, match=rf"{name} is.*=false deletes it"):
+        table.upsert("a", client=client)
+    assert content(table.base_path) == before
+
+
+def test_an_index_is_not_dropped_while_an_indexing_is_pending(table: ServicesTable) -> None:
+    add_unknown_index(table)
+    timeline = table.load().active_timeline
+    time = timeline.create_new_instant_time(Action.INDEXING)
+    before = content(table.base_path)
+    with table.client(**DROP) as client, pytest.raises(HoodieCommitException, match=f"while indexing {time} is pend"):
+        table.upsert("a", client=client)
+    assert content(table.base_path) == before
+
+
+# --- beside other actions ---------------------------------------------------------------------------------------------
 
 
 def test_a_savepoint_leaves_it_as_it_is(table: ServicesTable) -> None:

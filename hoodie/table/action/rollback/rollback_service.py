@@ -29,12 +29,12 @@ from hoodie.table.action.rollback.rollback_action_executor import RollbackAction
 from hoodie.table.action.table_action import announce, carry_out
 from hoodie.table.metadata_table import (
     MetadataTableUpkeep,
+    adapt_metadata_table,
     has_metadata_table,
     initialise_metadata_table,
-    is_metadata_table_gone,
+    is_to_be_adapted,
     metadata_table_folders,
     refuse_unknown_partitions,
-    set_aside_metadata_table,
     switch_off_metadata_table,
 )
 from hoodie.table.table_state import being_rolled_back, pending_rollback_plan, refuse_pending_restore
@@ -267,11 +267,11 @@ class RollbackService:
             HoodieLockException: The lock was not given.
         """
         if self._config.metadata.enable is not False:
-            refuse_unknown_partitions(snapshot)
-            if not is_metadata_table_gone(snapshot):
+            if not is_to_be_adapted(snapshot, self._config.metadata):
+                refuse_unknown_partitions(snapshot)
                 return snapshot
-            with self._transactions.transaction(snapshot, "noting that the metadata table is gone"):
-                return set_aside_metadata_table(snapshot) if is_metadata_table_gone(snapshot) else snapshot
+            with self._transactions.transaction(snapshot, "adapting the metadata table"):
+                return adapt_metadata_table(snapshot, self._config.metadata)
         if not has_metadata_table(snapshot):
             return snapshot
 
@@ -301,7 +301,7 @@ class RollbackService:
         Raises:
             HoodieException: A file of the table cannot be read, or storage failed; call again.
         """
-        due = due_partitions(snapshot, self._config.metadata)
+        due = due_partitions(snapshot, self._config.metadata, self._engine)
         if not due.missing and not due.unwanted:
             return snapshot
         with (
