@@ -1,4 +1,5 @@
-"""What table services plan and report: classes for the Avro records of cleans, savepoints, restores, compactions, indexing.
+"""What table services plan and report: classes for the Avro records of cleans, savepoints, restores, compactions and
+indexing.
 
 Classes of rollbacks and replace commits are in `hoodie.avro.timeline_metadata`.
 """

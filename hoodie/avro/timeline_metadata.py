@@ -5,7 +5,8 @@ resolves by name. `encode` and `decode` work on attrs classes, for what hoodie w
 `decode_record` on dicts with Hudi's field names, for every record of `RECORDS`.
 
 Schemas are those of Hudi 0.15, but for the metadata of commits in timeline layout 2 and the partitions of an indexing,
-whose schemas are those of Hudi 1.x. A newer writer's additional fields are skipped, an older one's missing fields get their defaults.
+whose schemas are those of Hudi 1.x. A newer writer's additional fields are skipped, an older one's missing fields get
+their defaults.
 
 Hudi: the records of package org.apache.hudi.avro.model, org.apache.hudi.common.table.timeline.TimelineMetadataUtils.
 """

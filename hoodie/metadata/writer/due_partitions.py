@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import attrs
 
+from hoodie.common.table.index_plans import planned_partitions
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.writer.indexers import is_maintained
@@ -36,7 +36,7 @@ class DuePartitions:
 def due_partitions(table: TableSnapshot, config: HoodieMetadataConfig) -> DuePartitions:
     """What has to change for the metadata table to hold what a writer wants.
 
-    Partitions that were set aside are built again. Those that an indexing action is building are left to it.
+    Partitions that were set aside are built again. Those that a pending indexing is to build are left to it.
 
     Args:
         table: The table, with its current properties.
@@ -46,8 +46,8 @@ def due_partitions(table: TableSnapshot, config: HoodieMetadataConfig) -> DuePar
     listed = set(table_config.metadata_partitions)
     if config.enable is False:
         return DuePartitions()
-    is_indexing = any(instant.action is Action.INDEXING for instant in table.active_timeline.filter_pending())
-    wanted = set() if is_indexing else set(table_config.metadata_partitions_inflight)
+    planned = planned_partitions(table.active_timeline).keys()
+    wanted = set(table_config.metadata_partitions_inflight)
     choices = {
         _COLUMN_STATS: config.column_stats_enable,
         _BLOOM_FILTERS: config.bloom_filter_enable,
@@ -61,6 +61,7 @@ def due_partitions(table: TableSnapshot, config: HoodieMetadataConfig) -> DuePar
         choices[_PARTITION_STATS] = False
     unwanted = {path for path, choice in choices.items() if choice is False and path in listed}
     wanted |= {path for path, choice in choices.items() if choice}
+    wanted -= planned
     if config.enable or wanted:
         wanted.add(_FILES)
     version = table_config.table_version

@@ -33,7 +33,7 @@ from hoodie.table.metadata_table import (
     initialise_metadata_table,
     is_metadata_table_gone,
     metadata_table_folders,
-    refuse_unknown_partitions,
+    refuse_unwritable_metadata_table,
     set_aside_metadata_table,
     switch_off_metadata_table,
 )
@@ -261,13 +261,13 @@ class RollbackService:
             The table as it is then.
 
         Raises:
-            HoodieNotSupportedException: It has partitions that hoodie does not know.
+            HoodieException: See `refuse_unwritable_metadata_table`.
             HoodieCommitException: It would be deleted, and instants are pending.
             HoodieHeartbeatException: Likewise, EAGER, and the writer of a pending write is alive.
             HoodieLockException: The lock was not given.
         """
         if self._config.metadata.enable is not False:
-            refuse_unknown_partitions(snapshot)
+            refuse_unwritable_metadata_table(snapshot)
             if not is_metadata_table_gone(snapshot):
                 return snapshot
             with self._transactions.transaction(snapshot, "noting that the metadata table is gone"):
