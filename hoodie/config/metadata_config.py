@@ -89,7 +89,9 @@ class HoodieMetadataConfig(PropertyGroup):
         alternatives=("hoodie.metadata.partitioned.record.index.max.filegroup.count",),
     )
     """The most file groups of a partition of the table in a record index by partitions."""
-    index_drop: tuple[str, ...] = property_field("hoodie.metadata.index.drop", column_names("partitions of indexes"), ())
+    index_drop: tuple[str, ...] = property_field(
+        "hoodie.metadata.index.drop", column_names("partitions of indexes"), ()
+    )
     """Indexes that the next write or service deletes, by their partitions of the metadata table, separated by commas:
     secondary indexes, and those of kinds that hoodie does not know."""
     compact_max_delta_commits: int = property_field("hoodie.metadata.compact.max.delta.commits", integer(minimum=1), 10)

@@ -45,9 +45,9 @@ from hoodie.metadata.writer.partition_indexer import (
     EntriesOnDriver,
     IndexingContext,
     InitialRecords,
-    MetadataPartitionIndexer,
     PartitionRecords,
 )
+from hoodie.metadata.writer.table_difference import CatchingUpIndexer, TableDifference
 from hoodie.storage.storage import FileStatus
 
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
@@ -57,7 +57,7 @@ _MAX_PREFIXES = 100
 """Statistics of so many partitions are looked up one by one."""
 
 
-class PartitionStatsIndexer(MetadataPartitionIndexer):
+class PartitionStatsIndexer(CatchingUpIndexer):
     """Computes the records of ``partition_stats``.
 
     Memory: the statistics of all latest files of the partitions that an action writes to.
@@ -87,16 +87,31 @@ class PartitionStatsIndexer(MetadataPartitionIndexer):
         if not hides_older:
             # A delete would hide those of the older write as well. Ranges that are too wide do no harm.
             return EntriesOnDriver(found)
-        keys = partition_stats_keys(
-            pa.array([name for name in columns.written for _ in paths], pa.string()),
-            pa.array(paths * len(columns.written), pa.string()),
-        )
-        gone = keys.filter(pc.invert(pc.is_in(keys, value_set=found.keys)))
-        return EntriesOnDriver(attrs.evolve(found, deleted_keys=gone))
+        return _with_deletes(found, columns, paths)
 
     def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
         """See `MetadataPartitionIndexer.of_clean`: a clean deletes no latest files."""
         return EntriesOnDriver(MetadataEntries.none(_PATH, _PAYLOAD))
+
+    def of_difference(self, context: IndexingContext, difference: TableDifference) -> PartitionRecords:
+        """See `CatchingUpIndexer.of_difference`."""
+        changed = [path for path, _ in (*difference.slices, *difference.gone_files)]
+        paths = sorted({*difference.new_files, *changed})
+        columns, listed = indexed_columns_of_table(context), difference.after.files
+        latest = latest_files(context, {path: listed.get(path, ()) for path in paths})
+        # Writes that are pending have earlier times, and may be completed later: see _may_complete_later.
+        is_tight = not any(one.action in COMMIT_ACTIONS for one in context.table.active_timeline.filter_pending())
+        return _with_deletes(_Partitions(context, columns, latest).entries(is_tight=is_tight), columns, paths)
+
+
+def _with_deletes(found: MetadataEntries, columns: IndexedColumns, paths: list[str]) -> PartitionRecords:
+    """The records of partitions; those of columns and partitions without rows are deleted."""
+    keys = partition_stats_keys(
+        pa.array([name for name in columns.written for _ in paths], pa.string()),
+        pa.array(paths * len(columns.written), pa.string()),
+    )
+    gone = keys.filter(pc.invert(pc.is_in(keys, value_set=found.keys)))
+    return EntriesOnDriver(attrs.evolve(found, deleted_keys=gone))
 
 
 def _may_complete_later(context: IndexingContext, change: CommittedChange) -> bool:

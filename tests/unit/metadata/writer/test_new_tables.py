@@ -165,7 +165,9 @@ def test_a_log_file_whose_rows_were_all_refused_is_not_listed(tmp_path: Path, ta
         client.upsert(rows(("a", "x", 10, 1.0), ("b", "x", 10, 2.0)))
         result = client.upsert(rows(("a", "x", 20, None)))
         assert (result.error_count, result.updated_count) == (1, 0)
-        empty = [file for file in Path(path).rglob(".*.log.*") if "metadata" not in file.parts and not file.stat().st_size]
+        empty = [
+            file for file in Path(path).rglob(".*.log.*") if "metadata" not in file.parts and not file.stat().st_size
+        ]
         assert len([file for file in empty if not file.name.endswith(".crc")]) == 1
         assert read_trips(path) == [("a", "x", 10, 1.0), ("b", "x", 10, 2.0)]
         check_equals_a_new_one(path)
