@@ -31,7 +31,7 @@ class TableWithMetadata:
     """The table, and its model.
 
     Args:
-        base_path: Its folder.
+        base_path: Its folder; without a table there it is made.
         hudi: Real Hudi.
         options: For all writes of both: what the metadata table holds, and its services.
     """
@@ -42,7 +42,8 @@ class TableWithMetadata:
         self.options = {**FILES_ALONE, **options}
         self.model = TableModel(SIMPLE, SCHEMA, event_time=True)
         self._ts = 0
-        HoodieTableMetaClient.init_table(str(base_path), table_name="listed", **SIMPLE.init_arguments())
+        if not (base_path / ".hoodie").exists():
+            HoodieTableMetaClient.init_table(str(base_path), table_name="listed", **SIMPLE.init_arguments())
 
     # --- writes ---------------------------------------------------------------------------------------------------
 

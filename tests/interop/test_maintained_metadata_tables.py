@@ -159,8 +159,10 @@ def test_real_hudi_compacts_and_archives_the_metadata_table_between_writes_of_ho
 # --- interleavings -----------------------------------------------------------------------------------------------
 
 INDEXED = {
+    "hoodie.index.type": "RECORD_INDEX",
     "hoodie.metadata.enable": "true",
     "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.partition.stats.enable": "true",
     "hoodie.metadata.index.bloom.filter.enable": "true",
     "hoodie.metadata.record.index.enable": "true",
     "hoodie.metadata.global.record.level.index.enable": "true",
@@ -168,30 +170,37 @@ INDEXED = {
     "hoodie.metadata.global.record.level.index.min.filegroup.count": "3",
     "hoodie.metadata.compact.max.delta.commits": "4",
 }
-"""For both."""
-LOOKS_UP = {"hoodie.index.type": "RECORD_INDEX", "hoodie.embed.timeline.server": "true"}
-"""Hudi finds the rows of keys by the record index; see `EMBEDDED` in `test_metadata_tables`."""
+"""For both: both find the rows of keys by the record index."""
+LOOKS_UP = {"hoodie.embed.timeline.server": "true"}
+"""For Hudi alone; see `EMBEDDED` in `test_metadata_tables`."""
+BUILT = {"files", "column_stats", "bloom_filters", "record_index"}
 
 
 def kind_of(table_type: str) -> Kind:
     """All services of both, and all partitions of the metadata table."""
     if table_type == HoodieTableType.COPY_ON_WRITE:
         return Kind(options=INDEXED, hudi_options=LOOKS_UP)
-    return attrs.evolve(merge_on_read("SIMPLE", **INDEXED), hudi_options=LOOKS_UP)
+    return attrs.evolve(merge_on_read("RECORD_INDEX", **INDEXED), hudi_options=LOOKS_UP)
 
 
-def commit_in_turn(base_path: Path, hudi: HudiProcess, table_type: str, commits: int, read_every: int) -> None:
-    """Commits of both in a seeded order; after each the metadata table is right."""
+def commit_in_turn(base_path: Path, hudi: HudiProcess, table_type: str, commits: int, read_every: int) -> Writers:
+    """Commits of both in a seeded order; after each the metadata table is right, and after some Hudi reads by it."""
     table = Writers(base_path, hudi, kind_of(table_type))
+    built = BUILT | ({"partition_stats"} if hudi.table_version > 6 else set())
     for number in range(commits):
         table.commit(number)
         result = validate(str(base_path))
         assert result.is_right, (number, result)
-        assert {"files", "column_stats", "bloom_filters", "record_index"} <= set(result.entry_counts), number
+        assert result.not_validated == {} and set(result.entry_counts) == built, (number, result)
         assert_all_agree(base_path, table.model)
         if number % read_every == read_every - 1:
             for options in (WITH, WITHOUT):
                 assert rows_of(hudi.read(base_path, options), SCHEMA) == table.model.expected(), (number, options)
+    listed = TableWithMetadata(base_path, hudi, **INDEXED)
+    listed.model = table.model
+    listed.validate_by_hudi()
+    listed.check_that_hudi_reads_by_it(base_path.parent / "lie")
+    return table
 
 
 @pytest.mark.interop_smoke
@@ -204,7 +213,12 @@ def test_all_partitions_are_right_after_each_of_six_commits_in_turn(
 def test_all_partitions_are_right_after_each_of_fifty_commits_in_turn(
     tmp_path: Path, hudi: HudiProcess, table_type: str
 ) -> None:
-    commit_in_turn(tmp_path / "t", hudi, table_type, 50, 5)
+    table = commit_in_turn(tmp_path / "t", hudi, table_type, 50, 5)
+    done = [table.cleaned, table.archived, table.metadata_compacted, table.metadata_archived]
+    print(*(dict(counter) for counter in done), dict(table.compacted))
+    for writer in ("hoodie", hudi.version):
+        assert all(counter[writer] for counter in done), done
+        assert table.compacted[writer] >= (2 if table.kind.has_log_files else 0)
 
 
 # --- deaths ------------------------------------------------------------------------------------------------------
