@@ -15,9 +15,9 @@ from hoodie.metadata import validate
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE, Row, TableModel, assert_all_agree, rows_of
-from tests.support.metadata_tampering import copied, tamper
+from tests.support.metadata_tampering import Change, copied, tamper
 
-__all__ = ["OFF", "SCHEMA", "WITH", "WITHOUT", "TableWithMetadata"]
+__all__ = ["OFF", "SCHEMA", "WITH", "WITHOUT", "TableWithMetadata", "leave_out", "lie", "rows_in_order"]
 
 SCHEMA = pa.schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64()), ("fare", pa.float64())])
 WITH, WITHOUT = {"hoodie.metadata.enable": "true"}, {"hoodie.metadata.enable": "false"}
@@ -220,12 +220,17 @@ def rows_in_order(rows: pa.Table) -> Iterable[str]:
 
 
 def leave_out(table: Path, victim: str) -> int:
-    """Take a partition, or the files of a file group, out of the metadata table; how many entries changed."""
+    """Take a partition, a file, or the files of a file group, out of the listings; how many entries changed."""
 
     def change(key: str, row: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         files = [(name, info) for name, info in row["files"] or () if victim not in name]
         return [(key, {**row, "files": files})]
 
-    for checksum in (table / ".hoodie/metadata/files").glob(".*.crc"):
+    return lie(table, "files", MetadataPayload.FILES, change)
+
+
+def lie(table: Path, partition: str, payload: MetadataPayload, change: Change) -> int:
+    """Change the entries of a partition of the metadata table, without checksums; how many entries changed."""
+    for checksum in (table / ".hoodie/metadata" / partition).glob(".*.crc"):
         checksum.unlink()
-    return tamper(table, "files", MetadataPayload.FILES, change)
+    return tamper(table, partition, payload, change)
