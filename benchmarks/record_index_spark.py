@@ -1,6 +1,7 @@
 """The record index on Spark beside real Hudi: its bootstrap from 4M keys, and upserts of 400k rows (half new) by it.
 
-    python -m benchmarks.record_index_spark [--rows 4000000] [--runs 3] [--profile] [--json FILE]
+    python -m benchmarks.record_index_spark [--rows 4000000] [--runs 3] [--engines hoodie,hudi] [--profile]
+        [--json FILE]
 
 Runs in an environment with PySpark 3.5; HOODIE_HUDI_BUNDLE names the bundle of real Hudi. Each engine has a process of
 its own, which stays; both do each step in turn, so other work on the machine slows both. Their tables are of version 9,
@@ -82,14 +83,14 @@ class Engine:
         self._process.communicate()
 
 
-def measure(folder: str, rows: int, runs: int) -> list[Timing]:
+def measure(folder: str, rows: int, runs: int, names: list[str]) -> dict[tuple[str, str], Timing]:
     """Time each step by both engines in turn."""
     from hoodie import HoodieTableMetaClient  # the child process of real Hudi does not need it
     from hoodie.metadata import HoodieBackedTableMetadata  # as above
 
     make_data(Path(folder) / "data", rows)
-    engines = [Engine(name, f"{folder}/data") for name in WRITERS]
-    found = {(engine.name, step): Timing(f"{engine.name} {step}", []) for step in STEPS for engine in engines}
+    engines = [Engine(name, f"{folder}/data") for name in names]
+    found = {(step, name): Timing(f"{name} {step}", []) for step in STEPS for name in names}
     for engine in engines:
         # Each loads its classes.
         engine.write("bulk_insert", "one", f"{folder}/warm", LISTED)
@@ -101,7 +102,7 @@ def measure(folder: str, rows: int, runs: int) -> list[Timing]:
             copy(f"{folder}/{engine.name}_base", f"{folder}/{engine.name}")
         for step, kind in STEPS.items():
             for engine in engines:
-                timing = found[engine.name, step]
+                timing = found[step, engine.name]
                 path = f"{folder}/{engine.name}"
                 seconds, cpu, steps = engine.write("upsert", kind, path, INDEXED)
                 timing.seconds.append(seconds)
@@ -114,7 +115,7 @@ def measure(folder: str, rows: int, runs: int) -> list[Timing]:
         keys = HoodieBackedTableMetadata.open(table).read_record_index().num_rows
         if keys != rows + rows // 20:
             raise SystemExit(f"{engine.name}: the index has {keys:,} keys")
-    return list(found.values())
+    return found
 
 
 def main() -> None:
@@ -122,6 +123,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--engines", default=",".join(WRITERS))
     parser.add_argument("--profile", action="store_true", help="print each step's median and share")
     parser.add_argument("--json", metavar="FILE", help="write all figures, with the profiles")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
@@ -130,20 +132,24 @@ def main() -> None:
         assert arguments.child[0] in ENGINES
         serve(*arguments.child)
         return
-    if not os.environ.get("HOODIE_HUDI_BUNDLE"):
+    names = arguments.engines.split(",")
+    if "hudi" in names and not os.environ.get("HOODIE_HUDI_BUNDLE"):
         parser.error("HOODIE_HUDI_BUNDLE must name the bundle of real Hudi")
     machine = describe_machine("pyspark", "pyarrow")
     print(machine)
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(folder, arguments.rows, arguments.runs)
-    for ours, theirs in zip(found[::2], found[1::2], strict=True):
-        less = statistics.median(theirs.cpu) / statistics.median(ours.cpu)
-        print(f"{ours.line()}   {theirs.median / ours.median:5.2f} times faster than hudi, {less:.2f} times less CPU")
-        print(theirs.line())
-        if arguments.profile:
-            print(*ours.profile_lines(), sep="\n")
+        found = measure(folder, arguments.rows, arguments.runs, names)
+    for (step, name), timing in found.items():
+        peer = found.get((step, "hudi")) if name == "hoodie" else None
+        faster = ""
+        if peer is not None:
+            less = statistics.median(peer.cpu) / statistics.median(timing.cpu)
+            faster = f"   {peer.median / timing.median:5.2f} times faster than hudi, {less:.2f} times less CPU"
+        print(timing.line() + faster)
+        if arguments.profile and timing.profile:
+            print(*timing.profile_lines(), sep="\n")
     if arguments.json:
-        write_json(arguments.json, machine, {"rows": arguments.rows, "runs": arguments.runs}, found)
+        write_json(arguments.json, machine, {"rows": arguments.rows, "runs": arguments.runs}, found.values())
 
 
 if __name__ == "__main__":
