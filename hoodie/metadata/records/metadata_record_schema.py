@@ -8,10 +8,9 @@ release      table  differs
 1.1, 1.2     6 - 9  + valueType, ArrayWrapper
 ===========  =====  ==================================================================
 
-Hudi 1.2.0 writes its own schema into tables of all versions. A new metadata table gets the schema of the first release
-that writes its version: 0.15, 1.0 or 1.2. Hudi 1.0 appends its own schema to any table of version 8, and hudi-rs 0.5.0
-fails on a slice whose later records lack fields of the first ones; more fields it reads. So a metadata table that
-exists keeps the schema of its newest delta commit (`with_meta_columns`).
+Hudi 1.2.0 writes its own schema into tables of all versions. A new metadata table of version 6 gets the schema of 0.15,
+others that of 1.2.0. A metadata table that exists keeps the schema of its newest delta commit: readers such as
+hudi-rs 0.5.0 fail on a mix (`with_meta_columns`).
 
 Hudi: HoodieMetadata.avsc.
 """
@@ -49,8 +48,8 @@ WRAPPERS = (
     "ArrayWrapper",
 )
 """The branches of the smallest and largest value of a column, in Hudi's order."""
-_WRAPPERS_OF_VERSIONS = {6: 12, 8: 13, 9: 14}
-"""How many of `WRAPPERS` the first release knows that writes a version."""
+_WRAPPERS_IN_VERSION_6 = 12
+_LATER_VERSION = 8
 _STRING = {"type": "string", "avro.java.string": "String"}
 _WRAPPED: dict[str, Any] = {
     "BooleanWrapper": "boolean",
@@ -78,7 +77,7 @@ def metadata_record_schema(table_version: int) -> str:
     Returns:
         JSON without meta columns, see `with_meta_columns`.
     """
-    return json.dumps(_record(table_version), separators=(",", ":"))
+    return json.dumps(_record(is_later=table_version >= _LATER_VERSION), separators=(",", ":"))
 
 
 @lru_cache(maxsize=16)
@@ -148,14 +147,13 @@ def schema_of_payload(writer_schema: str, payload: str) -> str:
     return json.dumps({**record, "fields": fields})
 
 
-def _record(table_version: int) -> dict[str, Any]:
-    is_later = table_version > min(_WRAPPERS_OF_VERSIONS)
+def _record(*, is_later: bool) -> dict[str, Any]:
     fields: list[dict[str, Any]] = [
         {"name": KEY_FIELD, "type": _STRING},
         {"name": TYPE_FIELD, "type": "int"},
         {"name": "filesystemMetadata", "type": ["null", _files()]},
         _optional("BloomFilterMetadata", _bloom_filter()),
-        _optional(COLUMN_STATS_FIELD, _column_stats(table_version)),
+        _optional(COLUMN_STATS_FIELD, _column_stats(is_later=is_later)),
         _optional("recordIndexMetadata", _record_index(is_later=is_later)),
     ]
     if is_later:
@@ -179,11 +177,10 @@ def _bloom_filter() -> dict[str, Any]:
     return _named("HoodieMetadataBloomFilter", fields)
 
 
-def _column_stats(table_version: int) -> dict[str, Any]:
-    names = WRAPPERS[: _WRAPPERS_OF_VERSIONS[table_version]]
-    named: list[Any] = [_named(name, [{"name": "value", "type": _WRAPPED[name]}]) for name in names if name in _WRAPPED]
-    wrappers: list[Any] = ["null", *named]
-    if WRAPPERS[-1] in names:
+def _column_stats(*, is_later: bool) -> dict[str, Any]:
+    names = WRAPPERS if is_later else WRAPPERS[:_WRAPPERS_IN_VERSION_6]
+    wrappers: list[Any] = ["null", *(_named(name, [{"name": "value", "type": _WRAPPED[name]}]) for name in names[1:13])]
+    if is_later:
         # The items are all wrappers but this one.
         wrapped = _optional("wrappedValues", {"type": "array", "items": list(WRAPPERS[:-1])})
         wrappers.append(_named(WRAPPERS[-1], [wrapped]))
@@ -195,9 +192,8 @@ def _column_stats(table_version: int) -> dict[str, Any]:
         *(_optional(name, "long") for name in ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")),
         {"name": "isDeleted", "type": "boolean"},
     ]
-    if "LocalDateWrapper" in names:
+    if is_later:
         fields.append({"name": "isTightBound", "type": "boolean", "default": False})
-    if WRAPPERS[-1] in names:
         kind = [{"name": "typeOrdinal", "type": "int"}, _optional("additionalInfo", _STRING)]
         fields.append(_optional("valueType", _named("HoodieValueTypeInfo", kind)))
     return _named("HoodieMetadataColumnStats", fields)

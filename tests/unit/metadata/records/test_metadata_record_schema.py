@@ -27,13 +27,10 @@ def bare(schema: Any) -> Any:
 
 def test_schemas_are_those_that_hudi_writes(real_records: list[StoredRecords]) -> None:
     written = [json.dumps(bare(json.loads(schema))) for schema in {records.schema for records in real_records}]
-    made = [json.dumps(bare(json.loads(with_meta_columns(metadata_record_schema(version))))) for version in (6, 8, 9)]
+    for version in (6, 8, 9):
+        assert json.dumps(bare(json.loads(with_meta_columns(metadata_record_schema(version))))) in written
     # Releases 0.15, 1.0, a snapshot of 1.1, 1.2.
     assert len(set(written)) == 4
-    assert set(made) < set(written)
-    assert len(set(made)) == 3
-    assert ["valueType" in schema for schema in made] == [False, False, True]
-    assert ["isTightBound" in schema for schema in made] == [False, True, True]
 
 
 def test_branches_are_found_by_their_names() -> None:
