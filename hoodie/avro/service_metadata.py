@@ -1,4 +1,5 @@
-"""What table services plan and report: classes for the Avro records of cleans, savepoints, restores and compactions.
+"""What table services plan and report: classes for the Avro records of cleans, savepoints, restores, compactions and
+indexing.
 
 Classes of rollbacks and replace commits are in `hoodie.avro.timeline_metadata`.
 """
@@ -222,3 +223,54 @@ class HoodieCompactionPlan:
     version: int | None = 2
     strategy: Mapping[str, Any] | None = None
     preserve_hoodie_metadata: bool | None = False
+
+
+@attrs.frozen
+class HoodieIndexPartitionInfo:
+    """A partition of the metadata table that is to be built, or was.
+
+    Attributes:
+        metadata_partition_path: The partition.
+        index_upto_instant: The instant up to which it is built from files, in a plan; up to which it holds all, at the
+            end.
+        version: 1.
+        extra_metadata: Additional strings.
+    """
+
+    metadata_partition_path: str = attrs.field(converter=_text)
+    index_upto_instant: str = attrs.field(converter=_text)
+    version: int | None = 1
+    extra_metadata: Mapping[str, str] | None = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class HoodieIndexPlan:
+    """The content of a requested indexing.
+
+    Attributes:
+        index_partition_infos: The partitions of the metadata table that it builds.
+        version: 1.
+    """
+
+    index_partition_infos: tuple[HoodieIndexPartitionInfo, ...]
+    version: int | None = 1
+
+    @property
+    def partition_paths(self) -> tuple[str, ...]:
+        """The partitions that it builds."""
+        return tuple(info.metadata_partition_path for info in self.index_partition_infos)
+
+
+@attrs.frozen
+class HoodieIndexCommitMetadata:
+    """The content of a completed indexing.
+
+    Attributes:
+        index_partition_infos: The partitions that were built.
+        operation_type: None, as Hudi leaves it.
+        version: 1.
+    """
+
+    index_partition_infos: tuple[HoodieIndexPartitionInfo, ...]
+    operation_type: str | None = None
+    version: int | None = 1

@@ -4,8 +4,9 @@ Each is an Avro object container with one record and no compression. The record 
 resolves by name. `encode` and `decode` work on attrs classes, for what hoodie writes; `encode_record` and
 `decode_record` on dicts with Hudi's field names, for every record of `RECORDS`.
 
-Schemas are those of Hudi 0.15, but for the metadata of commits in timeline layout 2, whose schemas are those of Hudi
-1.x. A newer writer's additional fields are skipped, an older one's missing fields get their defaults.
+Schemas are those of Hudi 0.15, but for the metadata of commits in timeline layout 2 and the partitions of an indexing,
+whose schemas are those of Hudi 1.x. A newer writer's additional fields are skipped, an older one's missing fields get
+their defaults.
 
 Hudi: the records of package org.apache.hudi.avro.model, org.apache.hudi.common.table.timeline.TimelineMetadataUtils.
 """
@@ -86,7 +87,10 @@ RECORDS: Mapping[str, str] = {
     "HoodieIndexCommitMetadata": (
         "version int?=1; operationType string?; indexPartitionInfos [HoodieIndexPartitionInfo]?"
     ),
-    "HoodieIndexPartitionInfo": "version int?=1; metadataPartitionPath string?; indexUptoInstant string?",
+    "HoodieIndexPartitionInfo": (
+        "version int?=1; metadataPartitionPath string?; indexUptoInstant string?; extraMetadata {string}?"
+    ),
+    "HoodieIndexPlan": "version int?=1; indexPartitionInfos [HoodieIndexPartitionInfo]?",
     "HoodieInstantInfo": "commitTime string; action string",
     "HoodieMergeArchiveFilePlan": "version int?=1; candidate [string]?; mergedArchiveFileName string?",
     "HoodieReplaceCommitMetadata": (

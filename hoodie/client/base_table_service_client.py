@@ -16,6 +16,7 @@ import attrs
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.client.call_arguments import check_text, check_time
 from hoodie.client.compaction_service import CompactionService
+from hoodie.client.index_calls import IndexCalls
 from hoodie.client.index_service import IndexService
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
@@ -46,7 +47,7 @@ from hoodie.transaction.transaction_manager import TransactionManager
 logger = logging.getLogger(__name__)
 
 
-class BaseHoodieTableServiceClient:
+class BaseHoodieTableServiceClient(IndexCalls):
     """Cleans, archives, compacts, rolls back, savepoints and restores one table; a context manager.
 
     Leaving the ``with`` block by an error rolls back the instants that this client started and did not complete. The
@@ -103,7 +104,7 @@ class BaseHoodieTableServiceClient:
         self._compactions = CompactionService(
             context, config, self._metrics, self._transactions, self._rollbacks, self._heartbeats, self._index
         )
-        self._indexes = IndexService(context, config, self._metrics, self._transactions)
+        self._indexes = IndexService(context, config, self._metrics, self._transactions, self._heartbeats)
         self._services = TableServices(
             context, config, self._metrics, self._transactions, self._rollbacks, self._compactions
         )
@@ -303,49 +304,6 @@ class BaseHoodieTableServiceClient:
                 self._publisher.note_commit(name, Action.COMPACTION, result.commit_metadata)
         return result
 
-    def create_index(self, name: str, column: str) -> bool:
-        """Build a secondary index: the record keys of every value of a column, in the metadata table.
-
-        Every action keeps it up to date. It needs a record index, which is built as well if the table has none. Tables
-        of versions 8 and 9 have secondary indexes.
-
-        Args:
-            name: Of letters, digits and underscores.
-            column: A column of strings, integers or booleans on the table's top level.
-
-        Returns:
-            False if the table has that index already.
-
-        Raises:
-            HoodieConfigException: The name is none, or ``hoodie.metadata.enable=false`` is given.
-            HoodieIndexException: The table has no such column, or an index of that name on another one; or an instant
-                is pending.
-            HoodieNotSupportedException: The version of the table, or the type of the column.
-            HoodieIOException: Storage failed; call again.
-        """
-        with self._call("create_index") as call, self._alone():
-            is_new = self._indexes.create(name, column)
-            call.summary = f"index {name} on {column} " + ("created" if is_new else "was there already")
-        return is_new
-
-    def drop_index(self, name: str) -> bool:
-        """Delete a secondary index; the record index stays.
-
-        Args:
-            name: See `create_index`.
-
-        Returns:
-            False if the table has no such index.
-
-        Raises:
-            HoodieConfigException: The name is none.
-            HoodieIOException: Storage failed; call again.
-        """
-        with self._call("drop_index") as call, self._alone():
-            is_gone = self._indexes.drop(name)
-            call.summary = f"index {name} dropped" if is_gone else f"there is no index {name}"
-        return is_gone
-
     def _upgraded(self, snapshot: TableSnapshot) -> TableSnapshot:
         """The table, of the version that the configuration asks for if that upgrades tables."""
 
@@ -367,7 +325,7 @@ class BaseHoodieTableServiceClient:
     # --- rolling back -------------------------------------------------------------------------------------------
 
     def rollback(self, instant_time: str) -> bool:
-        """Undo an instant: a pending one, or the newest completed commit.
+        """Undo an instant: a pending one, a pending indexing included, or the newest completed commit.
 
         Args:
             instant_time: The instant.
@@ -383,7 +341,8 @@ class BaseHoodieTableServiceClient:
         check_time(instant_time)
         with self._call("rollback") as call, self._alone():
             self._services.wait()
-            done = self._rollbacks.rollback(load_table(self._config), instant_time)
+            snapshot = load_table(self._config)
+            done = self._indexes.take_back(snapshot, instant_time) or self._rollbacks.rollback(snapshot, instant_time)
             call.summary = f"rollback of {instant_time}" if done else f"nothing to roll back: no instant {instant_time}"
         self._forget(instant_time)
         if done:

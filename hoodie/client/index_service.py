@@ -1,16 +1,17 @@
-"""Create and drop secondary indexes of the metadata table.
+"""Build partitions of the metadata table beside writers; create and drop secondary indexes.
 
-Hudi: org.apache.hudi.table.action.index.{ScheduleIndexActionExecutor, RunIndexActionExecutor},
-org.apache.hudi.HoodieSparkIndexClient. Differs: the index is built under the table's lock, in one step.
+Hudi: org.apache.hudi.HoodieSparkIndexClient. Differs: a secondary index is built under the table's lock, in one step.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 
 import attrs
 
+from hoodie.avro.service_metadata import HoodieIndexCommitMetadata
 from hoodie.client.open_table import load_table
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
@@ -23,32 +24,87 @@ from hoodie.metadata.writer.index_definition_writer import delete_index_definiti
 from hoodie.metadata.writer.secondary_index_indexer import INDEX_TYPE, check_indexed_column
 from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.table.action.index.run_index_action_executor import RunIndexActionExecutor
+from hoodie.table.action.index.schedule_index_action_executor import ScheduleIndexActionExecutor
 from hoodie.table.metadata_table import MetadataTableUpkeep, refuse_unknown_partitions
+from hoodie.table.table_state import refuse_pending_restore
+from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
 _PREFIX = MetadataPartitionType.SECONDARY_INDEX.partition_path
 _NEEDED = (MetadataPartitionType.FILES.partition_path, MetadataPartitionType.RECORD_INDEX.partition_path)
+_NO_INDEXING = "nothing is indexed until it is finished"
 _NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 _FIRST_VERSION, _FIRST_HASHED_BY_VALUE = 8, 9
 
 
 @attrs.frozen(eq=False)
 class IndexService:
-    """Creates and drops the secondary indexes of one table.
+    """The indexings and the secondary indexes of one table.
 
     Attributes:
         context: The engine.
         config: The writer's configuration.
         metrics: Times the steps.
         transactions: The table's lock.
+        heartbeats: Signs of life of the indexings that this client carries out.
     """
 
     context: HoodieEngineContext
     config: HoodieWriteConfig
     metrics: HoodieMetrics
     transactions: TransactionManager
+    heartbeats: HoodieHeartbeatClient
+
+    # --- indexing -------------------------------------------------------------------------------------------------
+
+    def schedule(self, partitions: Sequence[str]) -> str:
+        """Plan an indexing; see `BaseHoodieTableServiceClient.schedule_indexing`."""
+        snapshot = self._load()
+        with (
+            self.metrics.step("plan the indexing"),
+            self.transactions.transaction(snapshot, "planning of an indexing"),
+            one_at_a_time(snapshot),
+        ):
+            snapshot = snapshot.with_properties_reloaded().refreshed()
+            refuse_pending_restore(snapshot, _NO_INDEXING)
+            return ScheduleIndexActionExecutor(snapshot, self.config.metadata).execute(partitions)
+
+    def index(self, instant_time: str) -> HoodieIndexCommitMetadata | None:
+        """Carry an indexing out; see `BaseHoodieTableServiceClient.index`."""
+        with self.metrics.step("index", instant_time):
+            return self._executor(self._load()).execute(instant_time)
+
+    def take_back(self, snapshot: TableSnapshot, instant_time: str) -> bool:
+        """Take a pending indexing back.
+
+        Args:
+            snapshot: The table.
+            instant_time: The instant.
+
+        Returns:
+            False if it is no indexing.
+
+        Raises:
+            HoodieException: See `RunIndexActionExecutor.take_back`.
+        """
+        if snapshot.active_timeline.find(instant_time, Action.INDEXING) is None:
+            return False
+        return self._executor(snapshot).take_back(instant_time)
+
+    def _executor(self, snapshot: TableSnapshot) -> RunIndexActionExecutor:
+        upkeep = MetadataTableUpkeep(self.config.metadata, self.context)
+        return RunIndexActionExecutor(snapshot, upkeep, self.config.write, self.transactions, self.heartbeats)
+
+    def _load(self) -> TableSnapshot:
+        snapshot = load_table(self.config)
+        refuse_pending_restore(snapshot, _NO_INDEXING)
+        refuse_unknown_partitions(snapshot)
+        return snapshot
+
+    # --- secondary indexes ----------------------------------------------------------------------------------------
 
     def create(self, name: str, column: str) -> bool:
         """Build an index; see `BaseHoodieTableServiceClient.create_index`."""

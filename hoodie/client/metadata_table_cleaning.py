@@ -70,10 +70,10 @@ class MetadataTableCleaning:
         Raises:
             HoodieException: A plan is damaged, the lock was not given, or storage failed; call again.
         """
-        if not table.table_config.metadata_partitions:
+        if not self._may_be_cleaned(table):
             return []
         with self.transactions.transaction(table, "cleaning the metadata table"), one_at_a_time(table):
-            files = _load(table)
+            files = _load(table.with_properties_reloaded().refreshed())
             if files is None:
                 return []
             snapshot, clean = files.snapshot, metadata_clean_config(self.config.clean)
@@ -104,19 +104,37 @@ class MetadataTableCleaning:
         Raises:
             HoodieException: An instant is damaged, the lock was not given, or storage failed; call again.
         """
-        if not table.table_config.metadata_partitions:
+        if not self._may_be_archived(table):
             return 0
         with (
             self.transactions.transaction(table, "archiving the metadata table") as transaction,
             one_at_a_time(table),
         ):
-            files = _load(table)
+            files = _load(table.with_properties_reloaded().refreshed())
             if files is None:
                 return 0
             config = metadata_table_config(self.config)
             bound = first_needed_by_table(files.table.active_timeline)
             archiver = HoodieTimelineArchiver(config, files.snapshot, transaction.check_held, bound)
             return archiver.archive_if_required()
+
+    def _may_be_cleaned(self, table: TableSnapshot) -> bool:
+        """Whether a clean is pending or due, by a look without the lock."""
+        files = _load(table)
+        if files is None:
+            return False
+        if len(files.snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending()):
+            return True
+        return is_clean_due(files.snapshot, metadata_clean_config(self.config.clean), self.config.metadata)
+
+    def _may_be_archived(self, table: TableSnapshot) -> bool:
+        """Whether instants are due, by a look without the lock."""
+        files = _load(table)
+        if files is None:
+            return False
+        bound = first_needed_by_table(files.table.active_timeline)
+        archiver = HoodieTimelineArchiver(metadata_table_config(self.config), files.snapshot, first_needed=bound)
+        return bool(archiver.instants_to_archive())
 
 
 class _MetadataCleanExecutor(CleanActionExecutor):
@@ -235,7 +253,6 @@ def metadata_table_config(config: HoodieWriteConfig) -> HoodieWriteConfig:
 
 def _load(table: TableSnapshot) -> MetadataTableFiles | None:
     """The metadata table as it is now; None if it is not there any more."""
-    table = table.with_properties_reloaded().refreshed()
     if not table.table_config.metadata_partitions:
         return None
     try:

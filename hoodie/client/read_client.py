@@ -59,9 +59,12 @@ class HoodieReadClient:
     The index names the file groups that can hold the keys; only these are searched, and only the row groups with a
     wanted row are read. Without ``hoodie.index.type`` the index is BLOOM, as in Hudi's read client. It finds the keys
     of any table, whichever index wrote it: it asks the key ranges, the bloom filters and the statistics of the base
-    files. In a table with buckets BUCKET names one file group for each key; number of buckets and hash field must be
-    those of the table's writers. With a global index a key is looked for in all partitions. If a table stores no keys
-    (``hoodie.populate.meta.fields=false``), the key columns of its files are read instead.
+    files. If the table has a record index of the whole table, that is asked first: of keys that it knows in their own
+    partition only its file group is searched, so of copies that ``insert`` has stored in one partition one comes; all
+    come with ``hoodie.index.type=BLOOM``. In a table with buckets BUCKET names one file group for each key; number of
+    buckets and hash field must be those of the table's writers. With a global index a key is looked for in all
+    partitions. If a table stores no keys (``hoodie.populate.meta.fields=false``), the key columns of its files are read
+    instead.
 
     Keys are `HoodieKey`s; record keys as strings, if the table has no partitions or the index is global; or rows with
     the record key and partition columns (for a global index the key columns are enough), in any form that
@@ -153,7 +156,8 @@ class HoodieReadClient:
                 "and one"
             )
         given = dict(options or {}) if isinstance(options, Mapping | None) else options
-        if isinstance(given, dict) and not given.keys() & {_INDEX_TYPE, _INDEX_CLASS}:
+        self._is_index_chosen = not isinstance(given, dict) or bool(given.keys() & {_INDEX_TYPE, _INDEX_CLASS})
+        if isinstance(given, dict) and not self._is_index_chosen:
             given[_INDEX_TYPE] = IndexType.BLOOM.value
         self._config = HoodieWriteConfig.from_properties(base_path, given, storage_options)
         index_type = str(self._config.index.index_type)
@@ -377,7 +381,7 @@ class HoodieReadClient:
         key_generator = None if stores_keys else KeyInput(table).key_generator
         keyed = given(table)
         keyed = attrs.evolve(keyed, rows=self._read_again(keyed.rows))
-        look = KeyLookup(table, keyed, self._exact, key_generator)
+        look = KeyLookup(table, keyed, self._exact, key_generator, is_index_chosen=self._is_index_chosen)
         self._work = look.work
         return look
 

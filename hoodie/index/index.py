@@ -6,8 +6,8 @@ Hudi: org.apache.hudi.index.HoodieIndex.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Protocol, TypeAlias
 
 import attrs
 import numpy as np
@@ -28,6 +28,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.common.model.write_status import WriteStatus
+from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.bucket_routing import BucketRouting
@@ -46,6 +47,8 @@ _LOCATION_COLUMNS = (CURRENT_INSTANT_TIME, CURRENT_FILE_ID, CURRENT_ROW_POSITION
 
 MANY_ENTRIES = 2
 """With more locations than this for each row of a batch, they are hashed once for all batches."""
+
+ListMore: TypeAlias = Callable[[Sequence[str]], tuple[Mapping[str, Sequence[FileSlice]], frozenset[tuple[str, str]]]]
 
 
 @attrs.frozen
@@ -70,6 +73,8 @@ class IndexedTable:
             file lacks.
         replaced_file_groups: Partition path to ids of file groups that were replaced, where all writers must give a new
             file group the same id; None: ids are random.
+        list_more: Lists the latest slices of more partitions, and which of their groups may have new keys in log files,
+            for a global index that names the partitions of keys; None: all that the index may look into is listed.
         snapshot: The table, for an index in its metadata table; it stays on the driver.
         reads_only: Whether nothing may be written, not even to the index's own store, because an upsert is only being
             planned.
@@ -93,6 +98,7 @@ class IndexedTable:
     groups_with_new_keys: frozenset[tuple[str, str]] = frozenset()
     replaced_file_groups: Mapping[str, frozenset[str]] | None = None
     reads_only: bool = False
+    list_more: ListMore | None = attrs.field(default=None, eq=False, repr=False)
     snapshot: TableSnapshot | None = attrs.field(default=None, eq=False, repr=False)
     work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
     metrics: HoodieMetrics = attrs.field(factory=HoodieMetrics, eq=False, repr=False)
@@ -139,6 +145,25 @@ class IndexedTable:
         for file_slice in slices:
             kept.setdefault(file_slice.partition_path, []).append(file_slice)
         return attrs.evolve(self, file_slices=kept)
+
+    def with_partitions(self, partition_paths: Iterable[str]) -> IndexedTable:
+        """The table with the latest slices of more partitions, if not all are listed.
+
+        Args:
+            partition_paths: The partitions; those that are listed are not listed again.
+
+        Raises:
+            HoodieIOException: A partition path would leave the table, or storage failed.
+        """
+        missing = sorted({*map(check_partition_path, partition_paths)} - self.file_slices.keys())
+        if self.list_more is None or not missing:
+            return self
+        slices, groups = self.list_more(missing)
+        return attrs.evolve(
+            self,
+            file_slices={**self.file_slices, **slices},
+            groups_with_new_keys=self.groups_with_new_keys | groups,
+        )
 
     def share(self, context: HoodieEngineContext, value: object) -> Shared:
         """Share a value with tasks until the write is done.
@@ -234,6 +259,17 @@ class HoodieIndex(ABC):
     def written_keys(self) -> WrittenKeys | None:
         """Gets the record keys of files that handles of the in-process engine write; None if the index needs none."""
         return None
+
+    def names_partitions(self, snapshot: TableSnapshot) -> bool:
+        """Whether a global index names the partitions of keys without the table's files.
+
+        Then these are listed when it has named them, see `IndexedTable.with_partitions`, and before that only the
+        partitions of the incoming records.
+
+        Args:
+            snapshot: The table.
+        """
+        return False
 
     def decides_by_keys(self, table: IndexedTable) -> bool:
         """Whether `find_locations` can answer; else whole records are needed, and `tag_location` is called."""

@@ -59,6 +59,7 @@ from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_R
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.record_preparer import RecordPreparer
 from hoodie.table.missing_files import check_files, known_partitions
+from hoodie.table.named_file_groups import NamedFileGroups, named_file_groups
 from hoodie.table.table import HoodieTable
 
 EXISTS = "exists"
@@ -137,6 +138,8 @@ class KeyLookup:
         given: The rows.
         exact: Finds the positions of keys, if the index only names file groups, or is a user's.
         key_generator: Makes the keys of stored rows, if the table stores none.
+        is_index_chosen: Whether the caller has chosen the index; otherwise the record index may be asked first, see
+            `hoodie.table.named_file_groups`.
 
     Raises:
         HoodieKeyException: Rows have no usable key.
@@ -149,6 +152,8 @@ class KeyLookup:
         given: KeyedInput,
         exact: HoodieIndex,
         key_generator: KeyGenerator | None,
+        *,
+        is_index_chosen: bool = True,
     ) -> None:
         self._table = table
         self._given = given
@@ -161,10 +166,16 @@ class KeyLookup:
             self._refuse_unusable(counts)
             step.count(records=sum(counts["count"].to_pylist()))
         self._paths = frozenset(counts[PARTITION_PATH].to_pylist())
+        named = None
+        if keys is not None and key_generator is None:
+            with metrics.step("ask the record index"):
+                named = named_file_groups(table, keys.table, is_chosen=is_index_chosen)
         with metrics.step("list base files") as step:
-            slices = self._latest_file_slices()
+            slices = self._latest_file_slices(named)
             step.count(files=sum(map(len, slices.values())))
         self._merging = None
+        if named is not None:
+            self._index = exact
         if not all(file_slice.is_base_file_alone for group in slices.values() for file_slice in group):
             self._merging = _log_merging(table, key_generator)
             if key_generator is None and not self._index.names_file_groups:
@@ -265,16 +276,22 @@ class KeyLookup:
             why = generator.explain_bad_rows(bad.slice(0, SAMPLED_BAD_ROWS).combine_chunks().to_batches()[0])
         raise HoodieKeyException(f"{count} of the records to look up have no usable key. {why}")
 
-    def _latest_file_slices(self) -> dict[str, Sequence[FileSlice]]:
-        """The latest slices of the partitions in which keys are looked for; those that commits name must be there."""
+    def _latest_file_slices(self, named: NamedFileGroups | None) -> dict[str, Sequence[FileSlice]]:
+        """The latest slices in which keys are looked for; those of their partitions that commits name must be there.
+
+        Args:
+            named: Where the keys are, if that is known.
+        """
         table = self._table
         table.snapshot.load_avro_schema()
         wanted = known_partitions(table.snapshot, table.view)
-        if not self._index.is_global:
+        if named is not None:
+            wanted = [path for path in wanted if path in named.partition_paths]
+        elif not self._index.is_global:
             wanted = [path for path in wanted if path in self._paths]
         slices = table.latest_file_slices(sorted(set(table.view.list_partitions()).intersection(wanted)))
         check_files(table.snapshot, table.view, wanted)
-        return slices
+        return slices if named is None else named.chosen(slices, table.snapshot.base_path)
 
     def _find_locations(self, keys: pa.Table) -> Locations:
         """The locations of keys, with row positions."""

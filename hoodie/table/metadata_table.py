@@ -25,6 +25,7 @@ import attrs
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.table.index_plans import pending_index_plans
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot, is_table
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
@@ -36,6 +37,7 @@ from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
+    HoodieMetadataException,
     HoodieNotSupportedException,
     TableNotFoundException,
 )
@@ -266,7 +268,7 @@ def adapt_metadata_table(snapshot: TableSnapshot, config: HoodieMetadataConfig) 
             snapshot = HoodieBackedTableMetadataWriter(snapshot, config).drop(gone)
             for path in gone:
                 delete_index_definition(snapshot, path)
-    refuse_unknown_partitions(snapshot)
+    refuse_unwritable_metadata_table(snapshot)
     return set_aside_metadata_table(snapshot) if is_metadata_table_gone(snapshot) else snapshot
 
 
@@ -283,6 +285,34 @@ def _indexes_to_drop(snapshot: TableSnapshot, config: HoodieMetadataConfig) -> t
     listed = set(listed_partitions(snapshot.table_config))
     defined = read_index_definitions(snapshot.storage, snapshot.meta_path) or {DEFINITIONS: {}}
     return tuple(path for path in config.index_drop if path in listed or path in defined[DEFINITIONS])
+
+
+def refuse_unwritable_metadata_table(snapshot: TableSnapshot) -> None:
+    """Refuse to write a table whose metadata table hoodie cannot keep up to date, or not now.
+
+    While Hudi builds partitions beside writers, it expects that these record their actions there as well. What hoodie
+    builds beside writers is not listed as being built.
+
+    Args:
+        snapshot: The table.
+
+    Raises:
+        HoodieNotSupportedException: See `refuse_unknown_partitions`.
+        HoodieMetadataException: Hudi builds partitions.
+    """
+    refuse_unknown_partitions(snapshot)
+    inflight = set(snapshot.table_config.metadata_partitions_inflight)
+    if not inflight:
+        return
+    for instant, plan in pending_index_plans(snapshot.active_timeline):
+        building = sorted(inflight & set(plan.partition_paths))
+        if building and not instant.is_requested:
+            raise HoodieMetadataException(
+                f"Hudi builds the partitions {', '.join(building)} of the metadata table of {snapshot.base_path} "
+                f"(indexing {instant.requested_time}), which would lack what is written meanwhile. Let it end; if its "
+                f"process is dead, call client.index('{instant.requested_time}'), or take it back with "
+                f"client.rollback('{instant.requested_time}')"
+            )
 
 
 def record_action(
@@ -307,12 +337,13 @@ def record_action(
         Whether there is a metadata table that records such actions.
 
     Raises:
-        HoodieNotSupportedException: See `refuse_unknown_partitions`; nothing was recorded.
+        HoodieNotSupportedException: See `refuse_unwritable_metadata_table`; nothing was recorded.
+        HoodieMetadataException: Likewise.
         HoodieException: It could not be recorded: the action must not be completed.
     """
     if action in _NOT_RECORDED or not snapshot.table_config.metadata_partitions:
         return False
-    refuse_unknown_partitions(snapshot)
+    refuse_unwritable_metadata_table(snapshot)
     writer = upkeep.writer(snapshot)
     if isinstance(metadata, HoodieCommitMetadata):
         writer.update_commit(CommittedChange(instant_time, action, metadata), check)

@@ -130,10 +130,13 @@ class HudiProcess:
             command="stream", base_path=str(base_path), source=str(source), checkpoint=str(checkpoint), options=given
         )
 
-    def read(self, base_path: Path | str, options: Mapping[str, str] | None = None) -> pa.Table:
-        """All rows of the table, meta columns included."""
+    def read(
+        self, base_path: Path | str, options: Mapping[str, str] | None = None, condition: str | None = None
+    ) -> pa.Table:
+        """The rows of the table, meta columns included: all, or those that meet a condition of SQL."""
         folder = self._folder / uuid.uuid4().hex
-        self._call(command="read", base_path=str(base_path), rows=str(folder), options=dict(options or {}))
+        given = dict(options or {})
+        self._call(command="read", base_path=str(base_path), rows=str(folder), options=given, condition=condition)
         return _rows_in(folder)
 
     def read_each(self, base_path: Path | str, queries: Sequence[Mapping[str, str]]) -> list[pa.Table | HudiError]:

@@ -53,8 +53,10 @@ def write(spark: SparkSession, command: dict[str, Any]) -> None:
 
 
 def read(spark: SparkSession, command: dict[str, Any]) -> None:
-    """Write all rows of the table, meta columns included, to a folder of Parquet files."""
+    """Write the rows of the table, meta columns included, to a folder of Parquet files: all, or those asked for."""
     table = spark.read.format("hudi").options(**command["options"]).load(command["base_path"])
+    if command.get("condition"):
+        table = table.where(command["condition"])
     table.coalesce(1).write.mode("overwrite").parquet(command["rows"])
 
 

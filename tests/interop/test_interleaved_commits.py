@@ -7,7 +7,7 @@ Parquet blocks in turn.
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import attrs
@@ -93,10 +93,12 @@ class Writers:
         self.cleaned: Counter[str] = Counter()
         self.archived: Counter[str] = Counter()
         self.compacted: Counter[str] = Counter()
+        self.metadata_compacted: Counter[str] = Counter()
+        self.metadata_archived: Counter[str] = Counter()
         self.with_log_files = 0
         self._deleted: list[Row] = []
         self._made = 0
-        self._seen: dict[str, set[str]] = {"cleans": set(), "archive": set(), "compactions": set()}
+        self._seen: defaultdict[str, set[str]] = defaultdict(set)
         HoodieTableMetaClient.init_table(
             str(base_path), table_name="in_turn", table_type=kind.table_type, **SIMPLE.init_arguments()
         )
@@ -174,7 +176,17 @@ class Writers:
             "archive": archive_files(self.base_path),
             "compactions": {i.requested_time for i in actions[Action.COMMIT] if self.kind.has_log_files},
         }
-        for counter, name in ((self.cleaned, "cleans"), (self.archived, "archive"), (self.compacted, "compactions")):
+        counters = [(self.cleaned, "cleans"), (self.archived, "archive"), (self.compacted, "compactions")]
+        if HoodieTableMetaClient.load(str(self.base_path)).table_config.metadata_partitions:
+            path = self.base_path / ".hoodie/metadata"
+            commits = HoodieTableMetaClient.load(str(path)).active_timeline.filter_actions(Action.COMMIT)
+            found["metadata compactions"] = {i.requested_time for i in commits if i.is_completed}
+            found["metadata archive"] = archive_files(path)
+            counters += [
+                (self.metadata_compacted, "metadata compactions"),
+                (self.metadata_archived, "metadata archive"),
+            ]
+        for counter, name in counters:
             counter[writer] += bool(found[name] - self._seen[name])
             self._seen[name] |= found[name]
         self.with_log_files += any(

@@ -18,7 +18,7 @@ from hoodie.metadata import validate
 from hoodie.table.action import completion
 from hoodie.table.metadata_table import record_action
 from tests.interop.hudi_process import HudiError, HudiProcess
-from tests.interop.table_model import SIMPLE, Row, assert_all_agree, rows_of
+from tests.interop.table_model import SIMPLE, Row, rows_of
 from tests.interop.table_with_metadata import OFF, SCHEMA, WITH, WITHOUT, TableWithMetadata, leave_out
 from tests.interop.test_interleaved_commits import Kind, Writers, merge_on_read
 from tests.support.hookable_storage import hooked
@@ -159,8 +159,10 @@ def test_real_hudi_compacts_and_archives_the_metadata_table_between_writes_of_ho
 # --- interleavings -----------------------------------------------------------------------------------------------
 
 INDEXED = {
+    "hoodie.index.type": "RECORD_INDEX",
     "hoodie.metadata.enable": "true",
     "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.partition.stats.enable": "true",
     "hoodie.metadata.index.bloom.filter.enable": "true",
     "hoodie.metadata.record.index.enable": "true",
     "hoodie.metadata.global.record.level.index.enable": "true",
@@ -168,30 +170,37 @@ INDEXED = {
     "hoodie.metadata.global.record.level.index.min.filegroup.count": "3",
     "hoodie.metadata.compact.max.delta.commits": "4",
 }
-"""For both."""
-LOOKS_UP = {"hoodie.index.type": "RECORD_INDEX", "hoodie.embed.timeline.server": "true"}
-"""Hudi finds the rows of keys by the record index; see `EMBEDDED` in `test_metadata_tables`."""
+"""For both: both find the rows of keys by the record index."""
+LOOKS_UP = {"hoodie.embed.timeline.server": "true"}
+"""For Hudi alone; see `EMBEDDED` in `test_metadata_tables`."""
+BUILT = {"files", "column_stats", "bloom_filters", "record_index"}
 
 
 def kind_of(table_type: str) -> Kind:
     """All services of both, and all partitions of the metadata table."""
     if table_type == HoodieTableType.COPY_ON_WRITE:
         return Kind(options=INDEXED, hudi_options=LOOKS_UP)
-    return attrs.evolve(merge_on_read("SIMPLE", **INDEXED), hudi_options=LOOKS_UP)
+    return attrs.evolve(merge_on_read("RECORD_INDEX", **INDEXED), hudi_options=LOOKS_UP)
 
 
-def commit_in_turn(base_path: Path, hudi: HudiProcess, table_type: str, commits: int, read_every: int) -> None:
-    """Commits of both in a seeded order; after each the metadata table is right."""
+def commit_in_turn(base_path: Path, hudi: HudiProcess, table_type: str, commits: int, read_every: int) -> Writers:
+    """Commits of both in a seeded order; after each the metadata table is right, and after some Hudi reads by it."""
     table = Writers(base_path, hudi, kind_of(table_type))
+    listed = TableWithMetadata(base_path, hudi, **INDEXED)
+    listed.model = table.model
+    built = BUILT | ({"partition_stats"} if hudi.table_version > 6 else set())
     for number in range(commits):
         table.commit(number)
         result = validate(str(base_path))
         assert result.is_right, (number, result)
-        assert {"files", "column_stats", "bloom_filters", "record_index"} <= set(result.entry_counts), number
-        assert_all_agree(base_path, table.model)
+        assert result.not_validated == {} and set(result.entry_counts) == built, (number, result)
+        listed.check_rows()
         if number % read_every == read_every - 1:
             for options in (WITH, WITHOUT):
                 assert rows_of(hudi.read(base_path, options), SCHEMA) == table.model.expected(), (number, options)
+    listed.validate_by_hudi()
+    listed.check_that_hudi_reads_by_it(base_path.parent / "lie")
+    return table
 
 
 @pytest.mark.interop_smoke
@@ -204,7 +213,12 @@ def test_all_partitions_are_right_after_each_of_six_commits_in_turn(
 def test_all_partitions_are_right_after_each_of_fifty_commits_in_turn(
     tmp_path: Path, hudi: HudiProcess, table_type: str
 ) -> None:
-    commit_in_turn(tmp_path / "t", hudi, table_type, 50, 5)
+    table = commit_in_turn(tmp_path / "t", hudi, table_type, 50, 5)
+    done = [table.cleaned, table.archived, table.metadata_compacted, table.metadata_archived]
+    print(*(dict(counter) for counter in done), dict(table.compacted))
+    for writer in ("hoodie", hudi.version):
+        assert all(counter[writer] for counter in done), done
+        assert table.compacted[writer] >= (2 if table.kind.has_log_files else 0)
 
 
 # --- deaths ------------------------------------------------------------------------------------------------------
@@ -248,7 +262,7 @@ def test_real_hudi_rolls_back_a_write_of_hoodie_that_died_between_both_completio
         table.write_with(table.client(), rows, operation)
     table.model.rows = state
     (dead,) = table.pending()
-    assert_all_agree(table.base_path, table.model)
+    table.check_rows()
     table.check_by_hudi()
     table.by_hudi(*range(5, 15))
     assert table.pending() == [] and table.is_marked()
@@ -291,7 +305,7 @@ def test_a_compaction_of_hoodie_that_died_between_both_completions_is_finished_b
             assert time is not None
         with dying(table, monkeypatch), table.client() as client:
             client.compact(time)
-        assert_all_agree(table.base_path, table.model)
+        table.check_rows()
         table.check_by_hudi()
         if finisher == "hoodie":
             with table.client() as client:
@@ -316,7 +330,7 @@ def test_hoodie_rolls_back_a_write_of_real_hudi_that_died_around_its_completion_
     dead = table.by_hudi(*range(12))
     undo_completion(table, dead, state)
     table.model.rows = rows
-    assert_all_agree(table.base_path, table.model)
+    table.check_rows()
     table.by_hoodie(*range(6, 15))
     assert table.pending() == [] and not list(table.base_path.glob(f"*/*_{dead}*"))
     assert dead not in [time for time, _, _ in table.metadata_instants()]
@@ -381,7 +395,7 @@ def test_hoodie_goes_on_where_real_hudi_was_killed_while_it_wrote_the_metadata_t
     else:
         pytest.skip(f"{KILLS} writes were complete before they were killed")
     assert len(table.pending()) == 1
-    assert_all_agree(table.base_path, table.model)
+    table.check_rows()
     table.by_hoodie(*range(6, 15))
     assert table.pending() == [] and table.is_marked()
     assert {state for _, action, state in table.metadata_instants() if action == "deltacommit"} == {"COMPLETED"}

@@ -33,6 +33,7 @@ class HoodieBaseFile:
         write_token: ``<partition>-<stage>-<attempt>`` of the task that wrote it.
         instant_time: The instant that wrote it.
         size_bytes: Its size.
+        modification_time_ms: Of a listing of storage; 0 where it is not known. It does not count in comparisons.
     """
 
     path: str
@@ -40,6 +41,7 @@ class HoodieBaseFile:
     write_token: str
     instant_time: str
     size_bytes: int
+    modification_time_ms: int = attrs.field(default=0, eq=False, repr=False)
 
     @property
     def file_name(self) -> str:
@@ -59,6 +61,7 @@ class HoodieLogFile:
         write_token: See `HoodieBaseFile`; None in very old names.
         size_bytes: Its size.
         is_cdc: Whether it holds change data instead of records.
+        modification_time_ms: See `HoodieBaseFile`.
     """
 
     path: str
@@ -68,6 +71,7 @@ class HoodieLogFile:
     write_token: str | None
     size_bytes: int
     is_cdc: bool = False
+    modification_time_ms: int = attrs.field(default=0, eq=False, repr=False)
 
     @classmethod
     def of(cls, name: LogFileName, status: FileStatus) -> Self:
@@ -85,6 +89,7 @@ class HoodieLogFile:
             write_token=name.write_token,
             size_bytes=status.size_bytes,
             is_cdc=name.is_cdc,
+            modification_time_ms=status.modification_time_ms,
         )
 
     @property

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -29,7 +30,13 @@ from hoodie.index.index import (
     with_location_columns,
 )
 from hoodie.index.index_report import Decision, FileGroupLook
-from hoodie.index.recordindex.record_index_lookup import RECORD_INDEX_PATH, FoundEntries, RecordIndexLookup
+from hoodie.index.recordindex.record_index_lookup import (
+    RECORD_INDEX_PATH,
+    FoundEntries,
+    IndexedPlaces,
+    NamedEntries,
+    RecordIndexLookup,
+)
 from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex, distinct_keys
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 from hoodie.index.stored_keys import SHARED_KEY_BYTES, StoredColumns, keys_by_partition
@@ -66,7 +73,8 @@ class _RecordIndex(BaseFileIndex):
                 f"{table.base_path} stores no record keys (hoodie.populate.meta.fields=false), and so has no record "
                 "index: set another hoodie.index.type"
             )
-        found = RecordIndexLookup.open(table.snapshot, table.slices, is_by_partition=not self.is_global)
+        paths = [path for path, slices in table.file_slices.items() if slices]
+        found = RecordIndexLookup.open(table.snapshot, paths, is_by_partition=not self.is_global)
         if found is None and table.slices:
             logger.warning(
                 "%s has no record index that is ready (hoodie.table.metadata.partitions does not list %s): keys are "
@@ -118,6 +126,9 @@ class HoodieRecordIndex(_RecordIndex):
     def is_global(self) -> bool:
         return True
 
+    def names_partitions(self, snapshot: TableSnapshot) -> bool:
+        return RECORD_INDEX_PATH in snapshot.table_config.metadata_partitions
+
     def decides_by_keys(self, table: IndexedTable) -> bool:
         return self._base_files.decides_by_keys(table)
 
@@ -126,8 +137,10 @@ class HoodieRecordIndex(_RecordIndex):
         if index is None:
             return self._base_files.find_locations(keys, context, table)
         distinct = distinct_keys(keys)
-        found = index.find(distinct[RECORD_KEY].combine_chunks(), context)
-        slices = index.places.slices
+        named = index.find(distinct[RECORD_KEY].combine_chunks(), context)
+        table = table.with_partitions(named.partition_paths)
+        slices = table.slices
+        found = IndexedPlaces(table.base_path, slices).found(named)
         if table.exact:
             return self._base_files.find_locations(keys, context, self._named(found, slices, table))
         self._note(found, slices, table)
@@ -173,8 +186,10 @@ class HoodieRecordIndex(_RecordIndex):
         keys = columns.collect(max_bytes=SHARED_KEY_BYTES)
         if keys is not None and self.decides_by_keys(table):
             return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
-        slices = index.places.slices
-        located = index.locate(columns, context, table.share(context, index.places), CURRENT_PARTITION_PATH)
+        table = self._with_partitions_of(index, keys, context, table)
+        slices = table.slices
+        places = table.share(context, IndexedPlaces(table.base_path, slices))
+        located = index.locate(columns, context, places, CURRENT_PARTITION_PATH)
         moves = self._base_files.moves_of(table)
         named = self._groups_to_read(columns.join(located, [RECORD_KEY], "left"), table, moves)
         if named is not None:
@@ -185,6 +200,17 @@ class HoodieRecordIndex(_RecordIndex):
         joined = records.join(located, [RECORD_KEY], "left")
         decide = DecideGroups(attrs.evolve(moves, stored_columns=()), tuple(records.schema.names))
         return joined.map_batches(decide, with_location_columns(records.schema))
+
+    @staticmethod
+    def _with_partitions_of(
+        index: RecordIndexLookup, keys: pa.Table | None, context: HoodieEngineContext, table: IndexedTable
+    ) -> IndexedTable:
+        """The table with the partitions of some keys; with all of them if there are more keys than fit in memory."""
+        if table.list_more is None or table.snapshot is None:
+            return table
+        if keys is None:
+            return table.with_partitions(table.snapshot.view().list_partitions())
+        return table.with_partitions(index.find(keys[RECORD_KEY].combine_chunks().unique(), context).partition_paths)
 
     @staticmethod
     def _groups_to_read(joined: HoodieData, table: IndexedTable, moves: PartitionMoves) -> set[tuple[str, str]] | None:
@@ -223,19 +249,22 @@ class HoodieRecordLevelIndex(_RecordIndex):
         index = self._open(table)
         if index is None:
             return self._base_files.find_locations(keys, context, table)
-        slices = index.places.slices
-        found = {
+        slices = table.slices
+        places = IndexedPlaces(table.base_path, slices)
+        named = {
             path: index.find(of_path, context, path)
             for path, of_path in keys_by_partition(keys).items()
             if path in index.groups.parts
         }
-        every = FoundEntries.joined(list(found.values()))
+        every = places.found(NamedEntries.joined(list(named.values())))
         if table.exact:
             return self._base_files.find_locations(keys, context, self._named(every, slices, table))
         self._note(every, slices, table)
         tables = {
-            path: pa.table({"key": part.keys, "file": part.files, "position": np.full(len(part.keys), -1, np.int64)})
-            for path, part in found.items()
+            path: pa.table(
+                {"key": part.keys, "file": places.found(part).files, "position": np.full(len(part.keys), -1, np.int64)}
+            )
+            for path, part in named.items()
         }
         return KeyLocations(tables, [file_slice.location for file_slice in slices])
 
@@ -247,12 +276,13 @@ class HoodieRecordLevelIndex(_RecordIndex):
         keys = columns.collect(max_bytes=SHARED_KEY_BYTES)
         if keys is not None:
             return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
-        located = index.locate(columns, context, table.share(context, index.places), PARTITION_PATH)
-        table.work.note_all(index.places.slices, Decision.RECORD_INDEX)
+        places = table.share(context, IndexedPlaces(table.base_path, table.slices))
+        located = index.locate(columns, context, places, PARTITION_PATH)
+        table.work.note_all(table.slices, Decision.RECORD_INDEX)
         if table.exact:
             counts = located.count_by([PARTITION_PATH, CURRENT_FILE_ID])
             named = {*zip(counts[PARTITION_PATH].to_pylist(), counts[CURRENT_FILE_ID].to_pylist(), strict=True)}
-            kept = [part for part in index.places.slices if (part.partition_path, part.file_id) in named]
+            kept = [part for part in table.slices if (part.partition_path, part.file_id) in named]
             return self._base_files.tag_location(records, context, table.narrowed_to(kept))
         return records.join(located, _KEY_COLUMNS, "left")
 

@@ -8,13 +8,12 @@ Hudi: org.apache.hudi.index.SparkMetadataTableRecordIndex (RecordIndexFileGroupL
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import RECORD_KEY
@@ -58,13 +57,50 @@ class FoundEntries:
     keys: pa.Array
     files: npt.NDArray[np.int32]
 
+
+@attrs.frozen(eq=False)
+class NamedEntries:
+    """Keys that the index has, and the file groups that it names, which the table may not have.
+
+    Attributes:
+        keys: Record keys (string), each once.
+        numbers: For each key an index into the file groups (int32).
+        groups: Partition path and file id of each; distinct.
+    """
+
+    keys: pa.Array
+    numbers: npt.NDArray[np.int32]
+    groups: Sequence[tuple[str, str]]
+
     @classmethod
-    def joined(cls, parts: Sequence[FoundEntries]) -> FoundEntries:
+    def of(cls, found: MetadataRecords) -> NamedEntries:
+        """Entries of the index."""
+        columns = [found.rows.column(name).dictionary_encode() for name in ("partition_path", "file_id")]
+        paths, file_ids = (column.dictionary.to_pylist() for column in columns)
+        count = max(len(file_ids), 1)
+        codes = columns[0].indices.to_numpy().astype(np.int64) * count + columns[1].indices.to_numpy()
+        distinct, numbers = np.unique(codes, return_inverse=True)
+        groups = [(paths[code // count], file_ids[code % count]) for code in distinct.tolist()]
+        return cls(found.keys, numbers.astype(np.int32), groups)
+
+    @classmethod
+    def joined(cls, parts: Sequence[NamedEntries]) -> NamedEntries:
         """Those of several parts, which have no key in common."""
+        places: dict[tuple[str, str], int] = {}
+        numbers = [np.empty(0, np.int32)]
+        for part in parts:
+            own = np.array([places.setdefault(group, len(places)) for group in part.groups], np.int32)
+            numbers.append(own[part.numbers])
         return cls(
             pa.concat_arrays([pa.array([], pa.string()), *(part.keys for part in parts)]),
-            np.concatenate([np.empty(0, np.int32), *(part.files for part in parts)]),
+            np.concatenate(numbers),
+            list(places),
         )
+
+    @property
+    def partition_paths(self) -> set[str]:
+        """The partitions that are named."""
+        return {path for path, _ in self.groups}
 
 
 @attrs.frozen(eq=False)
@@ -78,34 +114,32 @@ class IndexedPlaces:
 
     base_path: str
     slices: Sequence[FileSlice]
-    _known: list[pa.Array] = attrs.field(init=False, factory=list, repr=False)
+    _known: list[dict[tuple[str, str], int]] = attrs.field(init=False, factory=list, repr=False)
 
-    def numbers_of(self, found: MetadataRecords) -> npt.NDArray[np.int32]:
-        """For each entry the number of its slice.
+    def found(self, named: NamedEntries) -> FoundEntries:
+        """The entries with the slices of their file groups.
 
         Args:
-            found: Entries of the index.
+            named: The entries.
 
         Raises:
             HoodieIndexException: The table has no such file group.
         """
         if not self._known:
-            names = [f"{part.partition_path}\0{part.file_id}" for part in self.slices]
-            self._known.append(pa.array(names, pa.string()))
-        named = pc.binary_join_element_wise(found.rows.column("partition_path"), found.rows.column("file_id"), "\0")
-        numbers = pc.index_in(named, value_set=self._known[0])
-        if numbers.null_count:
-            raise self._misleading(found, pc.index(numbers.is_null(), True).as_py(), numbers.null_count)
-        result: npt.NDArray[np.int32] = numbers.to_numpy()
-        return result
-
-    def _misleading(self, found: MetadataRecords, place: int, count: int) -> HoodieIndexException:
-        row = found.rows.slice(place, 1).to_pylist()[0]
-        return HoodieIndexException(
-            f"The record index of {self.base_path} says that {count} of the keys are in file groups which the table "
-            f"does not have, such as {found.keys[place].as_py()!r} in {row['file_id']} of partition "
-            f"'{row['partition_path']}': the index is wrong, and nothing was written. {REBUILD}"
-        )
+            numbered = enumerate(self.slices)
+            self._known.append({(part.partition_path, part.file_id): number for number, part in numbered})
+        known = self._known[0]
+        numbers = np.array([known.get(group, -1) for group in named.groups], np.int32)
+        files: npt.NDArray[np.int32] = numbers[named.numbers]
+        wrong = np.flatnonzero(files < 0)
+        if len(wrong):
+            path, file_id = named.groups[int(named.numbers[wrong[0]])]
+            raise HoodieIndexException(
+                f"The record index of {self.base_path} says that {len(wrong)} of the keys are in file groups which the "
+                f"table does not have, such as {named.keys[int(wrong[0])].as_py()!r} in {file_id} of partition "
+                f"'{path}': the index is wrong, and nothing was written. {REBUILD}"
+            )
+        return FoundEntries(named.keys, files)
 
 
 @attrs.frozen(eq=False)
@@ -116,23 +150,21 @@ class RecordIndexLookup:
         groups: Where its keys are.
         slices: Its file slices, by the numbers of `groups`.
         reader: Reads them.
-        places: The slices of the table.
     """
 
     groups: RecordIndexGroups
     slices: Sequence[FileSlice]
     reader: MetadataSliceReader
-    places: IndexedPlaces
 
     @classmethod
     def open(
-        cls, snapshot: TableSnapshot, places: Sequence[FileSlice], *, is_by_partition: bool
+        cls, snapshot: TableSnapshot, partition_paths: Iterable[str], *, is_by_partition: bool
     ) -> RecordIndexLookup | None:
         """Open the record index of a table.
 
         Args:
             snapshot: The table.
-            places: The slices of the table that entries may name.
+            partition_paths: The partitions of the table, with files, in which an index by partitions is asked.
             is_by_partition: Whether an index by partitions is wanted.
 
         Returns:
@@ -159,7 +191,7 @@ class RecordIndexLookup:
             )
         slices: list[FileSlice] = []
         counts: dict[str | None, int] = {}
-        for path in sorted({part.partition_path for part in places}) if is_partitioned else [None]:
+        for path in sorted(set(partition_paths)) if is_partitioned else [None]:
             found = [one for group in metadata.slices_of(RECORD_INDEX_PATH, path) for one in group]
             if not found:
                 where = f"partition '{path}'" if is_partitioned else "the table"
@@ -169,9 +201,9 @@ class RecordIndexLookup:
             counts[path] = len(found)
             slices += found
         reader = MetadataSliceReader.of(metadata.files, MetadataPayload.RECORD_INDEX)
-        return cls(RecordIndexGroups.of_counts(counts), slices, reader, IndexedPlaces(snapshot.base_path, places))
+        return cls(RecordIndexGroups.of_counts(counts), slices, reader)
 
-    def find(self, keys: pa.Array, context: HoodieEngineContext, partition_path: str | None = None) -> FoundEntries:
+    def find(self, keys: pa.Array, context: HoodieEngineContext, partition_path: str | None = None) -> NamedEntries:
         """Look up keys that fit in memory.
 
         Args:
@@ -180,7 +212,6 @@ class RecordIndexLookup:
             partition_path: Their partition; None in an index of the whole table.
 
         Raises:
-            HoodieIndexException: The index names a file group that the table does not have.
             HoodieException: The index cannot be read.
         """
         numbers = self.groups.numbers_of(keys, partition_path)
@@ -190,13 +221,11 @@ class RecordIndexLookup:
         by_group = {number: keys.take(pa.array(order[bounds[number] : bounds[number + 1]])) for number in wanted}
         if len(keys) <= _KEYS_WITHOUT_TASKS:
             items = [(self.slices[number], by_group[number]) for number in wanted]
-            return FoundEntries.joined(
-                [*map_concurrently(lambda item: find_entries(self.reader, self.places, *item), items)]
-            )
-        shared = context.share((by_group, self.places))
+            return NamedEntries.joined([*map_concurrently(lambda item: find_entries(self.reader, *item), items)])
+        shared = context.share(by_group)
         try:
             look_up = _FindSharedKeys(self.reader, shared)
-            return FoundEntries.joined(context.run_tasks([(n, self.slices[n]) for n in wanted], look_up))
+            return NamedEntries.joined(context.run_tasks([(n, self.slices[n]) for n in wanted], look_up))
         finally:
             shared.release()
 
@@ -208,7 +237,7 @@ class RecordIndexLookup:
         Args:
             keys: Record key and partition path; keys may repeat.
             context: The engine.
-            shared_places: Of `places`.
+            shared_places: Of `IndexedPlaces`.
             path_column: The name of the column for the partition where a key is.
 
         Returns:
@@ -237,23 +266,18 @@ def located_schema(schema: pa.Schema, path_column: str) -> pa.Schema:
     return with_location_columns(pa.schema([schema.field(RECORD_KEY), pa.field(path_column, pa.string())]))
 
 
-def find_entries(
-    reader: MetadataSliceReader, places: IndexedPlaces, file_slice: FileSlice, keys: pa.Array
-) -> FoundEntries:
+def find_entries(reader: MetadataSliceReader, file_slice: FileSlice, keys: pa.Array) -> NamedEntries:
     """The keys that one file slice of the index has.
 
     Args:
         reader: Reads it.
-        places: The slices of the table.
         file_slice: The slice.
         keys: Distinct record keys (string).
 
     Raises:
-        HoodieIndexException: See `IndexedPlaces.numbers_of`.
         HoodieException: The index cannot be read.
     """
-    found = reader.read(SliceQuery(file_slice, keys=keys))
-    return FoundEntries(found.keys, places.numbers_of(found))
+    return NamedEntries.of(reader.read(SliceQuery(file_slice, keys=keys)))
 
 
 @attrs.frozen
@@ -263,10 +287,9 @@ class _FindSharedKeys:
     reader: MetadataSliceReader
     shared: Shared
 
-    def __call__(self, task: TaskIdentity, item: tuple[int, FileSlice]) -> FoundEntries:
+    def __call__(self, task: TaskIdentity, item: tuple[int, FileSlice]) -> NamedEntries:
         number, file_slice = item
-        by_group, places = self.shared.value
-        return find_entries(self.reader, places, file_slice, by_group[number])
+        return find_entries(self.reader, file_slice, self.shared.value[number])
 
 
 @attrs.frozen
@@ -315,7 +338,7 @@ class _LocateKeys:
         numbers = keys[_GROUP].to_numpy()
         for number in np.unique(numbers).tolist():
             wanted = keys[RECORD_KEY].filter(pa.array(numbers == number)).combine_chunks().unique()
-            found = find_entries(self.reader, places, self.slices[number], wanted)
+            found = places.found(find_entries(self.reader, self.slices[number], wanted))
             if not len(found.keys):
                 continue
             columns = [found.keys, names.take(pa.array(found.files))]

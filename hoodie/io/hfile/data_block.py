@@ -33,10 +33,12 @@ _HEAD = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
 _LENGTHS = struct.Struct(">II")
 _ROW_LENGTH = struct.Struct(">h")
 _KEY_END = b"\0\x7f" + b"\xff" * 7 + b"\x04"
+_LATEST = int.from_bytes(_KEY_END[1:9])
 _VERSION = b"\0"
 _BETWEEN = _ROW_LENGTH.size + len(_KEY_END)
 """What a key has beside its row."""
 _LEAST_BYTES_TO_SEARCH = 1 << 12
+_WORD_BYTES = 8
 _MOST_AT_ONCE = 16 << 20
 """Entries are encoded in portions of about so many bytes, so that no offset exceeds 32 bits."""
 
@@ -80,6 +82,24 @@ class DataBlock:
         keys = self._texts(self.spans.take(pa.array(places)))
         return pa.RecordBatch.from_arrays([keys, self.spans.take(pa.array(places + 2))], schema=ENTRY_SCHEMA)
 
+    def find(self, wanted: pa.StringArray) -> Longs:
+        """The places of the entries that have one of some keys, ascending.
+
+        Keys are compared by eight bytes behind what all keys of the block begin with, and only what agrees is compared
+        as a whole.
+
+        Args:
+            wanted: Ascending, without nulls.
+
+        Raises:
+            HoodieCorruptedDataException: A key is no text.
+        """
+        found = _places_by_words(self.spans, wanted) if len(self) and len(wanted) else np.empty(0, np.int64)
+        if found is None:
+            places = pc.index_in(self.keys(), value_set=wanted)
+            found = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+        return found
+
     def _texts(self, keys: pa.BinaryArray) -> pa.StringArray:
         try:
             return keys.cast(pa.string())
@@ -106,11 +126,12 @@ def decode_data_block(content: bytes, source: str) -> DataBlock:
     data = np.frombuffer(content, dtype=np.uint8)
     if size < _HEAD.itemsize or int(starts[-1]) > size - _HEAD.itemsize:
         raise _bad_entry(source, len(starts) - 1)
-    heads = data[starts[:, None] + np.arange(_HEAD.itemsize)].view(_HEAD)[:, 0]
-    keys, rows = heads["key"].astype(np.int64), heads["row"].astype(np.int64)
+    lengths = _words(content)[starts].astype(np.int64)
+    keys = lengths >> 32
+    rows = np.ndarray((size - 1,), _ROW_LENGTH.format, content, strides=(1,))[starts + _LENGTHS.size].astype(np.int64)
     row_starts = starts + _HEAD.itemsize
     key_ends = starts + _LENGTHS.size + keys
-    value_ends = key_ends + heads["value"]
+    value_ends = key_ends + (lengths & 0xFFFFFFFF)
     is_bad = (rows < 0) | (keys < rows + _ROW_LENGTH.size) | (data[value_ends] != 0)
     if is_bad.any():
         raise _bad_entry(source, int(np.argmax(is_bad)))
@@ -120,6 +141,63 @@ def decode_data_block(content: bytes, source: str) -> DataBlock:
     offsets = ends.reshape(-1)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
     return DataBlock(pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers), source)
+
+
+def _places_by_words(spans: pa.BinaryArray, wanted: pa.StringArray) -> Longs | None:
+    """See `DataBlock.find`; None where keys are out of order, or too many agree in these eight bytes."""
+    _, offsets, content = spans.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[: len(spans) + 1]
+    # A block that the last entry ends without anything behind it has three spans there.
+    begins, ends = bounds[:-1:4].astype(np.int64), bounds[1::4].astype(np.int64)
+    first, last = (bytes(memoryview(content)[begins[place] : ends[place]]) for place in (0, -1))
+    least = min(len(first), len(last))
+    shared = next((place for place in range(least) if first[place] != last[place]), least)
+    words = _words_behind(content, begins, ends, shared)
+    if (words[1:] < words[:-1]).any():
+        return None
+    _, offsets, content = wanted.buffers()
+    limits = np.frombuffer(offsets, np.int32)[wanted.offset : wanted.offset + len(wanted) + 1].astype(np.int64)
+    start = int(limits[0])
+    part = b"" if content is None else bytes(memoryview(content)[start : int(limits[-1])])
+    asked = _words_behind(part, limits[:-1] - start, limits[1:] - start, shared)
+    places = np.searchsorted(words, asked)
+    rows = np.flatnonzero(words[np.minimum(places, len(words) - 1)] == asked)
+    places = places[rows]
+    if (words[1:] == words[:-1]).any():
+        counts = np.searchsorted(words, asked[rows], side="right") - places
+        total = int(counts.sum())
+        if total > len(words):
+            return None
+        within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+        rows, places = np.repeat(rows, counts), np.repeat(places, counts) + within
+    keys = wanted.cast(pa.binary()).take(pa.array(rows))
+    is_same = pc.equal(spans.take(pa.array(4 * places)), keys).to_numpy(zero_copy_only=False)
+    return np.unique(places[is_same])
+
+
+def _words_behind(content: bytes | pa.Buffer, begins: Longs, ends: Longs, shared: int) -> npt.NDArray[np.uint64]:
+    """Eight bytes of each text behind its first ones as a number; zeros stand behind short ones.
+
+    Args:
+        content: What holds the texts.
+        begins: Where each begins.
+        ends: Where each ends.
+        shared: How many bytes of each are passed over.
+    """
+    if len(content) < _WORD_BYTES:
+        content = bytes(content) + bytes(_WORD_BYTES)
+    places = begins + shared
+    start = np.minimum(places, len(content) - _WORD_BYTES)
+    words: npt.NDArray[np.uint64] = _words(content)[start].astype(np.uint64)
+    # What lies before the place at the end of the content, and then what is behind the text.
+    words <<= (8 * np.minimum(places - start, _WORD_BYTES - 1)).astype(np.uint64)
+    behind = (_WORD_BYTES - np.clip(ends - places, 0, _WORD_BYTES)).astype(np.uint64)
+    if behind.any():
+        ones = np.uint64(0xFFFFFFFFFFFFFFFF)
+        words = np.where(
+            behind == _WORD_BYTES, np.uint64(0), words & (ones << (np.uint64(8) * (behind % np.uint64(8))))
+        )
+    return words
 
 
 def _starts_one_by_one(content: bytes, source: str) -> Longs:
@@ -150,18 +228,28 @@ def _starts_by_key_ends(content: bytes) -> Longs | None:
     key_bytes, _ = _LENGTHS.unpack_from(content, 0)
     if _LENGTHS.size + key_bytes > size:
         return None
-    data = np.frombuffer(content, dtype=np.uint8)
-    # The time in the end of a key is the largest number: 0x7f and seven times 0xff.
-    places = np.flatnonzero(data[: size - 8] == _KEY_END[1])
-    for step in range(1, 8):
-        places = places[data[places + step] == _KEY_END[1 + step]]
-    starts = places + (len(_KEY_END) - 1) - (key_bytes + _LENGTHS.size)
-    if not len(starts) or starts[0] != 0:
+    words = _words(content)
+    # The time in the end of a key is the largest number: 0x7f and seven times 0xff, and of any seven bytes four are an
+    # aligned number of 32 bits.
+    aligned = 4 * np.flatnonzero(np.frombuffer(content, "<u4", size // 4) == 0xFFFFFFFF)
+    places = np.full(len(aligned), -1, np.int64)
+    for step in range(1, 5):
+        before = np.clip(aligned - step, 0, len(words) - 1)
+        is_time = words[before] == _LATEST
+        places[is_time] = before[is_time]
+    starts = places[places >= 0] + (len(_KEY_END) - 1) - (key_bytes + _LENGTHS.size)
+    if not len(starts) or starts[0] != 0 or starts.min() < 0:
         return None
-    heads = data[starts[:, None] + np.arange(_LENGTHS.size)].view(">u4").astype(np.int64)
-    ends = starts + heads.sum(axis=1) + (_LENGTHS.size + len(_VERSION))
-    leads_on = (heads[:, 0] == key_bytes).all() and (ends[:-1] == starts[1:]).all() and ends[-1] == size
+    lengths = words[starts].astype(np.int64)
+    keys = lengths >> 32
+    ends = starts + keys + (lengths & 0xFFFFFFFF) + (_LENGTHS.size + len(_VERSION))
+    leads_on = (keys == key_bytes).all() and (ends[:-1] == starts[1:]).all() and ends[-1] == size
     return starts if leads_on else None
+
+
+def _words(content: bytes) -> npt.NDArray[np.uint64]:
+    """The numbers of 64 bits that begin at each byte, big endian; of at least eight bytes."""
+    return np.ndarray((len(content) - 7,), ">u8", content, strides=(1,))
 
 
 def _bad_entry(source: str, number: int) -> HoodieCorruptedDataException:

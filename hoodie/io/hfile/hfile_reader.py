@@ -247,8 +247,7 @@ class HFileReader:
         wanted = _sorted_keys(keys)
         found = []
         for block, first, until in self._wanted_data_blocks(KeysOf(wanted), as_prefixes=False):
-            places = pc.index_in(block.keys(), value_set=wanted[first:until])
-            numbers = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+            numbers = block.find(wanted[first:until])
             if len(numbers):
                 found.append(block.entries(numbers))
         return pa.Table.from_batches(found, ENTRY_SCHEMA)

@@ -19,6 +19,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Protocol
 
 import attrs
 
@@ -45,6 +46,16 @@ _POSITION_HEADERS = (
     HeaderMetadataType.RECORD_POSITIONS,
     HeaderMetadataType.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS,
 )
+
+
+class KnownLogBlocks(Protocol):
+    """Keeps the blocks of log files that were read before. Of many threads."""
+
+    def find(self, log_file: HoodieLogFile) -> Sequence[StoredLogBlock] | None:
+        """The blocks of a file; None if it was not read before, or has changed."""
+
+    def keep(self, log_file: HoodieLogFile, blocks: Sequence[StoredLogBlock]) -> None:
+        """Keep the blocks of a file that was read."""
 
 
 @attrs.frozen
@@ -86,6 +97,7 @@ class LogBlockScanner:
         log_files: Iterable[HoodieLogFile],
         block_filter: LogBlockFilter = EVERY_BLOCK,
         base_instant_time: str | None = None,
+        known_blocks: KnownLogBlocks | None = None,
     ) -> None:
         self._storage = storage
         self._log_files = sorted((file for file in log_files if not file.is_cdc), key=log_file_order)
@@ -93,6 +105,7 @@ class LogBlockScanner:
         self._base_instant_time = base_instant_time
         self._counts = LogScanCounts()
         self._texts: dict[str, str] = {}
+        self._known_blocks = known_blocks
 
     @property
     def counts(self) -> LogScanCounts:
@@ -111,7 +124,7 @@ class LogBlockScanner:
         queued: dict[str, list[StoredLogBlock]] = {}
         met: Counter[HoodieLogBlockType] = Counter()
         kept_bytes = 0
-        for blocks in map_concurrently(self._blocks_of_file, self._log_files):
+        for blocks in self._blocks_of_files():
             met.update(block.block_type for block in blocks)
             for block in blocks:
                 kept_bytes += len(block.content or b"")
@@ -139,7 +152,22 @@ class LogBlockScanner:
                     while rest:
                         yield file.read(rest.popleft())
 
-    def _blocks_of_file(self, log_file: HoodieLogFile) -> list[StoredLogBlock]:
+    def _blocks_of_files(self) -> Iterator[Sequence[StoredLogBlock]]:
+        """The blocks of each file; those that are not known yet are read at the same time."""
+        known = self._known_blocks
+        if known is None:
+            yield from map_concurrently(self._blocks_of_file, self._log_files)
+            return
+        found = [known.find(log_file) for log_file in self._log_files]
+        unknown = [log_file for log_file, blocks in zip(self._log_files, found, strict=True) if blocks is None]
+        read = map_concurrently(self._blocks_of_file, unknown)
+        for log_file, blocks in zip(self._log_files, found, strict=True):
+            if blocks is None:
+                blocks = next(read)
+                known.keep(log_file, blocks)
+            yield blocks
+
+    def _blocks_of_file(self, log_file: HoodieLogFile) -> Sequence[StoredLogBlock]:
         """The blocks of one file; contents of small ones stay in memory up to a limit."""
         found, kept_bytes = [], 0
         with open_log_file(self._storage, log_file.path, log_file.size_bytes) as file:

@@ -8,6 +8,7 @@ Hudi: org.apache.hudi.metadata.HoodieMetadataLogRecordReader.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import attrs
 import pyarrow as pa
@@ -17,9 +18,9 @@ from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.hfile.hfile_reader import HFileReader
 from hoodie.io.log.delete_block import decode_delete_block
 from hoodie.io.log.hfile_block import open_hfile_block
-from hoodie.io.log.log_block import HoodieLogBlockType, StoredLogBlock
+from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType, StoredLogBlock
 from hoodie.io.log.log_block_filter import LogBlockFilter
-from hoodie.io.log.log_block_scanner import EVERY_BLOCK, LogBlockScanner, LogScanCounts
+from hoodie.io.log.log_block_scanner import EVERY_BLOCK, KnownLogBlocks, LogBlockScanner, LogScanCounts
 from hoodie.io.log.log_records import LogDeletes
 from hoodie.storage.storage import HoodieStorage
 
@@ -40,19 +41,28 @@ class LogEncodedRecords:
     avro_schema: str | None
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class LogHFile:
     """The records of one HFile block, not read yet.
 
     Attributes:
         instant_time: The instant that wrote the block.
-        reader: Its records.
+        block: The block.
         avro_schema: See `LogEncodedRecords`.
     """
 
     instant_time: str
-    reader: HFileReader
+    block: HoodieLogBlock
     avro_schema: str | None
+
+    @cached_property
+    def reader(self) -> HFileReader:
+        """Its records.
+
+        Raises:
+            HoodieCorruptedDataException: The block is damaged.
+        """
+        return open_hfile_block(self.block)
 
 
 class MetadataLogScanner:
@@ -64,14 +74,19 @@ class MetadataLogScanner:
         storage: Where the files are.
         log_files: The log files of the slice, in any order.
         block_filter: Which blocks count.
+        known_blocks: See `LogBlockScanner`.
 
     Hudi: org.apache.hudi.metadata.HoodieMetadataLogRecordReader. Differs: merges nothing.
     """
 
     def __init__(
-        self, storage: HoodieStorage, log_files: Iterable[HoodieLogFile], block_filter: LogBlockFilter = EVERY_BLOCK
+        self,
+        storage: HoodieStorage,
+        log_files: Iterable[HoodieLogFile],
+        block_filter: LogBlockFilter = EVERY_BLOCK,
+        known_blocks: KnownLogBlocks | None = None,
     ) -> None:
-        self._block_scanner = LogBlockScanner(storage, log_files, block_filter)
+        self._block_scanner = LogBlockScanner(storage, log_files, block_filter, known_blocks=known_blocks)
         self._blocks: list[StoredLogBlock] | None = None
 
     @property
@@ -131,7 +146,7 @@ class MetadataLogScanner:
                     f"Cannot read {block.source}: it is of type {block.block_type.name}, and data blocks of metadata "
                     "tables are HFiles"
                 )
-            yield LogHFile(str(block.instant_time), open_hfile_block(block), block.schema)
+            yield LogHFile(str(block.instant_time), block, block.schema)
 
     def _counted(self) -> list[StoredLogBlock]:
         """The blocks that count; their headers are read once."""

@@ -20,8 +20,8 @@ from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.hfile.hfile_reader import open_hfile
 from hoodie.io.log.log_block_scanner import LogScanCounts
 from hoodie.io.log.log_records import LogDeletes
-from hoodie.io.log.metadata_log_scanner import MetadataLogScanner
-from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, MetadataSliceReader, one_batch
+from hoodie.metadata.reader.decoded_files import SMALL_BYTES
+from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, MetadataSliceReader, SliceQuery, one_batch
 from hoodie.metadata.reader.metadata_table_files import REBUILD
 from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values
 from hoodie.metadata.records.record_merging import merge_records
@@ -41,7 +41,7 @@ class MergedRecordStream:
         self._reader = reader
         self._file_slice = file_slice
         self._payload = reader.payload
-        self._scanner = MetadataLogScanner(reader.storage, file_slice.log_files, reader.block_filter)
+        self._scanner = reader.log_scanner(file_slice)
         self._log_records = 0
 
     @property
@@ -64,6 +64,9 @@ class MergedRecordStream:
             HoodieNotSupportedException: A block or record is of a kind that hoodie does not know.
             HoodieIOException: Storage failed.
         """
+        if self._file_slice.size_bytes <= SMALL_BYTES:
+            yield from self._whole()
+            return
         with ExitStack() as files:
             # The oldest first: that is the order in which records of one key are merged.
             sources = [*self._base(files), *self._logs()]
@@ -77,6 +80,14 @@ class MergedRecordStream:
                 until = min((source.last_key for source in waiting), key=lambda key: key.encode("utf-8"))
                 parts = [part for source in waiting if (part := source.take(until)) is not None]
                 yield self._merged(parts)
+
+    def _whole(self) -> Iterator[MetadataRecords]:
+        """All records of a small slice, whose files are kept."""
+        parts = list(self._reader.parts(SliceQuery(self._file_slice), self._scanner))
+        has_base = self._file_slice.base_file is not None
+        self._log_records = sum(len(part.keys) for part in parts[has_base:])
+        if parts:
+            yield self._merged([(part.keys, part.rows, part.is_deleted) for part in parts])
 
     def _base(self, files: ExitStack) -> Iterator[_Source]:
         base_file = self._file_slice.base_file

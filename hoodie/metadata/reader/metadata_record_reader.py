@@ -5,7 +5,8 @@ Hudi: org.apache.hudi.metadata.HoodieMetadataMergedLogRecordScanner, and its use
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 import attrs
@@ -14,14 +15,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieLogFile
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.exception import HoodieCorruptedDataException
-from hoodie.io.hfile.hfile_reader import open_hfile
+from hoodie.io.hfile.hfile_reader import HFileReader, open_hfile
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.log.log_records import LogDeletes
-from hoodie.io.log.metadata_log_scanner import MetadataLogScanner, chosen_entries
+from hoodie.io.log.metadata_log_scanner import LogHFile, MetadataLogScanner, chosen_entries
+from hoodie.metadata.reader.decoded_files import DECODED_FILES, SMALL_BYTES, DecodedEntries
 from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFiles
 from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values
 from hoodie.metadata.records.record_merging import merge_records
@@ -65,6 +67,21 @@ class SliceQuery:
     prefixes: pa.Array | None = None
 
 
+@attrs.frozen(eq=False)
+class SlicePart:
+    """What one file or log block says.
+
+    Attributes:
+        keys: Record keys (string).
+        rows: One for each key; of the payload's schema. Nulls where the keys are deleted.
+        is_deleted: Whether the keys are deleted.
+    """
+
+    keys: pa.Array
+    rows: pa.RecordBatch
+    is_deleted: bool = False
+
+
 def read_records(
     files: MetadataTableFiles, payload: MetadataPayload, queries: Sequence[SliceQuery]
 ) -> list[MetadataRecords]:
@@ -94,6 +111,38 @@ def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Record
         return batches[0]
     found = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
     return found[0] if found else pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _chosen(entries: DecodedEntries, query: SliceQuery) -> Iterator[SlicePart]:
+    """What is wanted of all entries of a file or block."""
+    keys, rows = entries.keys, entries.rows
+    if query.keys is None and query.prefixes is None:
+        yield SlicePart(keys, rows)
+        return
+    places = [np.empty(0, np.int64)]
+    if query.keys is not None:
+        places.append(np.flatnonzero(pc.is_in(keys, value_set=query.keys).to_numpy(zero_copy_only=False)))
+    if query.prefixes is not None:
+        places.append(_places_of_prefixes(keys, query.prefixes))
+    chosen = np.unique(np.concatenate(places))
+    if len(chosen) == len(keys):
+        yield SlicePart(keys, rows)
+    elif len(chosen):
+        taken = pa.array(chosen)
+        yield SlicePart(keys.take(taken), rows.take(taken))
+
+
+def _places_of_prefixes(keys: pa.Array, prefixes: pa.Array) -> npt.NDArray[np.int64]:
+    """The places of keys that begin with one of some prefixes."""
+    # Strings of Python have the order of their UTF-8 bytes.
+    texts: list[str] = keys.to_pylist()
+    found: list[int] = []
+    for prefix in prefixes.to_pylist():
+        place = bisect_left(texts, prefix)
+        while place < len(texts) and texts[place].startswith(prefix):
+            found.append(place)
+            place += 1
+    return np.array(found, np.int64)
 
 
 @attrs.frozen(eq=False)
@@ -134,45 +183,84 @@ class MetadataSliceReader:
         Raises:
             HoodieException: See `read_records`.
         """
-        keys: list[pa.Array] = [pa.array([], pa.string())]
-        rows: list[pa.RecordBatch] = []
-        deleted: list[npt.NDArray[np.bool_]] = []
-        payload = self.payload
+        parts = list(self.parts(query, self.log_scanner(query.file_slice)))
+        if not parts:
+            return MetadataRecords(pa.array([], pa.string()), one_batch([], self.payload.schema))
+        found = one_batch([part.rows for part in parts], self.payload.schema)
+        deleted = np.concatenate([np.full(len(part.keys), part.is_deleted) for part in parts])
+        keys = pa.concat_arrays([part.keys for part in parts])
+        merged = merge_records(self.payload, keys, found, deleted, drop_tombstones=True)
+        return MetadataRecords(merged.keys, merged.rows)
 
-        def add(entries: pa.Table, avro_schema: str | None, source: str) -> None:
-            if entries.num_rows and avro_schema is None:
-                raise HoodieCorruptedDataException(f"Cannot read records of {source}: it has no schema. {REBUILD}")
-            for batch in entries.combine_chunks().to_batches():
-                keys.append(batch.column("key"))
-                rows.append(decode_values(batch.column("value"), str(avro_schema), payload, source))
-                deleted.append(np.zeros(batch.num_rows, np.bool_))
+    def log_scanner(self, file_slice: FileSlice) -> MetadataLogScanner:
+        """What gives the log blocks of a slice."""
+        return MetadataLogScanner(self.storage, file_slice.log_files, self.block_filter, DECODED_FILES)
 
-        file_slice = query.file_slice
+    def parts(self, query: SliceQuery, scanner: MetadataLogScanner) -> Iterator[SlicePart]:
+        """What the base file and each log block say of what is wanted, the oldest first.
+
+        Args:
+            query: What is wanted.
+            scanner: `log_scanner` of the slice.
+
+        Raises:
+            HoodieException: See `read_records`.
+        """
+        file_slice, payload = query.file_slice, self.payload
         if file_slice.base_file is not None:
-            path = file_slice.base_file.path
-            with open_hfile(self.storage, path, file_slice.base_file.size_bytes) as reader:
-                for entries in chosen_entries(reader, query.keys, query.prefixes):
-                    add(entries, reader.avro_schema, path)
-        scanner = MetadataLogScanner(self.storage, file_slice.log_files, self.block_filter)
-        for part in scanner.scan(query.keys, query.prefixes):
+            yield from self._base_parts(file_slice.base_file, query)
+        log_files = {log_file.path: log_file for log_file in file_slice.log_files}
+        for part in scanner.blocks():
             if not isinstance(part, LogDeletes):
-                source = f"instant {part.instant_time} in the log files of {file_slice.file_id}"
-                add(part.entries, part.avro_schema, source)
+                yield from self._block_parts(part, log_files[part.block.path], query)
                 continue
             gone = part.record_keys
             if query.keys is not None and query.prefixes is None:
                 gone = gone.filter(pc.is_in(gone, value_set=query.keys))
-            keys.append(gone)
             empty = [pa.nulls(len(gone), field.type) for field in payload.schema]
-            rows.append(pa.RecordBatch.from_arrays(empty, schema=payload.schema))
-            deleted.append(np.ones(len(gone), np.bool_))
+            yield SlicePart(gone, pa.RecordBatch.from_arrays(empty, schema=payload.schema), is_deleted=True)
         if scanner.counts.corrupt_blocks:
             self.refuse_lost_blocks(file_slice, scanner)
-        if not rows:
-            return MetadataRecords(keys[0], one_batch([], payload.schema))
-        found = one_batch(rows, payload.schema)
-        merged = merge_records(payload, pa.concat_arrays(keys), found, np.concatenate(deleted), drop_tombstones=True)
-        return MetadataRecords(merged.keys, merged.rows)
+
+    def _base_parts(self, base_file: HoodieBaseFile, query: SliceQuery) -> Iterator[SlicePart]:
+        path, is_small = base_file.path, base_file.size_bytes <= SMALL_BYTES
+        known = DECODED_FILES.find_entries(base_file, 0, self.payload) if is_small else None
+        if known is not None:
+            yield from _chosen(known, query)
+            return
+        with open_hfile(self.storage, path, base_file.size_bytes) as reader:
+            if is_small:
+                known = self._all_entries(reader, reader.avro_schema, path)
+                DECODED_FILES.keep_entries(base_file, 0, self.payload, known)
+                yield from _chosen(known, query)
+            else:
+                for entries in chosen_entries(reader, query.keys, query.prefixes):
+                    yield from self._decoded(entries, reader.avro_schema, path)
+
+    def _block_parts(self, part: LogHFile, log_file: HoodieLogFile, query: SliceQuery) -> Iterator[SlicePart]:
+        source, offset_bytes = str(part.block.source), part.block.offset_bytes
+        if len(part.block.content) > SMALL_BYTES:
+            for entries in chosen_entries(part.reader, query.keys, query.prefixes):
+                yield from self._decoded(entries, part.avro_schema, source)
+            return
+        known = DECODED_FILES.find_entries(log_file, offset_bytes, self.payload)
+        if known is None:
+            known = self._all_entries(part.reader, part.avro_schema, source)
+            DECODED_FILES.keep_entries(log_file, offset_bytes, self.payload, known)
+        yield from _chosen(known, query)
+
+    def _all_entries(self, reader: HFileReader, avro_schema: str | None, source: str) -> DecodedEntries:
+        parts = [part for batch in reader.batches() for part in self._decoded(batch, avro_schema, source)]
+        records = MetadataRecords.joined([MetadataRecords(part.keys, part.rows) for part in parts], self.payload)
+        return DecodedEntries(records.keys, records.rows)
+
+    def _decoded(self, entries: pa.Table | pa.RecordBatch, avro_schema: str | None, source: str) -> Iterator[SlicePart]:
+        if entries.num_rows and avro_schema is None:
+            raise HoodieCorruptedDataException(f"Cannot read records of {source}: it has no schema. {REBUILD}")
+        batches = [entries] if isinstance(entries, pa.RecordBatch) else entries.combine_chunks().to_batches()
+        for batch in batches:
+            rows = decode_values(batch.column("value"), str(avro_schema), self.payload, source)
+            yield SlicePart(batch.column("key"), rows)
 
     def refuse_lost_blocks(self, file_slice: FileSlice, scanner: MetadataLogScanner) -> None:
         """Raise if a torn block belongs to an instant that counts. Otherwise its writer died, and wrote it again.

@@ -93,6 +93,7 @@ class _Union:
     ) -> None:
         self._is_min = is_min
         self._starts = starts
+        self._ends = ends
         self._run_of = run_of
         values = rows.column(name)
         self._columns = dict(zip(VARIANT_COLUMNS, values.flatten(), strict=True))
@@ -179,7 +180,8 @@ class _Union:
 
     def _decimal(self, run: int, scale: int) -> int:
         ends = []
-        for row in np.flatnonzero((self._run_of == run) & (self._kinds == _DECIMAL)).tolist():
+        first = self._starts[run]
+        for row in (first + np.flatnonzero(self._kinds[first : self._ends[run]] == _DECIMAL)).tolist():
             digits = decimal_digits(self._columns["binary"][row].as_py())
             stored = self._scale_of(row)
             if stored <= scale:

@@ -32,14 +32,14 @@ from hoodie.metadata.writer.partition_indexer import (
     EntriesOnDriver,
     IndexingContext,
     InitialRecords,
-    MetadataPartitionIndexer,
     PartitionRecords,
 )
+from hoodie.metadata.writer.table_difference import CatchingUpIndexer, TableDifference
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import join
 
 
-class BloomFiltersIndexer(MetadataPartitionIndexer):
+class BloomFiltersIndexer(CatchingUpIndexer):
     """Computes the records of ``bloom_filters``.
 
     Memory: the filters of the files of an action, 430 kB of each by default.
@@ -64,6 +64,13 @@ class BloomFiltersIndexer(MetadataPartitionIndexer):
         files = list(filter(is_base_file, cleaned_files(clean)))
         version = context.table.table_config.table_version
         return EntriesOnDriver(deleted_bloom_filter_entries(files, instant_time, version))
+
+    def of_difference(self, context: IndexingContext, difference: TableDifference) -> PartitionRecords:
+        """See `CatchingUpIndexer.of_difference`."""
+        last, version = difference.after.last_instant, context.table.table_config.table_version
+        found = self._entries(context, data_files_of(difference.new_files), last)
+        gone = list(filter(is_base_file, difference.gone_files))
+        return EntriesOnDriver(MetadataEntries.joined([found, deleted_bloom_filter_entries(gone, last, version)]))
 
     @staticmethod
     def _entries(context: IndexingContext, files: Sequence[DataFile], instant_time: str) -> MetadataEntries:

@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition
 from hoodie.metadata.records.column_stats_records import deleted_column_stats_entries
+from hoodie.metadata.records.metadata_entries import MetadataEntries
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.writer.file_statistics import (
     FileStatisticsReader,
     cleaned_files,
     data_files_of,
+    has_statistics,
     statistics_of_change,
 )
 from hoodie.metadata.writer.indexed_columns import indexed_columns_of_change, indexed_columns_of_table
@@ -23,13 +25,13 @@ from hoodie.metadata.writer.partition_indexer import (
     EntriesOnDriver,
     IndexingContext,
     InitialRecords,
-    MetadataPartitionIndexer,
     PartitionRecords,
 )
+from hoodie.metadata.writer.table_difference import CatchingUpIndexer, TableDifference
 from hoodie.storage.storage import FileStatus
 
 
-class ColumnStatsIndexer(MetadataPartitionIndexer):
+class ColumnStatsIndexer(CatchingUpIndexer):
     """Computes the records of ``column_stats``.
 
     Memory: the records of the files of an action, 200 bytes for each column of each file.
@@ -67,3 +69,14 @@ class ColumnStatsIndexer(MetadataPartitionIndexer):
         columns = indexed_columns_of_table(context).written
         version = context.table.table_config.table_version
         return EntriesOnDriver(deleted_column_stats_entries(cleaned_files(clean), columns, version))
+
+    def of_difference(self, context: IndexingContext, difference: TableDifference) -> PartitionRecords:
+        """See `CatchingUpIndexer.of_difference`."""
+        columns = indexed_columns_of_table(context, is_new=True)
+        reader = FileStatisticsReader.of(context.table, columns.written, columns.stats_version)
+        found = reader.read(data_files_of(difference.new_files), context.engine).entries
+        version = context.table.table_config.table_version
+        gone = list(filter(has_statistics, difference.gone_files))
+        return EntriesOnDriver(
+            MetadataEntries.joined([found, deleted_column_stats_entries(gone, columns.written, version)])
+        )

@@ -58,7 +58,7 @@ def held_back_by(files: MetadataTableFiles) -> list[HoodieInstant]:
     pending = {
         instant.requested_time: instant
         for instant in in_table.filter_pending()
-        if instant.action is not Action.SAVEPOINT
+        if instant.action not in (Action.SAVEPOINT, Action.INDEXING)
     }
     waiting = delta_commits_to_compact(files)
     found = [

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import attrs
 
+from hoodie.common.table.index_plans import planned_partitions
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
@@ -46,7 +46,7 @@ def due_partitions(
 ) -> DuePartitions:
     """What has to change for the metadata table to hold what a writer wants.
 
-    Partitions that were set aside are built again. Those that an indexing action is building are left to it.
+    Partitions that were set aside are built again. Those that a pending indexing is to build are left to it.
 
     Args:
         table: The table, with its current properties.
@@ -60,8 +60,8 @@ def due_partitions(
     is_new = is_new_with_metadata_table(table)
     if is_new and engine is not None and engine.ranges_by_default and config.column_stats_enable is None:
         config = attrs.evolve(config, column_stats_enable=True)
-    is_indexing = any(instant.action is Action.INDEXING for instant in table.active_timeline.filter_pending())
-    wanted = set() if is_indexing else set(table_config.metadata_partitions_inflight)
+    planned = planned_partitions(table.active_timeline).keys()
+    wanted = set(table_config.metadata_partitions_inflight)
     choices = {
         _COLUMN_STATS: config.column_stats_enable,
         _BLOOM_FILTERS: config.bloom_filter_enable,
@@ -75,6 +75,7 @@ def due_partitions(
         choices[_PARTITION_STATS] = False
     unwanted = {path for path, choice in choices.items() if choice is False and path in listed}
     wanted |= {path for path, choice in choices.items() if choice}
+    wanted -= planned
     if config.enable or is_new or wanted:
         wanted.add(_FILES)
     version = table_config.table_version

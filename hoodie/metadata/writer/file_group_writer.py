@@ -27,6 +27,8 @@ from hoodie.storage.storage_path import file_name, join
 HFILE = ".hfile"
 """The extension of base files of metadata tables."""
 _TOKEN = "0-0-0"
+_LEVEL_OF_BLOCKS = 1
+"""Of zlib, in log files. They are there until the next compaction; it takes half of the time and 18% more space."""
 _EMPTY_DELETES = bytes.fromhex("000000030000000100")
 
 
@@ -170,7 +172,7 @@ class MetadataFileGroupWriter:
         blocks = []
         if len(entries.keys):
             keys, values = entries.encoded(self.avro_schema)
-            blocks.append(encode_hfile_block(keys, values, self.avro_schema, self.instant_time))
+            blocks.append(encode_hfile_block(keys, values, self.avro_schema, self.instant_time, level=_LEVEL_OF_BLOCKS))
         if len(entries.deleted_keys):
             paths = pa.repeat(self.partition_path, len(entries.deleted_keys))
             blocks += encode_delete_blocks(entries.deleted_keys, paths, None, self.avro_schema, self.instant_time)

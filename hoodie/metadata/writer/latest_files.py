@@ -85,7 +85,7 @@ def _latest(
 ) -> dict[str, list[DataFile]]:
     table = context.table
     view = HoodieTableFileSystemView(
-        _KnownFiles(files), table.active_timeline, lambda: table.archived_timeline, instants
+        KnownFiles(files), table.active_timeline, lambda: table.archived_timeline, instants
     )
     view.load_partitions(files)
     found: dict[str, list[DataFile]] = {}
@@ -97,19 +97,27 @@ def _latest(
 
 
 @attrs.frozen(eq=False)
-class _KnownFiles(HoodieTableMetadata):
-    """A listing that is in memory."""
+class KnownFiles(HoodieTableMetadata):
+    """A listing that is in memory.
+
+    Attributes:
+        files: Files by partition.
+    """
 
     files: Mapping[str, Sequence[FileStatus]]
 
     def list_partitions(self) -> list[str]:
+        """See `HoodieTableMetadata.list_partitions`."""
         return sorted(self.files)
 
     def list_files(self, partition_path: str) -> list[FileStatus]:
+        """See `HoodieTableMetadata.list_files`."""
         return list(self.files[partition_path])
 
     def list_files_of(self, partition_paths: Sequence[str]) -> dict[str, list[FileStatus]]:
+        """See `HoodieTableMetadata.list_files_of`."""
         return {path: self.list_files(path) for path in partition_paths}
 
     def list_stored_files(self) -> dict[str, list[FileStatus]]:
+        """See `HoodieTableMetadata.list_stored_files`."""
         return self.list_files_of(list(self.files))

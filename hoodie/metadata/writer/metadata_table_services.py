@@ -111,6 +111,20 @@ class MetadataTableCompactor:
             if self.is_refusing:
                 refuse_if_held_back(self.files, self.config, self.completing)
             return False
+        return self._compact()
+
+    def compact(self) -> bool:
+        """Compact whether it is due or not; no compaction may be pending.
+
+        Returns:
+            Whether log files were merged; False also where an instant holds compactions back.
+
+        Raises:
+            HoodieException: See `compact_if_due`.
+        """
+        return not held_back_by(self.files) and self._compact()
+
+    def _compact(self) -> bool:
         plan = plan_metadata_compaction(self.files)
         if plan is None:
             return False

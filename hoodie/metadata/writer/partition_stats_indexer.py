@@ -45,9 +45,9 @@ from hoodie.metadata.writer.partition_indexer import (
     EntriesOnDriver,
     IndexingContext,
     InitialRecords,
-    MetadataPartitionIndexer,
     PartitionRecords,
 )
+from hoodie.metadata.writer.table_difference import CatchingUpIndexer, TableDifference
 from hoodie.storage.storage import FileStatus
 
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
@@ -57,7 +57,7 @@ _MAX_PREFIXES = 100
 """Statistics of so many partitions are looked up one by one."""
 
 
-class PartitionStatsIndexer(MetadataPartitionIndexer):
+class PartitionStatsIndexer(CatchingUpIndexer):
     """Computes the records of ``partition_stats``.
 
     Memory: the statistics of all latest files of the partitions that an action writes to.
@@ -82,17 +82,36 @@ class PartitionStatsIndexer(MetadataPartitionIndexer):
         paths = list(dict.fromkeys([*change.metadata.partition_to_write_stats, *replaced]))
         columns = indexed_columns_of_change(context, change)
         latest = latest_files_after(context, change, paths)
-        found = _Partitions(context, columns, latest, change).entries(is_tight=not _may_complete_later(context, change))
-        keys = partition_stats_keys(
-            pa.array([name for name in columns.written for _ in paths], pa.string()),
-            pa.array(paths * len(columns.written), pa.string()),
-        )
-        gone = keys.filter(pc.invert(pc.is_in(keys, value_set=found.keys)))
-        return EntriesOnDriver(attrs.evolve(found, deleted_keys=gone))
+        hides_older = not _may_complete_later(context, change)
+        found = _Partitions(context, columns, latest, change).entries(is_tight=hides_older)
+        if not hides_older:
+            # A delete would hide those of the older write as well. Ranges that are too wide do no harm.
+            return EntriesOnDriver(found)
+        return _with_deletes(found, columns, paths)
 
     def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
         """See `MetadataPartitionIndexer.of_clean`: a clean deletes no latest files."""
         return EntriesOnDriver(MetadataEntries.none(_PATH, _PAYLOAD))
+
+    def of_difference(self, context: IndexingContext, difference: TableDifference) -> PartitionRecords:
+        """See `CatchingUpIndexer.of_difference`."""
+        changed = [path for path, _ in (*difference.slices, *difference.gone_files)]
+        paths = sorted({*difference.new_files, *changed})
+        columns, listed = indexed_columns_of_table(context), difference.after.files
+        latest = latest_files(context, {path: listed.get(path, ()) for path in paths})
+        # Writes that are pending have earlier times, and may be completed later: see _may_complete_later.
+        is_tight = not any(one.action in COMMIT_ACTIONS for one in context.table.active_timeline.filter_pending())
+        return _with_deletes(_Partitions(context, columns, latest).entries(is_tight=is_tight), columns, paths)
+
+
+def _with_deletes(found: MetadataEntries, columns: IndexedColumns, paths: list[str]) -> PartitionRecords:
+    """The records of partitions; those of columns and partitions without rows are deleted."""
+    keys = partition_stats_keys(
+        pa.array([name for name in columns.written for _ in paths], pa.string()),
+        pa.array(paths * len(columns.written), pa.string()),
+    )
+    gone = keys.filter(pc.invert(pc.is_in(keys, value_set=found.keys)))
+    return EntriesOnDriver(attrs.evolve(found, deleted_keys=gone))
 
 
 def _may_complete_later(context: IndexingContext, change: CommittedChange) -> bool:
@@ -149,9 +168,13 @@ class _Rows:
         )
         return dict(zip(zip(paths, names, strict=True), zip(rows, columns, strict=True), strict=True))
 
-    def columns_of(self, file: DataFile) -> set[str]:
-        """The columns that a file has statistics of."""
-        found: set[str] = set(self.of_files([file]).stats.column("column_name").to_pylist())
+    def columns_of(self, files: Sequence[DataFile]) -> dict[DataFile, set[str]]:
+        """The columns that some files have statistics of, in one pass over all rows."""
+        found: dict[DataFile, set[str]] = {file: set() for file in files}
+        own = self.of_files(files)
+        names = (own.paths, own.stats.column("file_name"), own.stats.column("column_name"))
+        for path, name, column in zip(*(part.to_pylist() for part in names), strict=True):
+            found[path, name].add(column)
         return found
 
     def _places(self) -> pa.Array:
@@ -225,12 +248,11 @@ class _Partitions:
     def _nulls(self, files: Sequence[DataFile], known: Mapping[DataFile, int], rows: _Rows) -> _Rows:
         """Nulls, of the columns that files lack: they are older than these."""
         counts, wanted = rows.counts(), self.columns.written
+        lacking = [file for file in files if known.get(file, 0) and counts.get(file, (0, 0))[1] < len(wanted)]
         absent = []
-        for file in files:
-            count = known.get(file, 0)
-            if count and counts.get(file, (0, 0))[1] < len(wanted):
-                names = rows.columns_of(file)
-                missing = [name for name in wanted if name not in names]
-                ranges = [HoodieColumnRange(name, ValueType.NULL, None, None, count, count) for name in missing]
-                absent.append(FileColumnRanges(*file, tuple(ranges)))
+        for file, names in rows.columns_of(lacking).items():
+            count = known[file]
+            missing = [name for name in wanted if name not in names]
+            ranges = [HoodieColumnRange(name, ValueType.NULL, None, None, count, count) for name in missing]
+            absent.append(FileColumnRanges(*file, tuple(ranges)))
         return _Rows.of(absent, self.columns.stats_version)

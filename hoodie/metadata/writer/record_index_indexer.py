@@ -49,10 +49,10 @@ from hoodie.metadata.writer.partition_indexer import (
     EntriesOnDriver,
     IndexingContext,
     InitialRecords,
-    MetadataPartitionIndexer,
     PartitionRecords,
 )
 from hoodie.metadata.writer.slice_keys import FileGroupChange, SliceKeys, changes_of
+from hoodie.metadata.writer.table_difference import CatchingUpIndexer, TableDifference
 from hoodie.storage.storage import FileStatus, HoodieStorage
 
 _PAYLOAD = MetadataPayload.RECORD_INDEX
@@ -69,7 +69,7 @@ _KEY_CHANGES = pa.schema([(_KEY, pa.string()), (_PLACE, pa.int32()), (_IS_LOST, 
 _STATS = pa.schema([("stat", pa.binary())])
 
 
-class RecordIndexIndexer(MetadataPartitionIndexer):
+class RecordIndexIndexer(CatchingUpIndexer):
     """Computes the records of ``record_index``, of the whole table or by partitions.
 
     Hudi: org.apache.hudi.metadata.index.record.RecordIndexer.
@@ -116,6 +116,30 @@ class RecordIndexIndexer(MetadataPartitionIndexer):
     def of_commit(self, context: IndexingContext, change: CommittedChange) -> PartitionRecords:
         """See `MetadataPartitionIndexer.of_commit`."""
         changes = tuple(changes_of(context.table, change))
+        return self._of_changes(context, changes, [change.instant_time] * len(changes), change)
+
+    def of_difference(self, context: IndexingContext, difference: TableDifference) -> PartitionRecords:
+        """See `CatchingUpIndexer.of_difference`."""
+        now = [has for _, has in difference.slices.values() if has is not None]
+        storage = context.table.storage
+        found = context.engine.run_tasks(now, _CountRows(storage)) if now else []
+        counts = {(part.partition_path, part.file_id): count for part, count in zip(now, found, strict=True)}
+        changes = tuple(
+            FileGroupChange(*group, had, has, row_count=counts.get(group, 0))
+            for group, (had, has) in difference.slices.items()
+        )
+        parts = [has or had for had, has in difference.slices.values()]
+        times = [part.base_instant_time for part in parts if part is not None]
+        return self._of_changes(context, changes, times, None)
+
+    def _of_changes(
+        self,
+        context: IndexingContext,
+        changes: tuple[FileGroupChange, ...],
+        instant_times: Sequence[str],
+        change: CommittedChange | None,
+    ) -> PartitionRecords:
+        """The records of changes to file groups; the instants of their entries, and the action if it is inflight."""
         if not changes:
             return EntriesOnDriver(_nothing())
         assert context.metadata is not None
@@ -130,7 +154,7 @@ class RecordIndexIndexer(MetadataPartitionIndexer):
             groups, new_file_ids = _new_parts(changes, context.config, known, first)
         else:
             groups = RecordIndexGroups({None: (0, len(slices))})
-        places = _Places.of(context.table, changes, [change.instant_time] * len(changes))
+        places = _Places.of(context.table, changes, instant_times)
         reading = _ReadKeyChanges(SliceKeys.of(context.table, changes, change), groups)
         index = _StoredEntries(MetadataSliceReader.of(files, _PAYLOAD), slices)
         is_few = all(one.after is not None for one in changes) and len(changes) <= _FEW_FILE_GROUPS

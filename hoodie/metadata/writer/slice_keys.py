@@ -27,7 +27,7 @@ from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
-from hoodie.exception import HoodieNotSupportedException
+from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.merging_reader import LogMerging
@@ -255,8 +255,8 @@ class SliceKeys:
         if before.base_file is None or not len(keys):
             return keys
         with HoodieParquetReader(self.storage, before.base_file.path) as reader:
-            places, _ = reader.find_record_keys(keys)
-        return keys.filter(pc.invert(pc.is_in(keys, value_set=keys.take(pa.array(places)))))
+            stored = _stored(reader, keys)
+        return keys.filter(pc.invert(pc.is_in(keys, value_set=stored))) if len(stored) else keys
 
     def _appended(self, before: FileSlice, after: FileSlice, count: int) -> pa.Array | None:
         """The keys of the last rows of a base file, if these are all that it has more than the version before.
@@ -282,7 +282,7 @@ class SliceKeys:
         if len(keys) != count or not count:
             return None
         with HoodieParquetReader(self.storage, before.sole_base_file.path) as old:
-            if old.num_rows + count != total or len(old.find_record_keys(distinct)[0]):
+            if old.num_rows + count != total or len(_stored(old, distinct)):
                 return None
         return distinct
 
@@ -293,6 +293,23 @@ class SliceKeys:
         ).merged_rows()
         keys = [batch.column(0).cast(pa.string()) for batch in reading.batches(1 << 16)]
         return pa.concat_arrays([_NO_KEYS, *keys]), reading.counts.log_deletes
+
+
+def _stored(reader: HoodieParquetReader, keys: pa.Array) -> pa.Array:
+    """Those of some keys that a base file has. Its key column is read if its bloom filter may know one of them.
+
+    Args:
+        reader: Of the file, open.
+        keys: Distinct keys (string).
+    """
+    try:
+        bloom_filter = reader.footer().bloom_filter
+        if bloom_filter is not None:
+            keys = keys.filter(pa.array(bloom_filter.might_contain(keys)))
+    except (HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException):
+        # A filter that cannot be used tells nothing.
+        pass
+    return keys.take(pa.array(reader.find_record_keys(keys)[0])) if len(keys) else keys
 
 
 def _one(keys: pa.ChunkedArray) -> pa.Array:

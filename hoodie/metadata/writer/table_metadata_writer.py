@@ -9,7 +9,7 @@ metadata table                         what happens
 the instant is pending                 readers ignore it; the next attempt, or the rollback, deletes it
 the instant is completed, and the      readers ignore it, as the action is pending; likewise
 action is not
-a partition is not listed yet          readers do not know it; the next initialisation deletes its files
+a partition is not listed yet          readers do not know it; who builds it next deletes its files
 =====================================  =============================================================================
 
 Hudi: org.apache.hudi.metadata.{HoodieBackedTableMetadataWriter, HoodieTableMetadataUtil}. Differs: deletes what it
@@ -27,16 +27,19 @@ import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
+from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.partition_metadata import ensure_partition_metadata
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.exception import HoodieMetadataException, HoodieNotSupportedException, HoodieWriteConflictException
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
@@ -48,6 +51,7 @@ from hoodie.metadata.writer.index_definition_writer import save_index_definition
 from hoodie.metadata.writer.indexers import indexer_of
 from hoodie.metadata.writer.metadata_table_services import MetadataTableCompactor
 from hoodie.metadata.writer.new_metadata_table import create_metadata_table, newest_record_schema
+from hoodie.metadata.writer.overtaken_records import hidden_by
 from hoodie.metadata.writer.partition_indexer import (
     CommittedChange,
     EntriesOnDriver,
@@ -56,15 +60,18 @@ from hoodie.metadata.writer.partition_indexer import (
     MetadataPartitionIndexer,
     PartitionRecords,
 )
-from hoodie.metadata.writer.taken_back import withdraw_delta_commit
+from hoodie.metadata.writer.table_difference import CatchingUpIndexer, ListedTable, TableDifference
+from hoodie.metadata.writer.taken_back import PENDING_KEY, withdraw_delta_commit
 from hoodie.storage.storage import FileStatus
-from hoodie.storage.storage_path import join
+from hoodie.storage.storage_path import file_name, join
 
 logger = logging.getLogger(__name__)
 
 _FILES = MetadataPartitionType.FILES.partition_path
 _NO_INSTANT = "00000000000000"
 _FIRST_SUFFIX = 10
+_FIRST_BESIDE_WRITERS = 500
+"""Nobody else takes such a number for a partition, while it is being built without a lock."""
 _mutexes: dict[str, threading.RLock] = {}
 _mutexes_guard = threading.Lock()
 
@@ -80,6 +87,23 @@ def one_at_a_time(table: TableSnapshot) -> Iterator[None]:
         mutex = _mutexes.setdefault(table.base_path, threading.RLock())
     with mutex:
         yield
+
+
+@attrs.frozen(eq=False)
+class BuildingSite:
+    """Where partitions are built beside writers, and what they are built of.
+
+    Attributes:
+        partitions: The partitions.
+        instant_time: The delta commit of the metadata table that they begin with; it is made at the end.
+        avro_schema: Of its records.
+        listed: The table when the building began.
+    """
+
+    partitions: tuple[str, ...]
+    instant_time: str
+    avro_schema: str
+    listed: ListedTable
 
 
 @attrs.frozen(eq=False)
@@ -195,6 +219,150 @@ class HoodieBackedTableMetadataWriter:
             table.storage.delete_directory(join(metadata_folder(table), partition))
         return table
 
+    # --- partitions beside writers ------------------------------------------------------------------------------------
+
+    def begin_building(self, partitions: Sequence[str]) -> BuildingSite:
+        """Clear the place of partitions that the table does not list; call it under the lock.
+
+        Args:
+            partitions: The partitions; ``files`` is listed, and none of them is.
+
+        Raises:
+            HoodieException: The metadata table cannot be read, or storage failed; call again.
+        """
+        table, order = self.table, {kind: place for place, kind in enumerate(MetadataPartitionType)}
+        version = table.table_config.table_version
+        metadata_table = MetadataTableFiles.load(table).snapshot
+        for partition in partitions:
+            table.storage.delete_directory(join(metadata_table.base_path, partition))
+        listed = ListedTable.of(table)
+        return BuildingSite(
+            tuple(sorted(partitions, key=lambda path: (order[require_supported(path, version)], path))),
+            self._initial_time(metadata_table, listed.last_instant, _FIRST_BESIDE_WRITERS),
+            newest_record_schema(metadata_table),
+            listed,
+        )
+
+    def build(self, site: BuildingSite, check: Callable[[], None]) -> list[HoodieWriteStat]:
+        """Write the base files of partitions, without a lock; nobody sees them.
+
+        Args:
+            site: See `begin_building`.
+            check: Raises where another process has taken over.
+
+        Returns:
+            The statistics of the files.
+
+        Raises:
+            HoodieException: A file of the table cannot be read, perhaps because it was cleaned since; storage failed;
+                or such a partition cannot be built beside writers.
+        """
+        builder, stats = attrs.evolve(self, table=site.listed.table), list[HoodieWriteStat]()
+        files = MetadataTableFiles.load(builder.table)
+        context = builder._context(files)
+        for partition in site.partitions:
+            check()
+            indexer = self._catching_up(partition)
+            initial = indexer.initial(context, site.listed.files, site.listed.last_instant)
+            stats += builder._write_initial(files.snapshot, partition, site.instant_time, site.avro_schema, initial)
+            context = _with_definition(context, indexer)
+        return stats
+
+    def finish_building(
+        self, site: BuildingSite, stats: Sequence[HoodieWriteStat], check: Callable[[], None]
+    ) -> TableSnapshot:
+        """Bring partitions up to date that were built beside writers, and list them; call it under the lock.
+
+        From then on every action is recorded in them, those that are pending now included.
+
+        Args:
+            site: See `begin_building`.
+            stats: See `build`.
+            check: Raises where the lock was lost, or another process has taken over.
+
+        Returns:
+            The table with its new properties.
+
+        Raises:
+            HoodieMetadataException: Somebody has deleted what was built.
+            HoodieException: A file of the table cannot be read; or storage failed. Nothing was listed.
+        """
+        now = ListedTable.of(self.table)
+        listed = now.table.table_config.metadata_partitions
+        left = tuple(path for path in site.partitions if path not in listed)
+        for partition in site.partitions:
+            self._keep_only(site, partition, stats if partition in left else ())
+        stats = [stat for stat in stats if stat.partition_path in left]
+        if not left:
+            return now.table
+        pending = sorted(now.table.active_timeline.filter_pending().times)
+        noted = {PENDING_KEY: ",".join(pending)}
+        metadata = _metadata(stats, site.avro_schema, WriteOperationType.BULK_INSERT)
+        check()
+        timeline = MetadataTableFiles.load(self.table).snapshot.active_timeline
+        self._complete_build(timeline, site.instant_time, metadata, noted, check)
+        built = now.table.table_config.with_metadata_partitions([*listed, *left])
+        as_listed = HoodieTableConfig({**now.table.table_config.properties, **built})
+        ready = attrs.evolve(self, table=attrs.evolve(now.table, table_config=as_listed))
+        files = MetadataTableFiles.load(ready.table)
+        context = ready._context(files)
+        indexers = [self._catching_up(partition) for partition in left]
+        for indexer in indexers:
+            context = _with_definition(context, indexer)
+        difference = TableDifference.between(site.listed, now)
+        if not difference.is_empty:
+            time = self._initial_time(files.snapshot, now.last_instant, _FIRST_BESIDE_WRITERS)
+            more: list[HoodieWriteStat] = []
+            for indexer in indexers:
+                records = indexer.of_difference(context, difference)
+                writer = ready._writer(files, indexer.partition_path, time, site.avro_schema)
+                more += records.write(writer, self.engine)
+            metadata = _metadata(more, site.avro_schema, WriteOperationType.UPSERT_PREPPED)
+            self._complete_build(files.snapshot.active_timeline, time, metadata, noted, check)
+        for indexer in indexers:
+            if indexer.partition_path in context.definitions:
+                save_index_definition(self.table, context.definitions[indexer.partition_path])
+        check()
+        logger.info("built the partitions %s of the metadata table of %s", ", ".join(left), self.table.base_path)
+        return self._list([*listed, *left])
+
+    def _complete_build(
+        self,
+        timeline: HoodieActiveTimeline,
+        instant_time: str,
+        metadata: HoodieCommitMetadata,
+        noted: Mapping[str, str],
+        check: Callable[[], None],
+    ) -> None:
+        metadata = attrs.evolve(metadata, extra_metadata={**metadata.extra_metadata, **noted})
+        timeline.create_requested(instant_time, Action.DELTA_COMMIT)
+        timeline.transition_requested_to_inflight(instant_time, Action.DELTA_COMMIT)
+        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata, check)
+
+    def _keep_only(self, site: BuildingSite, partition: str, stats: Sequence[HoodieWriteStat]) -> None:
+        """Delete base files of attempts that lost, and check that the others are there."""
+        kept = {file_name(str(stat.path)): stat.file_size_bytes for stat in stats if stat.partition_path == partition}
+        found = {}
+        for status in self.table.storage.list_directory(join(metadata_folder(self.table), partition)):
+            parsed = parse_base_file_name(status.name)
+            if parsed is not None and parsed.instant_time == site.instant_time:
+                found[status.name] = status.size_bytes
+                if status.name not in kept:
+                    self.table.storage.delete_file(status.path)
+        if not kept.items() <= found.items():
+            raise HoodieMetadataException(
+                f"somebody has deleted files of the partition {partition} of the metadata table of "
+                f"{self.table.base_path}, which was being built beside writers: build it again"
+            )
+
+    def _catching_up(self, partition: str) -> CatchingUpIndexer:
+        indexer = indexer_of(partition, self.table.table_config.table_version)
+        if not isinstance(indexer, CatchingUpIndexer):
+            raise HoodieNotSupportedException(f"the partition {partition} cannot be built beside writers")
+        return indexer
+
+    # --- parts of building --------------------------------------------------------------------------------------------
+
     def _initialise(self, partition: str) -> TableSnapshot:
         table = self.table
         listed = table.table_config.metadata_partitions
@@ -238,10 +406,10 @@ class HoodieBackedTableMetadataWriter:
         file_ids = [kind.file_id(number, partition) for number in range(initial.group_count)]
         return initial.records.write(writer.with_new_groups(file_ids), self.engine)
 
-    def _initial_time(self, metadata_table: TableSnapshot, after: str) -> str:
+    def _initial_time(self, metadata_table: TableSnapshot, after: str, first: int = 0) -> str:
         """The next free instant time of an initialisation."""
         taken = {instant.requested_time for instant in metadata_table.active_timeline}
-        number = 0
+        number = first
         while True:
             time = f"{number:017d}" if self._is_later else f"{after}{_FIRST_SUFFIX + number:03d}"
             if time not in taken:
@@ -267,6 +435,22 @@ class HoodieBackedTableMetadataWriter:
         is_refusing: bool = True,
     ) -> None:
         files = self._compacted(self._without_leftovers(instant_time), instant_time, check, is_refusing)
+        stats, avro_schema = self._write_records(files, instant_time, records_of)
+        later = hidden_by(files, stats, instant_time)
+        if later:
+            files = self._compacted_below(files, instant_time, check, later)
+            stats, avro_schema = self._write_records(files, instant_time, records_of)
+        metadata = _metadata(stats, avro_schema, WriteOperationType.UPSERT_PREPPED)
+        timeline = files.snapshot.active_timeline
+        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata, check, is_sole_writer=True)
+
+    def _write_records(
+        self,
+        files: MetadataTableFiles,
+        instant_time: str,
+        records_of: Callable[[MetadataPartitionIndexer, IndexingContext, str], PartitionRecords | None],
+    ) -> tuple[list[HoodieWriteStat], str]:
+        """Begin a delta commit; its files, and the schema of its records."""
         context, timeline = self._context(files), files.snapshot.active_timeline
         version = self.table.table_config.table_version
         indexers = {path: indexer_of(path, version) for path in self.table.table_config.metadata_partitions}
@@ -278,9 +462,25 @@ class HoodieBackedTableMetadataWriter:
             records = records_of(indexer, context, partition)
             if records is not None:
                 stats += records.write(self._writer(files, partition, instant_time, avro_schema), self.engine)
-        check()
-        metadata = _metadata(stats, avro_schema, WriteOperationType.UPSERT_PREPPED)
-        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata)
+        return stats, avro_schema
+
+    def _compacted_below(
+        self, files: MetadataTableFiles, instant_time: str, check: Callable[[], None], later: frozenset[str]
+    ) -> MetadataTableFiles:
+        """The metadata table after a compaction of what later instants wrote, without the files of a delta commit."""
+        withdraw_delta_commit(MetadataTableFiles.load(self.table), instant_time)
+        metadata = self._context(MetadataTableFiles.load(self.table)).metadata
+        assert metadata is not None
+        names = ", ".join(sorted(later))
+        logger.info("compacting the metadata table of %s, since %s wrote keys of %s, and began later than it",
+                    self.table.base_path, names, instant_time)  # fmt: skip
+        if not MetadataTableCompactor(metadata, self.config, self.engine, check, instant_time).compact():
+            raise HoodieWriteConflictException(
+                f"{instant_time} of {self.table.base_path} was not completed: {names} began later, was completed "
+                "before, and wrote the same record keys. Write it again",
+                instant_time=instant_time, other_instants=sorted(later), is_retry_safe=True,
+            )  # fmt: skip
+        return MetadataTableFiles.load(self.table)
 
     def _without_leftovers(self, instant_time: str) -> MetadataTableFiles:
         """The metadata table without what dead writers left pending, and without this instant."""
@@ -350,6 +550,14 @@ def committed_files(table: TableSnapshot) -> Mapping[str, Sequence[FileStatus]]:
         ]
         found[path] = sorted(files, key=lambda file: file.path)
     return found
+
+
+def _with_definition(context: IndexingContext, indexer: MetadataPartitionIndexer) -> IndexingContext:
+    """The context of a table with the definition of a partition that is being built, if it has one."""
+    definition = indexer.definition(context)
+    if definition is None:
+        return context
+    return attrs.evolve(context, definitions={**context.definitions, indexer.partition_path: definition})
 
 
 def _metadata(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
-from hoodie.common.table.timeline.instant import Action, State
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.log.log_block import HeaderMetadataType
@@ -18,6 +18,8 @@ _LAST_INITIAL_TIME = "00000000000001"
 """Later than the times of instants that built partitions, in table versions 8 and 9."""
 _FIRST_SUFFIX = 10
 """Of the times of instants that built partitions, in table version 6."""
+PENDING_KEY = "hoodie.metadata.pending.instants"
+"""In the metadata of what builds a partition beside writers: the pending instants of the table, separated by commas."""
 _DIGITS = 17
 """Of an instant time of the table."""
 
@@ -41,9 +43,10 @@ def withdraw_delta_commit(files: MetadataTableFiles, instant_time: str) -> bool:
         HoodieIOException: Storage failed; call again.
     """
     timeline = files.snapshot.active_timeline
-    if is_initial(files, instant_time):
-        return False
     instant = timeline.find(instant_time, Action.DELTA_COMMIT)
+    # What is pending in the metadata table is in no base file of it.
+    if (instant is None or instant.is_completed) and is_initial(files, instant_time):
+        return False
     if instant is None:
         # An instant that was never recorded is nowhere.
         return not files.snapshot.archived_timeline.completed_writes().contains(instant_time)
@@ -76,22 +79,36 @@ def is_compacted(files: MetadataTableFiles, instant_time: str) -> bool:
 def is_initial(files: MetadataTableFiles, instant_time: str) -> bool:
     """Whether a partition of the metadata table was built when an instant was completed already.
 
-    Partitions are built while nothing is pending. So all that was requested before was completed.
+    Of what was requested before, all was completed, but for what is noted as pending where a partition was built beside
+    writers. Hudi may name what builds a partition as an indexing of the table.
 
     Args:
         files: The metadata table.
         instant_time: The instant.
     """
     timeline = files.snapshot.active_timeline
-    if timeline.layout.has_completion_times:
-        times = (built.completion_time for built in timeline if is_before(built.requested_time, _LAST_INITIAL_TIME))
-        return any(time is not None and is_before(instant_time, time) for time in times)
-    # Its time is that of the last instant of the table, and more digits.
-    times_of_6 = (built.requested_time for built in timeline.filter_actions(Action.DELTA_COMMIT) if built.is_completed)
-    return any(
-        len(time) > _DIGITS and int(time[_DIGITS:]) >= _FIRST_SUFFIX and not is_after(instant_time, time[:_DIGITS])
-        for time in times_of_6
-    )
+    found = timeline.find(instant_time, Action.DELTA_COMMIT)
+    indexings = files.table.active_timeline.filter_actions(Action.INDEXING).times
+    for built in timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants():
+        time = built.requested_time
+        if timeline.layout.has_completion_times:
+            is_of_build = is_before(time, _LAST_INITIAL_TIME) or time in indexings
+            recorded = instant_time if found is None else found.newest_time
+            was_before = built.completion_time is not None and is_before(recorded, built.completion_time)
+        else:
+            # Its time is that of the last instant of the table, and more digits.
+            has_suffix = len(time) > _DIGITS and int(time[_DIGITS:]) >= _FIRST_SUFFIX
+            is_of_build = has_suffix or time in indexings
+            was_before = not is_after(instant_time, time[:_DIGITS])
+        if is_of_build and was_before and instant_time not in _pending_at(files, built):
+            return True
+    return False
+
+
+def _pending_at(files: MetadataTableFiles, built: HoodieInstant) -> frozenset[str]:
+    """The instants of the table that were pending when a partition was built beside writers."""
+    noted = files.snapshot.active_timeline.read_commit_metadata(built).extra_metadata.get(PENDING_KEY, "")
+    return frozenset(filter(None, noted.split(",")))
 
 
 def _files_of(files: MetadataTableFiles, instant_time: str) -> Iterator[str]:
@@ -110,7 +127,8 @@ def _files_of(files: MetadataTableFiles, instant_time: str) -> Iterator[str]:
             elif by_commit:
                 is_wanted = log.instant_time == instant_time
             else:
-                is_older = is_before(log.instant_time, instant_time)
+                # A partition that was built beside writers may be newer than the request of one of them.
+                is_older = is_before(log.instant_time, instant_time) or len(log.instant_time) > _DIGITS
                 is_wanted = is_older and _is_of_instant(files, file, instant_time)
             if is_wanted:
                 yield file.path

@@ -280,7 +280,13 @@ class HoodieActiveTimeline(HoodieTimeline):
         )
 
     def save_as_complete(
-        self, instant_time: str, action: Action, content: Content, check: Callable[[], None] = _no_check
+        self,
+        instant_time: str,
+        action: Action,
+        content: Content,
+        check: Callable[[], None] = _no_check,
+        *,
+        is_sole_writer: bool = False,
     ) -> HoodieInstant | None:
         """Make the completed file of an inflight instant: the commit point.
 
@@ -291,6 +297,8 @@ class HoodieActiveTimeline(HoodieTimeline):
             action: What was done; COMPACTION completes as a commit.
             content: The metadata of what was done; never empty.
             check: Called right before the file is made; if it raises, the instant stays as it is.
+            is_sole_writer: Whether nobody else writes to this timeline since it was loaded, such as that of a metadata
+                table under the table's lock. Then it is not listed again.
 
         Returns:
             The completed instant; None when it was complete already.
@@ -312,14 +320,25 @@ class HoodieActiveTimeline(HoodieTimeline):
             )
         encoded = self._encoded(content)
         completed = HoodieInstant(instant_time, action.completed_action, State.COMPLETED)
+        is_sole_writer = is_sole_writer and bool(self.instants)
         if self.layout.has_completion_times:
-            states = list(self._list_states())
+            states = list(self.instants if is_sole_writer else self._list_states())
             if any(found.is_completed and found.key == completed.key for found in states):
                 return None
-            completed = attrs.evolve(completed, completion_time=self._next_time(states))
+            completed = attrs.evolve(
+                completed,
+                # Archived instants are older than active ones.
+                completion_time=next_instant_time(
+                    self.clock(), newest([*(one.newest_time for one in states), instant_time]), self.timezone
+                )
+                if is_sole_writer
+                else self._next_time(states),
+            )
         taken_at = time.monotonic()
         check()  # Nothing that may take long comes between it and the file.
-        if not self.storage.create_if_absent(self.path_of(completed), encoded) or not self._is_only_one(completed):
+        if not self.storage.create_if_absent(self.path_of(completed), encoded):
+            return None
+        if not is_sole_writer and not self._is_only_one(completed):
             return None
         self._let_clocks_pass(taken_at)
         logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)

@@ -90,6 +90,7 @@ def build_file_groups(
                         write_token=base_name.write_token,
                         instant_time=base_name.instant_time,
                         size_bytes=status.size_bytes,
+                        modification_time_ms=status.modification_time_ms,
                     )
                 )
             continue

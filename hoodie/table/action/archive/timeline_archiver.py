@@ -207,7 +207,10 @@ class HoodieTimelineArchiver:
         bounds: list[str | None] = [self._needed_elsewhere()]
         if not self._config.archival.beyond_savepoint:
             bounds += self._timeline.savepoint_times
-        pending = self._timeline.filter_pending().filter(lambda instant: instant.action is not Action.SAVEPOINT)
+        # An indexing looks at files, not at instants.
+        pending = self._timeline.filter_pending().filter(
+            lambda instant: instant.action not in (Action.SAVEPOINT, Action.INDEXING)
+        )
         if pending.first_instant is not None:
             first = pending.first_instant.requested_time
             # The commit before it stays: by it readers tell a pending instant's files from those of archived ones.

@@ -222,13 +222,22 @@ class BaseCommitActionExecutor(ABC):
             return records.combine_by_key([RECORD_KEY, PARTITION_PATH], spec.combine_duplicates)
 
     def _indexed(self, counts: pa.Table, exact: bool = False) -> IndexedTable:
-        """The files that the index looks into: those of the partitions that were counted, of all where it is global."""
+        """The files that the index looks into: those of the partitions that were counted, of all where it is global.
+
+        A global index that names partitions has them listed when it knows them.
+        """
         paths = set(counts[PARTITION_PATH].to_pylist())
-        if self._table.index.is_global:
+        names_partitions = self._table.index.names_partitions(self._table.snapshot)
+        if self._table.index.is_global and not names_partitions:
             paths.update(self._table.view.list_partitions())
-        file_slices = self._latest_file_slices(sorted(paths))
-        slices = [part for group in file_slices.values() for part in group if not part.is_base_file_alone]
         looks_up = exact or not self._table.index.names_file_groups
+
+        def listed(paths: Sequence[str]) -> tuple[dict[str, Sequence[FileSlice]], frozenset[tuple[str, str]]]:
+            found = self._latest_file_slices(paths)
+            slices = [part for group in found.values() for part in group if not part.is_base_file_alone]
+            return found, groups_with_new_keys(self._table.snapshot, slices if looks_up else ())
+
+        file_slices, new_keys = listed(sorted(paths))
         return IndexedTable(
             self._table.snapshot.storage,
             file_slices,
@@ -239,9 +248,10 @@ class BaseCommitActionExecutor(ABC):
             pending_instants=self._table.snapshot.active_timeline.filter_pending().times,
             exact=exact,
             log_merging=self._write_context.log_merging,
-            groups_with_new_keys=groups_with_new_keys(self._table.snapshot, slices if looks_up else ()),
+            groups_with_new_keys=new_keys,
             replaced_file_groups=self._replaced_file_groups(),
             record_key_fields=self._table.record_key_fields,
+            list_more=listed if names_partitions else None,
             snapshot=self._table.snapshot,
             metrics=self._metrics,
             shared=self._shared,

@@ -34,7 +34,7 @@ from hoodie.table.metadata_table import (
     initialise_metadata_table,
     is_to_be_adapted,
     metadata_table_folders,
-    refuse_unknown_partitions,
+    refuse_unwritable_metadata_table,
     switch_off_metadata_table,
 )
 from hoodie.table.table_state import being_rolled_back, pending_rollback_plan, refuse_pending_restore
@@ -261,14 +261,14 @@ class RollbackService:
             The table as it is then.
 
         Raises:
-            HoodieNotSupportedException: It has partitions that hoodie does not know.
+            HoodieException: See `refuse_unwritable_metadata_table`.
             HoodieCommitException: It would be deleted, and instants are pending.
             HoodieHeartbeatException: Likewise, EAGER, and the writer of a pending write is alive.
             HoodieLockException: The lock was not given.
         """
         if self._config.metadata.enable is not False:
             if not is_to_be_adapted(snapshot, self._config.metadata):
-                refuse_unknown_partitions(snapshot)
+                refuse_unwritable_metadata_table(snapshot)
                 return snapshot
             with self._transactions.transaction(snapshot, "adapting the metadata table"):
                 return adapt_metadata_table(snapshot, self._config.metadata)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from hoodie.exception import HoodieKeyException, HoodieMissingFileException
 from hoodie.io.hfile.hfile_reader import HFileReader, open_hfile
+from hoodie.io.hfile.hfile_writer import encode_hfile
 from hoodie.storage.local_storage import LocalStorage
 from tests.support.log_files import counted_storage
 from tests.support.plain_hfile import plain_hfile
@@ -167,3 +169,42 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
     missing = open_hfile(LocalStorage("/"), f"{tmp_path}/f.hfile")
     with pytest.raises(HoodieMissingFileException, match=r"f\.hfile is missing"), missing:
         pass
+
+
+def test_many_threads_read_blocks_at_the_same_time(tmp_path: Path) -> None:
+    keys = pa.array([f"key-{number:08d}" for number in range(40_000)])
+    values = pa.array([f"{number:x}".encode() * 9 for number in range(40_000)], pa.binary())
+    content = encode_hfile(keys, values, None, block_bytes=100_000)
+
+    def found(start: int) -> pa.Table:
+        return HFileReader.of_bytes(content, "/t/f.hfile").look_up(keys[start::7])
+
+    with ThreadPoolExecutor(8) as pool:
+        for start, table in enumerate(pool.map(found, [0, 1, 2, 3, 4, 5, 6] * 6)):
+            assert table.column("key").combine_chunks() == keys[start % 7 :: 7]
+            assert table.column("value").combine_chunks() == values[start % 7 :: 7]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["a", "b"],
+        [f"id:{number}" for number in range(300)],
+        [f"{'x' * 40}{number % 7}{number}" for number in range(3000)],
+        [*("p" * length for length in range(1, 60)), "p\0", "p\0\0", "p\0a"],
+        ["é", "ê", "z", "日本", "日本語", "\U0001f600"],
+        [f"{'same-long-start' * (number % 3)}{number}" for number in range(500)],
+    ],
+)
+def test_keys_of_all_forms_are_found_and_others_are_not(texts: list[str]) -> None:
+    stored = sorted(set(texts), key=lambda text: text.encode())
+    kept = stored[::2]
+    values = pa.array([text.encode() for text in kept], pa.binary())
+    content = encode_hfile(pa.array(kept), values, None, block_bytes=3000)
+    reader = HFileReader.of_bytes(content, "/t/f.hfile")
+    asked = [*stored, *stored[1::3], *(f"{text}\0" for text in stored if f"{text}\0" not in kept), "zzzz", "0"]
+    expected = [text for text in kept if text in set(asked)]
+    assert reader.look_up(pa.array(asked)).column("key").to_pylist() == expected
+    for text in stored[:20]:
+        found = reader.look_up(pa.array([text]))
+        assert found.column("value").to_pylist() == ([text.encode()] if text in kept else [])

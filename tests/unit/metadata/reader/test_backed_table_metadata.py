@@ -22,6 +22,7 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.metadata import HoodieBackedTableMetadata
+from hoodie.metadata.reader.decoded_files import DECODED_FILES
 from tests.support.hookable_storage import Call, HookableStorage
 from tests.support.metadata_tampering import copied, tables_with_metadata
 
@@ -248,6 +249,7 @@ class CountingStorage(HookableStorage):
 
 
 def test_a_look_up_opens_the_files_of_its_file_group_only(later_tables: Path) -> None:
+    DECODED_FILES.clear()
     table = later_tables / "v9_mor_mdt/v9_mor_mdt"
     snapshot = TableSnapshot.load(str(table))
     object.__setattr__(snapshot, "storage", storage := CountingStorage(str(table)))
@@ -267,7 +269,7 @@ def test_a_look_up_opens_the_files_of_its_file_group_only(later_tables: Path) ->
     metadata.read_record_index(["k00010"])
     most = max(len(one.record_files) for one in metadata.files.file_groups("record_index")[None])
     assert storage.calls["file"] <= most
-    assert set(storage.calls) == {"file"}
+    assert set(storage.calls) <= {"file"}
 
 
 # --- damaged tables ---------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieException, HoodieIOException
 from hoodie.metadata.reader import metadata_listing
+from hoodie.metadata.reader.decoded_files import DECODED_FILES
 from hoodie.metadata.reader.metadata_listing import MetadataListing, MetadataListingChoice, metadata_of
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.storage.storage_path import file_name
@@ -196,6 +197,7 @@ def test_a_listing_that_fails_later_is_that_of_storage(table: Path, monkeypatch:
     partitions = listing.list_partitions()
     assert metadata_of(snapshot) is listing
     shutil.rmtree(table / ".hoodie/metadata")
+    DECODED_FILES.clear()
     found = listing.list_files_of(partitions)
     assert {status.path for files in found.values() for status in files} >= {
         status.path for path in partitions for status in snapshot.table_metadata.list_files(path)

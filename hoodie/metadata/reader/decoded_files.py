@@ -1,0 +1,89 @@
+"""Small files of metadata tables, decoded once for each process.
+
+A writer reads the newest slices of its metadata table several times in a commit, and in the next commit the same files
+and one more. No file of a metadata table is changed after it was written, but by an append, which changes its size; a
+name may come again after a rollback, with another write token or time of modification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.model.file_slice import HoodieBaseFile, HoodieLogFile
+from hoodie.common.util.bounded_cache import BoundedCache
+from hoodie.io.log.log_block import StoredLogBlock
+from hoodie.metadata.records.metadata_records import MetadataPayload
+
+_MAX_BYTES = 32 << 20
+_MAX_BYTES_OF_VALUE = 1 << 20
+_BLOCK_BYTES = 500
+"""What a block takes beside its content."""
+SMALL_BYTES = 128 << 10
+"""Of larger files and log blocks only what is asked for is read."""
+
+
+@attrs.frozen(eq=False)
+class DecodedEntries:
+    """All entries of an HFile or of an HFile block.
+
+    Attributes:
+        keys: Their keys (string), ascending.
+        rows: One for each key; of the payload's schema.
+    """
+
+    keys: pa.Array
+    rows: pa.RecordBatch
+
+
+class DecodedFiles:
+    """Keeps what small files of metadata tables hold. Of many threads."""
+
+    def __init__(self) -> None:
+        self._blocks: BoundedCache[tuple[StoredLogBlock, ...]] = BoundedCache(_MAX_BYTES, _MAX_BYTES_OF_VALUE)
+        self._entries: BoundedCache[DecodedEntries] = BoundedCache(_MAX_BYTES, _MAX_BYTES_OF_VALUE)
+
+    def find(self, log_file: HoodieLogFile) -> Sequence[StoredLogBlock] | None:
+        """See `hoodie.io.log.log_block_scanner.KnownLogBlocks`."""
+        return self._blocks.get(_identity(log_file)) if log_file.modification_time_ms else None
+
+    def keep(self, log_file: HoodieLogFile, blocks: Sequence[StoredLogBlock]) -> None:
+        """See `find`."""
+        if log_file.modification_time_ms and all(block.content is not None for block in blocks):
+            size_bytes = sum(_BLOCK_BYTES + block.content_bytes for block in blocks)
+            self._blocks.put(_identity(log_file), tuple(blocks), size_bytes)
+
+    def find_entries(
+        self, file: HoodieBaseFile | HoodieLogFile, offset_bytes: int, payload: MetadataPayload
+    ) -> DecodedEntries | None:
+        """The entries of a base file, or of a block of a log file; None if they are not kept.
+
+        Args:
+            file: The file.
+            offset_bytes: Where the block begins; 0 for a base file.
+            payload: The payload of the rows.
+        """
+        return self._entries.get((_identity(file), offset_bytes, payload)) if file.modification_time_ms else None
+
+    def keep_entries(
+        self, file: HoodieBaseFile | HoodieLogFile, offset_bytes: int, payload: MetadataPayload, entries: DecodedEntries
+    ) -> None:
+        """See `find_entries`."""
+        if file.modification_time_ms:
+            size_bytes = entries.keys.nbytes + entries.rows.nbytes
+            self._entries.put((_identity(file), offset_bytes, payload), entries, size_bytes)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._blocks.clear()
+        self._entries.clear()
+
+
+DECODED_FILES = DecodedFiles()
+"""That of this process."""
+
+
+def _identity(file: HoodieBaseFile | HoodieLogFile) -> tuple[str, int, int]:
+    return file.path, file.size_bytes, file.modification_time_ms

@@ -1,0 +1,282 @@
+"""Build partitions of the metadata table beside writers.
+
+========  ====  ====================================================  ===================================
+step      lock  what happens                                          what a death leaves
+========  ====  ====================================================  ===================================
+begin     held  the instant becomes inflight, the place is cleared,   a plan
+                and the table is listed
+build     free  base files of the table as it was listed              files of an instant that nobody knows
+finish    held  what has changed since then is added; the             the same; or partitions that are
+                partitions are listed                                 ready
+complete  held  the instant                                           partitions that are ready, and a plan
+                                                                      that the next attempt completes
+========  ====  ====================================================  ===================================
+
+Readers and writers use a partition once it is listed. Then it holds every completed action, and all that completes an
+action later records it, because `complete_instant` reads the properties under the lock. So writers need not know of the
+building, and an attempt that died is begun anew.
+
+Hudi: org.apache.hudi.table.action.index.RunIndexActionExecutor. Differs: writers record nothing in partitions that are
+being built, and nothing is caught up one action after the other; ``docs/decisions/0112-partitions-beside-writers.md``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import attrs
+
+from hoodie.avro.service_metadata import HoodieIndexCommitMetadata, HoodieIndexPartitionInfo, HoodieIndexPlan
+from hoodie.common.table.index_plans import read_index_plan
+from hoodie.common.table.table_config import HoodieTableConfig
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.config.write_options import HoodieWriteOptions
+from hoodie.exception import HoodieException, HoodieIndexException, HoodieRollbackException
+from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+from hoodie.metadata.writer.table_difference import ListedTable
+from hoodie.metadata.writer.table_metadata_writer import BuildingSite, one_at_a_time
+from hoodie.metadata.writer.taken_back import withdraw_delta_commit
+from hoodie.storage.storage_clock import is_older
+from hoodie.storage.storage_path import join
+from hoodie.table.action.completion import complete_instant
+from hoodie.table.metadata_table import MetadataTableUpkeep
+from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient, is_heartbeat_expired
+from hoodie.transaction.transaction_manager import TransactionManager
+
+logger = logging.getLogger(__name__)
+
+_FILES = MetadataPartitionType.FILES.partition_path
+_ATTEMPTS = 4
+"""How often the building is begun anew where files that it reads were deleted meanwhile."""
+
+
+@attrs.frozen(eq=False)
+class RunIndexActionExecutor:
+    """Carries an indexing out, or takes it back. Lives on the driver.
+
+    One process at a time builds partitions of a table: the one that has the heartbeat of its indexing.
+
+    Attributes:
+        snapshot: The table.
+        upkeep: What its metadata table holds; runs the tasks.
+        options: Interval and tolerable misses of heartbeats.
+        transactions: The table's lock.
+        heartbeats: Signs of life of this process.
+
+    Hudi: org.apache.hudi.table.action.index.RunIndexActionExecutor.
+    """
+
+    snapshot: TableSnapshot
+    upkeep: MetadataTableUpkeep
+    options: HoodieWriteOptions
+    transactions: TransactionManager
+    heartbeats: HoodieHeartbeatClient
+
+    def execute(self, instant_time: str) -> HoodieIndexCommitMetadata | None:
+        """Build what the plan names.
+
+        Args:
+            instant_time: The indexing.
+
+        Returns:
+            What was built; None if it was completed already.
+
+        Raises:
+            HoodieException: See `BaseHoodieTableServiceClient.index`.
+        """
+        if not self._take(instant_time):
+            return None
+        try:
+            for attempt in range(1, _ATTEMPTS + 1):
+                site = self._begin(instant_time)
+                try:
+                    return self._build(instant_time, site)
+                except HoodieException as error:
+                    if attempt == _ATTEMPTS or site is None or not self._has_lost_files(site):
+                        raise
+                    logger.warning("building %s anew: %s", ", ".join(site.partitions), error)
+        except Exception:
+            raise
+        except BaseException:
+            # It was interrupted. The heartbeat, which ends, tells the next attempt that this one is dead.
+            self.heartbeats.abandon(instant_time)
+            raise
+        finally:
+            self.heartbeats.stop(instant_time)
+        raise AssertionError("unreachable")
+
+    def take_back(self, instant_time: str) -> bool:
+        """Take an indexing back that is not completed: delete what was built, and then the instant.
+
+        Partitions that it has listed already stay: they are right.
+
+        Args:
+            instant_time: The indexing.
+
+        Returns:
+            False if there is no such pending indexing.
+
+        Raises:
+            HoodieRollbackException: It is completed.
+            HoodieIndexException: A process that is alive is carrying it out.
+            HoodieIOException: Storage failed; call again.
+        """
+        with self._locked(f"taking back indexing {instant_time}") as (table, _):
+            found = table.active_timeline.find(instant_time, Action.INDEXING)
+            if found is None:
+                return False
+            if found.is_completed:
+                raise HoodieRollbackException(
+                    f"indexing {instant_time} of {table.base_path} is completed: a write with the option of an index "
+                    "set to false drops it"
+                )
+            self._refuse_if_alive(table, found)
+            plan = read_index_plan(table.active_timeline, found)
+            table = self._cleared(table, instant_time, plan)
+            for partition in self._left(table, plan):
+                table.storage.delete_directory(join(metadata_folder(table), partition))
+            table.active_timeline.delete_pending(instant_time, Action.INDEXING)
+            table.storage.delete_file(table.heartbeat_path(instant_time))
+        return True
+
+    # --- steps ------------------------------------------------------------------------------------------------------
+
+    def _take(self, instant_time: str) -> bool:
+        """Take an indexing over, with a heartbeat; False if it is completed."""
+        with self._locked(f"beginning of indexing {instant_time}") as (table, _):
+            found = table.active_timeline.find(instant_time, Action.INDEXING)
+            if found is None:
+                raise HoodieIndexException(
+                    f"there is no indexing {instant_time} in the timeline of {table.base_path}: it was never "
+                    "scheduled, or was taken back"
+                )
+            if found.is_completed:
+                logger.info("indexing %s of %s is completed already", instant_time, table.base_path)
+                return False
+            for other in table.active_timeline.filter_actions(Action.INDEXING).filter_pending():
+                self._refuse_if_alive(table, other)
+            table.storage.delete_file(table.heartbeat_path(instant_time))
+            if not self.heartbeats.start(table, instant_time):
+                raise self._taken(table, found, "another process was faster")
+        return True
+
+    def _begin(self, instant_time: str) -> BuildingSite | None:
+        """Make the instant inflight, and clear the place; None if its partitions are listed already."""
+        with self._locked(f"beginning of indexing {instant_time}") as (table, check):
+            self._check(table, instant_time, check)
+            timeline = table.active_timeline
+            found = timeline.find(instant_time, Action.INDEXING)
+            if found is None or found.is_completed:
+                raise HoodieIndexException(f"indexing {instant_time} of {table.base_path} was taken back meanwhile")
+            plan = read_index_plan(timeline, found)
+            if not plan.partition_paths:
+                raise HoodieIndexException(
+                    f"indexing {instant_time} of {table.base_path} has no plan, since its process died: take it back "
+                    f"with client.rollback('{instant_time}')"
+                )
+            if _FILES not in table.table_config.metadata_partitions:
+                raise HoodieIndexException(
+                    f"{table.base_path} has no metadata table now, of which {', '.join(plan.partition_paths)} would be "
+                    "part: the next write builds it anew; then call again"
+                )
+            timeline.transition_requested_to_inflight(instant_time, Action.INDEXING)
+            table = self._cleared(table, instant_time, plan)
+            left = self._left(table, plan)
+            return self.upkeep.writer(table).begin_building(left) if left else None
+
+    def _build(self, instant_time: str, site: BuildingSite | None) -> HoodieIndexCommitMetadata:
+        """Build without the lock; then finish and complete the instant under it."""
+        stats = []
+        if site is not None:
+            writer = self.upkeep.writer(site.listed.table)
+            stats = writer.build(site, lambda: self.heartbeats.check_alive(instant_time, self.snapshot.base_path))
+        with self._locked(f"end of indexing {instant_time}") as (table, lock_check):
+
+            def check() -> None:
+                self._check(table, instant_time, lock_check)
+
+            check()
+            found = table.active_timeline.find(instant_time, Action.INDEXING)
+            if found is None or found.is_completed:
+                raise HoodieIndexException(f"indexing {instant_time} of {table.base_path} was taken back meanwhile")
+            plan = read_index_plan(table.active_timeline, found)
+            if site is not None:
+                if _FILES not in table.table_config.metadata_partitions:
+                    raise HoodieIndexException(
+                        f"the metadata table of {table.base_path} was dropped while {', '.join(site.partitions)} was "
+                        "built: the next write builds it anew; then call again"
+                    )
+                table = self.upkeep.writer(table).finish_building(site, stats, check)
+            last = table.active_timeline.completed_writes().last_instant
+            upto = plan.index_partition_infos[0].index_upto_instant if last is None else last.requested_time
+            infos = tuple(HoodieIndexPartitionInfo(path, upto) for path in plan.partition_paths)
+            metadata = HoodieIndexCommitMetadata(infos)
+            complete_instant(table, instant_time, Action.INDEXING, metadata, check, self.upkeep)
+        return metadata
+
+    # --- parts ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _locked(self, what: str) -> Iterator[tuple[TableSnapshot, Callable[[], None]]]:
+        """Hold the lock for a block; gives the table as it is then, and what raises where the lock was lost."""
+        with self.transactions.transaction(self.snapshot, what) as transaction, one_at_a_time(self.snapshot):
+            yield self.snapshot.with_properties_reloaded().refreshed(), transaction.check_held
+
+    def _check(self, table: TableSnapshot, instant_time: str, lock_check: Callable[[], None]) -> None:
+        lock_check()
+        self.heartbeats.check_alive(instant_time, table.base_path)
+
+    def _has_lost_files(self, site: BuildingSite) -> bool:
+        """Whether files of the table that was listed are not committed any more."""
+        table = self.snapshot.with_properties_reloaded().refreshed()
+        if _FILES not in table.table_config.metadata_partitions:
+            return False
+        return ListedTable.of(table).lacks_files_of(site.listed)
+
+    @staticmethod
+    def _left(table: TableSnapshot, plan: HoodieIndexPlan) -> list[str]:
+        """The partitions of a plan that are not ready."""
+        return [path for path in plan.partition_paths if path not in table.table_config.metadata_partitions]
+
+    def _cleared(self, table: TableSnapshot, instant_time: str, plan: HoodieIndexPlan) -> TableSnapshot:
+        """The table without what an attempt of Hudi has left: it lists what it builds."""
+        config = table.table_config
+        inflight = set(config.metadata_partitions_inflight)
+        if _FILES in config.metadata_partitions:
+            files = MetadataTableFiles.load(table)
+            left = files.snapshot.active_timeline.find(instant_time, Action.DELTA_COMMIT)
+            if left is not None and left.is_pending:
+                withdraw_delta_commit(files, instant_time)
+        if not inflight & set(plan.partition_paths):
+            return table
+        updates = config.with_metadata_partitions(config.metadata_partitions, inflight - set(plan.partition_paths))
+        HoodieTableConfig.update(table.storage, table.base_path, updates)
+        return table.with_properties_reloaded()
+
+    def _refuse_if_alive(self, table: TableSnapshot, instant: HoodieInstant) -> None:
+        """Refuse to go on while the process of an indexing is alive, or may be."""
+        path = table.heartbeat_path(instant.requested_time)
+        if table.storage.exists(path):
+            if not is_heartbeat_expired(table, instant.requested_time, self.options):
+                raise self._taken(table, instant, f"its heartbeat {path} is fresh")
+        elif not instant.is_requested:
+            # Hudi's indexings have no heartbeat, and list what they build.
+            plan = read_index_plan(table.active_timeline, instant)
+            paths = set(plan.partition_paths) & set(table.table_config.metadata_partitions_inflight)
+            begun = table.storage.file_status(table.active_timeline.path_of(instant))
+            files = [
+                file for name in paths for file in table.storage.list_directory(join(metadata_folder(table), name))
+            ]
+            for status in [begun, *files] if paths else []:
+                if status is not None and not is_older(table.storage, status, self.options.heartbeat_tolerance_ms):
+                    raise self._taken(table, instant, f"it has no heartbeat, as with Hudi, and {status.path} is new")
+
+    def _taken(self, table: TableSnapshot, instant: HoodieInstant, reason: str) -> HoodieIndexException:
+        return HoodieIndexException(
+            f"indexing {instant.requested_time} of {table.base_path} is being carried out: {reason}. Let that process "
+            f"finish; if it is dead, call again in {self.options.heartbeat_tolerance_ms / 1000:.0f} s"
+        )

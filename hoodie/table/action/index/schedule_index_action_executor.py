@@ -1,0 +1,140 @@
+"""Plan to build partitions of the metadata table beside writers.
+
+The plan alone changes nothing for anybody: the partitions are not listed as being built, because writers of Hudi would
+then record their actions in files that are not there yet.
+
+Hudi: org.apache.hudi.table.action.index.ScheduleIndexActionExecutor. Differs: refuses partitions that are built, or
+being built, where Hudi leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hoodie.avro.service_metadata import HoodieIndexPartitionInfo, HoodieIndexPlan
+from hoodie.common.table.index_plans import planned_partitions
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action
+from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+
+_FILES = MetadataPartitionType.FILES
+_COLUMN_STATS = MetadataPartitionType.COLUMN_STATS
+_PARTITION_STATS = MetadataPartitionType.PARTITION_STATS
+_RECORD_INDEX = MetadataPartitionType.RECORD_INDEX
+_BLOOM_FILTERS = MetadataPartitionType.BLOOM_FILTERS
+_KINDS = (_COLUMN_STATS, _PARTITION_STATS, _BLOOM_FILTERS, _RECORD_INDEX)
+_NO_INSTANT = "00000000000000"
+
+
+def index_partitions(partition_types: Sequence[str]) -> tuple[str, ...]:
+    """The partitions of kinds that can be built beside writers.
+
+        index_partitions(["RECORD_INDEX", "column_stats"])    ("record_index", "column_stats")
+
+    Args:
+        partition_types: Their names, in small or capital letters.
+
+    Raises:
+        HoodieConfigException: None is given, or one is no such kind; the message has their names.
+    """
+    names = [partition_types] if isinstance(partition_types, str) else list(partition_types)
+    known = {kind.partition_path: kind.partition_path for kind in _KINDS}
+    wrong = [name for name in names if not isinstance(name, str) or name.lower() not in known]
+    if wrong or not names:
+        raise HoodieConfigException(
+            f"the partitions to be built beside writers are {names!r}: give some of {', '.join(known)}. The first "
+            "write with hoodie.metadata.enable=true makes files, and client.create_index makes secondary indexes"
+        )
+    return tuple(dict.fromkeys(known[name.lower()] for name in names))
+
+
+class ScheduleIndexActionExecutor:
+    """Plans an indexing.
+
+    Args:
+        snapshot: The table, loaded under its lock.
+        config: What this writer's metadata table holds.
+
+    Hudi: org.apache.hudi.table.action.index.ScheduleIndexActionExecutor.
+    """
+
+    def __init__(self, snapshot: TableSnapshot, config: HoodieMetadataConfig) -> None:
+        self._snapshot = snapshot
+        self._config = config
+
+    def execute(self, partitions: Sequence[str]) -> str:
+        """Make the requested instant.
+
+        Args:
+            partitions: See `index_partitions`.
+
+        Returns:
+            Its time.
+
+        Raises:
+            HoodieException: See `BaseHoodieTableServiceClient.schedule_indexing`.
+        """
+        self._refuse(partitions)
+        timeline = self._snapshot.active_timeline
+        pending = timeline.commits_timeline().filter_pending().first_instant
+        completed = timeline.completed_writes()
+        last = (completed if pending is None else completed.before(pending.requested_time)).last_instant
+        base = _NO_INSTANT if last is None else last.requested_time
+        plan = HoodieIndexPlan(tuple(HoodieIndexPartitionInfo(path, base) for path in partitions))
+        return timeline.create_new_instant_time(Action.INDEXING, plan)
+
+    def _refuse(self, partitions: Sequence[str]) -> None:
+        path, table_config, config = self._snapshot.base_path, self._snapshot.table_config, self._config
+        listed = table_config.metadata_partitions
+        switched_off = {
+            _COLUMN_STATS.partition_path: config.column_stats_enable is False,
+            _PARTITION_STATS.partition_path: False in (config.column_stats_enable, config.partition_stats_enable),
+            _BLOOM_FILTERS.partition_path: config.bloom_filter_enable is False,
+            _RECORD_INDEX.partition_path: config.record_index_enable is False
+            and not config.partitioned_record_index_enable,
+        }
+        off = [name for name in partitions if switched_off[name]]
+        if config.enable is False or off:
+            raise HoodieConfigException(
+                f"the options of this client drop {', '.join(off) or 'the metadata table'} of {path}: leave out the "
+                "option that is false"
+            )
+        if _FILES.partition_path not in listed:
+            raise HoodieIndexException(
+                f"{path} has no metadata table, of which {', '.join(partitions)} would be part: write with "
+                "hoodie.metadata.enable=true first"
+            )
+        unknown = [
+            kind.partition_path
+            for kind in _KINDS
+            if kind.partition_path in partitions and not kind.is_in_version(table_config.table_version)
+        ]
+        if unknown:
+            raise HoodieNotSupportedException(
+                f"{path} is of version {table_config.table_version}, and {', '.join(unknown)} is for tables of version "
+                "8 and later: upgrade it with HoodieTableMetaClient.upgrade"
+            )
+        built = [name for name in partitions if name in listed]
+        if built:
+            raise HoodieIndexException(f"{path} has {', '.join(built)} already")
+        planned = planned_partitions(self._snapshot.active_timeline)
+        being_built = [f"{name} (indexing {planned[name]})" for name in partitions if name in planned]
+        being_built += [
+            name for name in partitions if name not in planned and name in table_config.metadata_partitions_inflight
+        ]
+        if being_built:
+            raise HoodieIndexException(
+                f"{', '.join(being_built)} of {path} is being built: call client.index with the instant of the "
+                "indexing; what has none, the next write builds"
+            )
+        if _PARTITION_STATS.partition_path in partitions:
+            if not table_config.partition_fields:
+                raise HoodieIndexException(f"{path} has no partitions, so it needs no partition_stats")
+            if _COLUMN_STATS.partition_path not in (*listed, *partitions):
+                raise HoodieIndexException(f"partition_stats of {path} needs column_stats: build both together")
+        if _RECORD_INDEX.partition_path in partitions and not table_config.populate_meta_fields:
+            raise HoodieNotSupportedException(
+                f"{path} stores no record keys (hoodie.populate.meta.fields=false), and cannot have a record_index"
+            )
