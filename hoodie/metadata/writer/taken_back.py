@@ -14,7 +14,7 @@ from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFi
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 
-_LAST_INITIAL_TIME = "00000000000001"
+LAST_INITIAL_TIME = "00000000000001"
 """Later than the times of instants that built partitions, in table versions 8 and 9."""
 _FIRST_SUFFIX = 10
 """Of the times of instants that built partitions, in table version 6."""
@@ -84,7 +84,7 @@ def is_initial(files: MetadataTableFiles, instant_time: str) -> bool:
     """
     timeline = files.snapshot.active_timeline
     if timeline.layout.has_completion_times:
-        times = (built.completion_time for built in timeline if is_before(built.requested_time, _LAST_INITIAL_TIME))
+        times = (built.completion_time for built in timeline if is_before(built.requested_time, LAST_INITIAL_TIME))
         return any(time is not None and is_before(instant_time, time) for time in times)
     # Its time is that of the last instant of the table, and more digits.
     times_of_6 = (built.requested_time for built in timeline.filter_actions(Action.DELTA_COMMIT) if built.is_completed)
