@@ -45,9 +45,23 @@ COLUMNS = pa.schema(
         ("s", STRUCT),
     ]
 )
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 VALUES: dict[str, list[Any]] = {
-    "Name": ["", "a", "A", "a" * 100, "a" * 100 + "b", LONG, LONG + "q", "\U0001f600", "\uffff", "x\x00y", "$", "\\", None],
+    "Name": [
+        "",
+        "a",
+        "A",
+        "a" * 100,
+        "a" * 100 + "b",
+        LONG,
+        LONG + "q",
+        "\U0001f600",
+        "\uffff",
+        "x\x00y",
+        "$",
+        "\\",
+        None,
+    ],
     "f": [0.0, -0.0, math.nan, math.inf, -math.inf, 0.1, -1.5, 1e300, None],
     "g": [0.0, -0.0, math.nan, 0.5, -2.0, None],
     "n": [0, -1, 7, 2**31 - 1, -(2**31), None],
@@ -425,7 +439,7 @@ class MetadataHistory:
         if len(known) < 2 or not writes or self.begun is not None or known[-1] == self.saved:
             return
         newest = known[-1]
-        if writes[-1].requested_time != newest or self.saved is not None and newest <= self.saved:
+        if writes[-1].requested_time != newest or (self.saved is not None and newest <= self.saved):
             return
         try:
             with self.client() as client:

@@ -190,6 +190,11 @@ def with_index(table: ServicesTable) -> None:
         create_index(client, None)
 
 
+def indexed_second_newest(table: ServicesTable) -> str:
+    with_index(table)
+    return second_newest(table)
+
+
 def clean(client: HoodieLocalWriteClient, given: Any) -> Any:
     return client.clean()
 
@@ -211,8 +216,10 @@ SERVICES = [
     Service("upsert beside an index", enable, with_index),
     Service("clean beside an index", clean, with_index, clean),
     Service("delete_partitions beside an index", lambda c, t: c.delete_partitions(["x"]), with_index),
-    Service("restore beside an index", lambda c, t: c.restore_to_instant(t), lambda t: (with_index(t), second_newest(t))[1],
-            lambda c, t: c.restore_to_instant(t)),
+    Service(
+        "restore beside an index",
+        lambda c, t: c.restore_to_instant(t), indexed_second_newest, lambda c, t: c.restore_to_instant(t),
+    ),
 ]  # fmt: skip
 
 
