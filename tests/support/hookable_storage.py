@@ -289,8 +289,8 @@ class Faults:
             return apply()
         if self.how == "after":
             apply()
-        elif self.how == "torn":
-            assert tear is not None
+        elif self.how == "torn" and tear is not None:
+            # Threads may come in another order than they did when the calls were counted.
             tear()
         raise error(f"{name}: failed by the test")
 
