@@ -18,10 +18,14 @@ ALL_OF_6 := tests/unit/client tests/unit/common/table tests/unit/index tests/uni
 # Tests of commits and of several writers, with merge-on-read tables: those whose rules both types of table share.
 ON_READ := $(addprefix tests/unit/client/test_,closed_clients.py committer.py concurrent_writers.py late_attempts.py left_locks.py \
 	several_writers.py uncombined_deletes.py)
+# Most tests make tables without a metadata table. These hold with one as well, as new tables of users have it.
+WITH_METADATA := $(addprefix tests/contract/test_local_,data.py indexes.py) $(addprefix tests/unit/client/test_,local_write_client.py \
+	merge_on_read_services.py replace_operations.py twin_tables.py virtual_keys.py) \
+	$(addprefix tests/unit/query/test_,log_files.py metadata_pruning.py times.py)
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test test-slow test-version-6 test-version-6-smoke test-merge-on-read check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
+.PHONY: help setup quickstart test test-slow test-version-6 test-version-6-smoke test-merge-on-read test-metadata-table check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
@@ -30,6 +34,7 @@ help:
 	@echo "make test-version-6 the tests that make tables, with tables of version 6 instead of 9;"
 	@echo "                    test-version-6-smoke: one case of each"
 	@echo "make test-merge-on-read the tests of commits and of several writers, with merge-on-read tables"
+	@echo "make test-metadata-table some of the tests, with a metadata table in each new table"
 	@echo "make check          format, lint, types, layers, order of time, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: one case of each"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers, all slow cases on Spark"
@@ -74,6 +79,9 @@ test-version-6-smoke: .venv/.stamp
 
 test-merge-on-read: .venv/.stamp
 	$(PY) -m pytest -q $(PARALLEL) --table-type MERGE_ON_READ $(ON_READ) -m "not soak and not slow"
+
+test-metadata-table: .venv/.stamp
+	$(PY) -m pytest -q $(PARALLEL) --one-case --metadata-table on $(WITH_METADATA) -m "not soak and not slow"
 
 test-slow: .venv/.stamp
 	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak" --one-case' '$(UNIT_TESTS) "slow and not soak"'

@@ -28,6 +28,7 @@ from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import TableNotFoundException
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
 from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
+from hoodie.metadata.writer.taken_back import LAST_INITIAL_TIME
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean, retention_now
@@ -114,7 +115,8 @@ class MetadataTableCleaning:
             if files is None:
                 return 0
             config = metadata_table_config(self.config)
-            bound = first_needed_by_table(files.table.active_timeline)
+            needed = first_needed_by_table(files.table.active_timeline)
+            bound = oldest([needed, first_built(files.snapshot.active_timeline)])
             archiver = HoodieTimelineArchiver(config, files.snapshot, transaction.check_held, bound)
             return archiver.archive_if_required()
 
@@ -208,6 +210,27 @@ def first_needed_by_table(timeline: HoodieActiveTimeline) -> str | None:
     pending = timeline.filter_pending().filter(lambda instant: instant.action is not Action.SAVEPOINT)
     return oldest(
         one.first_instant.requested_time for one in (timeline.commits_timeline(), pending) if one.first_instant
+    )
+
+
+def first_built(timeline: HoodieActiveTimeline) -> str | None:
+    """The first instant that built a partition of a metadata table since its last compaction; it must stay.
+
+    In table versions 8 and 9 its time is earlier than all others, so it would be archived first. But by its completion
+    readers know that a base file of the partition which that compaction wrote is gone for good, and a rollback knows
+    that the partition holds what was completed before.
+
+    Args:
+        timeline: Of the metadata table.
+    """
+    if not timeline.layout.has_completion_times:
+        return None
+    last = last_completed_compaction(timeline)
+    return oldest(
+        one.requested_time
+        for one in timeline.completed_writes()
+        if is_before(one.requested_time, LAST_INITIAL_TIME)
+        and (last is None or is_after(one.newest_time, last.requested_time))
     )
 
 

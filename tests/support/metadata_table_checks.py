@@ -11,6 +11,7 @@ import hoodie
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
+from hoodie.exception import HoodieMissingFileException
 from hoodie.metadata import HoodieBackedTableMetadata
 from hoodie.metadata.writer.table_metadata_writer import committed_files
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned
@@ -58,7 +59,12 @@ class MetadataReader:
         """
         if self.metadata is None or self._is_outdated():
             return
-        listed = _listing(self.metadata)
+        try:
+            listed = _listing(self.metadata)
+        except HoodieMissingFileException:
+            # In version 6 the log files of a dead writer have the name of the slice, and are gone with it.
+            assert self._has_leftovers()
+            return
         committed = self._committed()
         stored = self.stored.keys() & _stored_files(self.table).keys()
         missing = sorted((committed & stored) - listed.keys())
@@ -82,6 +88,13 @@ class MetadataReader:
         left = now.active_timeline.completed_writes().times | now.archived_timeline.completed_writes().times
         is_restored = any(one.is_pending for one in now.active_timeline.filter_actions(Action.RESTORE))
         return is_restored or not times <= left
+
+    def _has_leftovers(self) -> bool:
+        """Whether a write to the metadata table of version 6 was pending when it was opened."""
+        assert self.metadata is not None
+        inner = self.metadata.files.snapshot.active_timeline
+        pending = inner.filter_actions(Action.DELTA_COMMIT).filter_pending()
+        return len(pending) > 0 and self.table.table_config.table_version < _LATER_VERSION
 
     def _committed(self) -> set[tuple[str, str]]:
         timeline = self.table.active_timeline

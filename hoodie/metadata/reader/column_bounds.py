@@ -7,7 +7,8 @@ unknown::
     column              what counts
     boolean, integers   numbers
     floats              ranges that do not hold 0: of a file with NaN, readers of Parquet in Java take 0 for both ends,
-                        and unite that with the ends of other row groups
+                        and unite that with the ends of other row groups; wider where files may be from before the
+                        column became one of doubles
     strings             ends of characters below U+D000: Java orders those above otherwise than bytes
     date                days
     timestamp           numbers whose unit the statistics tell (version 9), and numbers that are too large to be
@@ -31,12 +32,15 @@ from hoodie.avro.schema_reader import VARIANT_COLUMNS
 from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.column_range import ValueType
 from hoodie.metadata.records.column_values import BYTES_WRAPPER, DECIMAL_WRAPPER, decimal_digits
+from hoodie.metadata.records.metadata_partition_type import MetadataRecordType
 from hoodie.metadata.records.metadata_record_schema import WRAPPERS
 
 Flags = npt.NDArray[np.bool_]
 _INTEGERS = ("IntWrapper", "LongWrapper")
 _FIRST_ODD_BYTE = 0xED
 """Bytes from here on begin characters from U+D000 on in UTF-8."""
+_FLOAT_STEP, _SMALLEST_FLOAT = 2.0**-23, 2.0**-149
+"""Neighbours among floats differ by at most so much of their value, or by the second."""
 _LAST_MILLI = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 _WRAPPER_SCALE = 15
@@ -201,7 +205,22 @@ def _floats(
     if not is_low:
         found = pc.if_else(pc.is_nan(found), float("inf"), found)
     is_sure = pc.and_(pc.fill_null(is_sure, False), pc.fill_null(pc.invert(pc.is_nan(found)), False))
-    return pc.if_else(is_sure, found, pa.nulls(len(found), found.type)).cast(data_type)
+    found = pc.if_else(is_sure, found, pa.nulls(len(found), found.type))
+    return _widened(rows, parts, found, is_low=is_low) if is_wide else found.cast(data_type)
+
+
+def _widened(rows: pa.Table, parts: dict[str, pa.Array], found: pa.Array, *, is_low: bool) -> pa.Array:
+    """Ends of a column of doubles that hold the values of files from before, when it was one of floats.
+
+    Such a file has the float that is next to 0.1, and readers give the double 0.1. The range of a partition may be that
+    of files of both types.
+    """
+    is_float = pc.equal(parts["branch"], pa.scalar(WRAPPERS.index("FloatWrapper"), parts["branch"].type))
+    is_partition = pc.equal(rows.column("type").combine_chunks(), int(MetadataRecordType.PARTITION_STATS))
+    may_be_float = pc.or_(pc.fill_null(is_float, False), pc.fill_null(is_partition, False))
+    step = pc.add(pc.multiply(pc.abs(found), _FLOAT_STEP), _SMALLEST_FLOAT)
+    wider = pc.subtract(found, step) if is_low else pc.add(found, step)
+    return pc.if_else(may_be_float, wider, found)
 
 
 def _texts(stored: pa.Array) -> pa.Array:

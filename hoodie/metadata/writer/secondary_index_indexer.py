@@ -125,7 +125,13 @@ class SecondaryIndexIndexer(MetadataPartitionIndexer):
         definition = self._definition(context)
         (column,) = definition.source_fields
         keys = SliceKeys.of(context.table, changes, change, with_columns=True)
-        check_indexed_column(keys.schema, column)
+        try:
+            check_indexed_column(keys.schema, column)
+        except (HoodieIndexException, HoodieNotSupportedException) as error:
+            raise type(error)(
+                f"{error}. {self.partition_path} of {context.table.base_path} is such an index: drop it first "
+                "(client.drop_index)"
+            ) from error
         is_by_value = definition.is_hashed_by_value
         return _SecondaryIndexChanges(self.partition_path, tuple(changes), keys, column, is_by_value, is_few)
 

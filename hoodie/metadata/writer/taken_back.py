@@ -14,7 +14,7 @@ from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFi
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 
-_LAST_INITIAL_TIME = "00000000000001"
+LAST_INITIAL_TIME = "00000000000001"
 """Later than the times of instants that built partitions, in table versions 8 and 9."""
 _FIRST_SUFFIX = 10
 """Of the times of instants that built partitions, in table version 6."""
@@ -92,7 +92,7 @@ def is_initial(files: MetadataTableFiles, instant_time: str) -> bool:
     for built in timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants():
         time = built.requested_time
         if timeline.layout.has_completion_times:
-            is_of_build = is_before(time, _LAST_INITIAL_TIME) or time in indexings
+            is_of_build = is_before(time, LAST_INITIAL_TIME) or time in indexings
             recorded = instant_time if found is None else found.newest_time
             was_before = built.completion_time is not None and is_before(recorded, built.completion_time)
         else:

@@ -113,6 +113,23 @@ def test_the_table_is_not_archived_before_its_metadata_table_is_compacted(table:
     assert validate(str(table)).is_right
 
 
+@pytest.mark.slow
+def test_a_partition_that_is_built_again_stays_readable_when_instants_are_archived(table: Path) -> None:
+    """The instant that builds it has the earliest time of all in versions 8 and 9."""
+    keep = {**SERVICES_SHORT, "cleaner_commits_retained": "1", "keep_min_commits": "2", "keep_max_commits": "3"}
+    write(table, 0, 12, **keep, metadata_index_partition_stats_enable="true")
+    assert instants(table, Action.COMMIT)
+    later = {**keep, "metadata_compact_max_delta_commits": "100"}
+    with local_client(table, METADATA | OFF | {"hoodie.metadata.index.column.stats.enable": "false"}) as client:
+        client.upsert(rows(("a", "x", 50, 1.0)))
+    for number in range(60, 66):
+        write(table, number, 1, **later)
+        with local_client(table, METADATA | {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "2"}) as client:
+            client.archive()
+        assert validate(str(table)).is_right, validate(str(table))
+    assert len(read_trips(table)) == 8
+
+
 def test_a_writer_stops_where_a_pending_instant_holds_compactions_back(table: Path, table_version: int) -> None:
     """In version 6 alone: in 8 and 9 an instant holds them back only if its writer died while it completed it."""
     write(table, 0, 2, **OFF_SHORT)

@@ -177,3 +177,20 @@ def test_queries_leave_out_files_by_it(tmp_path: Path, table_type: str) -> None:
     assert hoodie.read_table(path, filters=[("color", "=", "color of 3")]).num_rows == 0
     everything = hoodie.plan_read(path, filters=wanted, options={"hoodie.enable.data.skipping": "false"})
     assert "secondary index" not in str(everything.explain())
+
+
+def test_a_column_that_becomes_one_of_floats_is_refused_until_its_index_is_dropped(tmp_path: Path) -> None:
+    rng, path = random.Random(9), new_table(tmp_path / "t")
+    wider = rows(range(3), 2, rng)
+    wider = wider.set_column(wider.schema.get_field_index("n"), "n", pa.array([0.5, 1.0, 1.5]))
+    with client_of(path, write__schema__widen__lossy="true") as client:
+        client.upsert(rows(range(12), 1, rng))
+        client.create_index("idx_n", "n")
+        with pytest.raises(HoodieNotSupportedException, match=r"secondary_index_idx_n of .*client\.drop_index"):
+            client.upsert(wider)
+        assert hoodie.read_table(path).schema.field("n").type == pa.int64()
+        assert hoodie.metadata.validate(path).is_right
+        client.drop_index("idx_n")
+        client.upsert(wider)
+    assert hoodie.metadata.validate(path).is_right
+    assert hoodie.read_table(path, filters=[("n", "=", 0.5)])["id"].to_pylist() == ["k0"]

@@ -27,6 +27,7 @@ from hoodie.query.arrow_reader import scan
 from hoodie.query.range_pruning import may_match
 from hoodie.storage.storage import HoodieStorage
 from tests.support.metadata_tampering import Entry, copied, tamper
+from tests.support.table_builder import init_table, local_client
 
 WITHOUT = {"hoodie.metadata.enable": False}
 BASE = "f-0_0-0-0_20260101000000000.parquet"
@@ -316,3 +317,27 @@ def test_no_footer_is_read_where_the_metadata_table_has_ranges(
     assert not opened
     hoodie.plan_read(table, filters=pc.field("ts") > 0, options=WITHOUT)
     assert opened
+
+
+@pytest.mark.parametrize("version", [6, pytest.param(9, marks=pytest.mark.slow)])
+def test_floats_of_a_column_that_became_one_of_doubles_are_found(tmp_path: Path, version: int) -> None:
+    """A file of floats holds the float next to 0.1, and readers give the double 0.1."""
+    path = init_table(tmp_path / "t", table_version=version)
+    options = {
+        "hoodie.metadata.enable": True,
+        "hoodie.metadata.index.column.stats.enable": True,
+        "hoodie.parquet.small.file.limit": 0,
+    }
+    values = [0.1, -0.1, 1e-45, 3.3e38, 7.7]
+    with local_client(path, options) as client:
+        for data_type in (pa.float32(), pa.float64()):
+            for number, value in enumerate(values):
+                columns = {"id": f"{data_type}{number}", "region": "x" if number % 2 else "y", "ts": 1}
+                row = {name: pa.array([given]) for name, given in columns.items()}
+                client.insert(pa.table({**row, "v": pa.array([value], data_type)}))
+    stored = hoodie.read_table(path, options=WITHOUT)
+    for value in stored["v"].to_pylist():
+        for condition in (pc.field("v") == value, pc.field("v") <= value, pc.field("v") >= value):
+            text, found, expected = answers(Path(path), condition)
+            assert found.num_rows == expected.num_rows > 0, condition
+    assert BY_COLUMNS in text

@@ -244,7 +244,7 @@ def test_each_change_is_refused_where_it_holds_what_hoodie_does_not_know(table: 
     assert listed(table.base_path) == () and not has_folder(table.base_path)
 
 
-# --- indexes that hoodie does not know ----------------------------------------------------------------------------------
+# --- indexes that hoodie does not know --------------------------------------------------------------------------------
 
 UNKNOWN = "expr_index_x"
 DROP = {"hoodie.metadata.index.drop": f"{UNKNOWN}, secondary_index_gone"}

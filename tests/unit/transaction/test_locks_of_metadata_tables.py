@@ -103,6 +103,29 @@ def test_no_lock_is_taken_without_need(base_path: str, s3_bucket: Bucket, given:
     assert not [key for key in s3_bucket.list_keys() if key.endswith(LOCK)]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({}, marks=pytest.mark.metadata_table, id="new_table"),
+        pytest.param({"hoodie.metadata.record.index.enable": "true"}, id="record_index"),
+    ],
+)
+def test_who_builds_one_without_being_told_in_so_many_words_takes_the_lock(
+    base_path: str, s3_bucket: Bucket, s3_proxy: FaultyProxy, given: dict[str, str]
+) -> None:
+    unguarded: list[str] = []
+
+    def look(request: Request) -> Any:
+        if is_guarded(request) and not is_locked(s3_bucket):
+            unguarded.append(request.path)
+
+    s3_proxy.fault = look
+    with local_client(base_path, given, storage_options=s3_bucket.options(s3_proxy.endpoint)) as client:
+        assert client.upsert(rows(("a", "x", 1))).is_committed
+    assert any("/.hoodie/metadata/files/" in f"/{key}" for key in s3_bucket.list_keys())
+    assert not unguarded
+
+
 def test_the_lock_costs_few_requests(base_path: str, s3_bucket: Bucket, s3_proxy: FaultyProxy) -> None:
     with local_client(base_path, ON, storage_options=s3_bucket.options(s3_proxy.endpoint)) as client:
         client.upsert(rows(("a", "x", 1)))

@@ -21,7 +21,7 @@ from tests.support.hookable_storage import Faults, faults_of, run_with_faults
 from tests.support.merge_on_read_table import MergeOnReadTable
 from tests.support.metadata_table_checks import MetadataReader, check_equals_a_new_one, listed_partitions
 from tests.support.services_table import ServicesTable
-from tests.support.table_builder import read_trips, rows
+from tests.support.table_builder import SMALL_FILTERS, local_client, read_trips, rows
 from tests.unit.client import test_crashes as writes
 from tests.unit.client.test_crashes import DELTA_COMMITS, FIRST, OPERATIONS, Operation
 
@@ -38,7 +38,7 @@ ON = {
 }
 """All partitions, in few files."""
 LATER = (("b", "x", 9, 90.0), ("new", "z", 1, 9.0))
-QUICK = {("rollback of a commit", 9), ("upsert into log files", 6), ("clean", 8)}
+QUICK = {("rollback of a commit", 9), ("upsert into log files", 6), ("clean", 8), ("create_index", 9)}
 """Of these some failures are looked at in quick runs; all of them in slow ones."""
 SHARE = 30
 """In quick runs one failure of so many is looked at."""
@@ -166,6 +166,35 @@ def enable(client: HoodieLocalWriteClient, given: Any) -> Any:
     return client.upsert(rows(("a", "x", 1000), ("new", "z", 1000)))
 
 
+def upsert_with(**properties: Any) -> Callable[[HoodieLocalWriteClient, Any], Any]:
+    """An upsert by a client with more properties."""
+
+    def run(client: HoodieLocalWriteClient, given: Any) -> Any:
+        path = client.config.base_path
+        with local_client(path, {**SMALL_FILTERS, **ON, **properties}, parallelism=1) as other:
+            return other.upsert(rows(("a", "x", 1000), ("new", "z", 1000)))
+
+    return run
+
+
+def create_index(client: HoodieLocalWriteClient, given: Any) -> Any:
+    return client.create_index("idx_id", "id")
+
+
+def drop_index(client: HoodieLocalWriteClient, given: Any) -> Any:
+    return client.drop_index("idx_id")
+
+
+def with_index(table: ServicesTable) -> None:
+    with table.client(**ON) as client:
+        create_index(client, None)
+
+
+def indexed_second_newest(table: ServicesTable) -> str:
+    with_index(table)
+    return second_newest(table)
+
+
 def clean(client: HoodieLocalWriteClient, given: Any) -> Any:
     return client.clean()
 
@@ -180,6 +209,17 @@ SERVICES = [
     ),
     Service("savepoint", lambda c, t: c.savepoint(t), second_newest),
     Service("archive", lambda c, t: c.archive()),
+    Service("metadata compaction", upsert_with(**{"hoodie.metadata.compact.max.delta.commits": 1})),
+    Service("drop of partitions", upsert_with(**{"hoodie.metadata.index.column.stats.enable": "false"})),
+    Service("create_index", create_index, finish=create_index),
+    Service("drop_index", drop_index, with_index, drop_index),
+    Service("upsert beside an index", enable, with_index),
+    Service("clean beside an index", clean, with_index, clean),
+    Service("delete_partitions beside an index", lambda c, t: c.delete_partitions(["x"]), with_index),
+    Service(
+        "restore beside an index",
+        lambda c, t: c.restore_to_instant(t), indexed_second_newest, lambda c, t: c.restore_to_instant(t),
+    ),
 ]  # fmt: skip
 
 
@@ -198,7 +238,7 @@ def at(table: ServicesTable, base_path: Path) -> ServicesTable:
         )
         for service in SERVICES
         for is_mor in (False, True)
-        for version in (6, 8, 9)
+        for version in ((8, 9) if "index" in service.name else (6, 8, 9))
         for dies, share, marks in cases(service.name, version)
     ],
     indirect=["table_version"],
