@@ -60,6 +60,8 @@ CALLS: dict[str, Callable[[HoodieLocalWriteClient, str, Any], object]] = {
     "restore_to_instant": lambda c, instant, result: c.restore_to_instant(instant),
     "create_index": lambda c, instant, result: c.create_index("by_ts", "ts"),
     "drop_index": lambda c, instant, result: c.drop_index("by_ts"),
+    "schedule_indexing": lambda c, instant, result: c.schedule_indexing(["record_index"]),
+    "index": lambda c, instant, result: c.index("20991231000000000"),
     "__enter__": lambda c, instant, result: c.__enter__(),
 }
 
