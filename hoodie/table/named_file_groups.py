@@ -28,7 +28,7 @@ from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.exception import HoodieIndexException
 from hoodie.index.recordindex.record_index import HoodieRecordIndex
-from hoodie.index.recordindex.record_index_lookup import REBUILD, RECORD_INDEX_PATH, RecordIndexLookup
+from hoodie.index.recordindex.record_index_lookup import REBUILD, RECORD_INDEX_PATH, NamedEntries, RecordIndexLookup
 from hoodie.metadata.reader.metadata_listing import metadata_of
 from hoodie.table.table import HoodieTable
 
@@ -101,12 +101,12 @@ def named_file_groups(table: HoodieTable, keys: pa.Table, *, is_chosen: bool) ->
     of_table = listing.ask(lambda metadata: None in metadata.files.file_groups(RECORD_INDEX_PATH))
     if not of_table:
         return None
-    named = listing.ask(
-        lambda _: (
-            (index := RecordIndexLookup.open(snapshot, (), is_by_partition=False))
-            and index.find(record_keys.unique(), table.context)
-        )
-    )
+
+    def find(_: object) -> NamedEntries | None:
+        index = RecordIndexLookup.open(snapshot, (), is_by_partition=False)
+        return None if index is None else index.find(record_keys.unique(), table.context)
+
+    named = listing.ask(find)
     if named is None:
         return None
     entries = pc.index_in(record_keys, value_set=named.keys)

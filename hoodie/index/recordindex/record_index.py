@@ -155,8 +155,8 @@ class HoodieRecordIndex(_RecordIndex):
         if moving.any():
             those = FoundEntries(found.keys.filter(pa.array(moving)), found.files[moving])
             homes = distinct.filter(pc.is_in(distinct[RECORD_KEY], value_set=those.keys))
-            named = sorted(set(those.files.tolist()))
-            read = self._base_files.find_locations(homes, context, table.narrowed_to(slices[n] for n in named))
+            numbers = sorted(set(those.files.tolist()))
+            read = self._base_files.find_locations(homes, context, table.narrowed_to(slices[n] for n in numbers))
             slices = [*slices, *read.files]
             files = pa.array(read.table["file"].to_numpy() + np.int32(len(slices) - len(read.files)), pa.int32())
             parts.append(read.table.set_column(1, schema.field(1), files).cast(schema))

@@ -295,8 +295,7 @@ class HoodieBackedTableMetadataWriter:
         stats = [stat for stat in stats if stat.partition_path in left]
         if not left:
             return now.table
-        pending = sorted(now.table.active_timeline.filter_pending().times)
-        noted = {PENDING_KEY: ",".join(pending)}
+        noted = {PENDING_KEY: ",".join(one.requested_time for one in now.table.active_timeline.filter_pending())}
         metadata = _metadata(stats, site.avro_schema, WriteOperationType.BULK_INSERT)
         check()
         timeline = MetadataTableFiles.load(self.table).snapshot.active_timeline
