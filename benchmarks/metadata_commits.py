@@ -16,7 +16,7 @@ import pyarrow as pa
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 
 PARTITIONS = {
-    "none": {},
+    "none": {"hoodie.metadata.enable": "false"},
     "files": {"hoodie.metadata.enable": "true"},
     "files and column_stats": {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"},
 }
