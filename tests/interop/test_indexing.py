@@ -1,4 +1,4 @@
-"""Partitions built beside writers: by hoodie (`index`), and by real Hudi (``CREATE INDEX``)."""
+"""Partitions that hoodie builds beside writers of real Hudi."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from hoodie.common.table.timeline.instant import Action
 from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_with_metadata import TableWithMetadata
@@ -67,42 +66,3 @@ def test_real_hudi_writes_before_while_and_after_hoodie_builds(
         table.check()
     assert table.is_marked()
     assert set(table.load().table_config.metadata_partitions) == {"files", *kinds}
-
-
-@pytest.mark.table_versions(8, 9)
-def test_hoodie_goes_on_after_an_index_that_real_hudi_built(tmp_path: Path, hudi: HudiProcess) -> None:
-    if hudi.version != "1.2.0":
-        pytest.skip("Hudi has CREATE INDEX from 1.0 on")
-    table = new_table(tmp_path, hudi)
-    with table.client() as client:
-        client.index(client.schedule_indexing(["column_stats"]))
-    create_index(table)
-    timeline = table.load().active_timeline
-    assert [one.is_completed for one in timeline.filter_actions(Action.INDEXING)] == [True, True]
-    assert {"column_stats", "record_index"} <= set(table.load().table_config.metadata_partitions)
-    last = table.by_hoodie(*range(4, 15))
-    table.check()
-    with table.client() as client:
-        state = list(table.model.rows)
-        undone = table.write_with(client, table.rows(0, 40))
-        table.model.rows = state
-        assert client.rollback(undone)
-        table.check()
-        assert last
-    table.by_hudi(*range(3, 9))
-    table.check()
-
-
-def create_index(table: TableWithMetadata) -> None:
-    """Real Hudi builds a record index beside writers."""
-    table.hudi.sql("DROP TABLE IF EXISTS listed")
-    table.hudi.sql(f"CREATE TABLE listed USING hudi LOCATION '{table.base_path}'")
-    options = {**table.hudi.standing_options(), "hoodie.metadata.enable": "true", **table.options}
-    try:
-        for name, value in options.items():
-            table.hudi.sql(f"SET {name}={value}")
-        table.hudi.sql("CREATE INDEX record_index ON listed (id)")
-    finally:
-        for name in options:
-            table.hudi.sql(f"RESET {name}")
-        table.hudi.sql("DROP TABLE listed")
