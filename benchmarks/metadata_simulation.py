@@ -25,6 +25,7 @@ import pyarrow as pa
 from hoodie import HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.fs.file_names import make_base_file_name, make_file_id
 from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
+from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.metadata.writer import table_metadata_writer
@@ -62,8 +63,8 @@ def simulate(count: int) -> None:
         timeline = TableSnapshot.load(path).active_timeline
         instant_time = timeline.create_new_instant_time(Action.COMMIT)
         timeline.transition_requested_to_inflight(instant_time, Action.COMMIT)
-        timeline.save_as_complete(instant_time, Action.COMMIT, HoodieCommitMetadata({}, {SCHEMA_KEY: SCHEMA}))
         files = simulated_files(path, count, instant_time)
+        timeline.save_as_complete(instant_time, Action.COMMIT, commit_of_one(files))
         snapshot = TableSnapshot.load(path)
         started = time.perf_counter()
         with mock.patch.object(table_metadata_writer, "committed_files", return_value=files):
@@ -103,6 +104,16 @@ def simulate(count: int) -> None:
         told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
         print(f"{count:9,} files: built in {built:5.1f} s; upsert to {len(partitions)} partitions: "
               f"{told.stdout.strip()}", flush=True)  # fmt: skip
+
+
+def commit_of_one(files: Mapping[str, Sequence[FileStatus]]) -> HoodieCommitMetadata:
+    """A commit that has written one of the files: the writer looks at those of the newest commit."""
+    partition_path, (status, *_) = next(iter(files.items()))
+    name = status.path.rsplit("/", 1)[-1]
+    stat = HoodieWriteStat(
+        file_id=name.split("_")[0], partition_path=partition_path, path=f"{partition_path}/{name}", num_writes=1
+    )
+    return HoodieCommitMetadata({partition_path: (stat,)}, {SCHEMA_KEY: SCHEMA})
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Partitions that hoodie builds beside writers of real Hudi."""
+"""Partitions built beside writers: by hoodie (`index`), and by real Hudi (``CREATE INDEX``)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hoodie.common.table.timeline.instant import Action
 from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_with_metadata import TableWithMetadata
@@ -20,6 +21,11 @@ KINDS = {
         "hoodie.metadata.record.index.enable": "true",
         "hoodie.metadata.global.record.level.index.enable": "true",
     },
+}
+LOCK = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    "hoodie.clean.failed.writes.policy": "LAZY",
 }
 
 
@@ -66,3 +72,49 @@ def test_real_hudi_writes_before_while_and_after_hoodie_builds(
         table.check()
     assert table.is_marked()
     assert set(table.load().table_config.metadata_partitions) == {"files", *kinds}
+
+
+@pytest.mark.table_versions(8, 9)
+@pytest.mark.parametrize("before", [[], ["column_stats", "partition_stats"]], ids=["alone", "after_hoodie"])
+def test_hoodie_goes_on_after_an_index_that_real_hudi_built(
+    tmp_path: Path, hudi: HudiProcess, before: list[str]
+) -> None:
+    """With one partition to build: of several, Hudi 1.2.0 rolls back all but the last, and lists them all."""
+    if hudi.version != "1.2.0":
+        pytest.skip("Hudi has CREATE INDEX from 1.0 on")
+    table = new_table(tmp_path, hudi)
+    has_stats = "true" if before else "false"
+    table.options = {**KINDS["record_index"], "hoodie.metadata.index.column.stats.enable": has_stats}
+    if before:
+        with table.client() as client:
+            client.index(client.schedule_indexing(before))
+    create_index(table)
+    indexings = table.load().active_timeline.filter_actions(Action.INDEXING)
+    assert [one.is_completed for one in indexings] == [True] * (2 if before else 1)
+    assert set(table.load().table_config.metadata_partitions) == {"files", "record_index", *before}
+    table.check()
+    table.by_hoodie(*range(4, 15))
+    table.check()
+    with table.client() as client:
+        state = list(table.model.rows)
+        undone = table.write_with(client, table.rows(0, 40))
+        table.model.rows = state
+        assert client.rollback(undone)
+        table.check()
+    table.by_hudi(*range(3, 9))
+    table.check()
+
+
+def create_index(table: TableWithMetadata) -> None:
+    """Real Hudi builds a record index beside writers."""
+    table.hudi.sql("DROP TABLE IF EXISTS listed")
+    table.hudi.sql(f"CREATE TABLE listed USING hudi LOCATION '{table.base_path}'")
+    options = {**table.hudi.standing_options(), "hoodie.metadata.enable": "true", **table.options, **LOCK}
+    try:
+        for name, value in options.items():
+            table.hudi.sql(f"SET {name}={value}")
+        table.hudi.sql("CREATE INDEX record_index ON listed (id)")
+    finally:
+        for name in options:
+            table.hudi.sql(f"RESET {name}")
+        table.hudi.sql("DROP TABLE listed")
