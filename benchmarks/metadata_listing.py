@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 
 import hoodie
 from benchmarks.measure import describe_machine
+from hoodie.metadata.reader.decoded_files import DECODED_FILES
 from hoodie.storage import storage_factory
 from hoodie.storage.local_storage import LocalStorage
 
@@ -81,7 +82,7 @@ class _CountingStream:
 def build(path: str, files: int, partitions: int, version: int) -> None:
     """Write the files of one commit, and let hoodie make the metadata table."""
     given = pa.table({"id": ["first"], "city": ["city-0000"], "ts": [1], "fare": [0.5]})
-    made = {"hoodie.write.table.version": version}
+    made = {"hoodie.write.table.version": version, "hoodie.metadata.enable": False}
     hoodie.write_table(
         given, path, record_key_fields="id", partition_fields="city", ordering_fields="ts", operation="bulk_insert",
         properties=made,
@@ -112,12 +113,14 @@ def measured(path: str, name: str, options: dict[str, Any], runs: int) -> dict[s
     """The median seconds of a plan, and its calls to storage."""
     times = []
     for _ in range(runs):
+        DECODED_FILES.clear()
         started = time.perf_counter()
         plan = hoodie.plan_read(path, filters=QUERIES[name], options=options)
         times.append(time.perf_counter() - started)
     with_counts = storage_factory._STORAGES["file"]
     storage_factory._STORAGES["file"] = CountingStorage
     CALLS.clear()
+    DECODED_FILES.clear()
     try:
         hoodie.plan_read(path, filters=QUERIES[name], options=options)
     finally:
