@@ -168,8 +168,7 @@ class KeyLookup:
         self._paths = frozenset(counts[PARTITION_PATH].to_pylist())
         named = None
         if keys is not None and key_generator is None:
-            with metrics.step("ask the record index"):
-                named = named_file_groups(table, keys.table, is_chosen=is_index_chosen)
+            named = named_file_groups(table, keys.table, is_chosen=is_index_chosen)
         with metrics.step("list base files") as step:
             slices = self._latest_file_slices(named)
             step.count(files=sum(map(len, slices.values())))

@@ -29,7 +29,7 @@ from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.exception import HoodieIndexException
 from hoodie.index.recordindex.record_index import HoodieRecordIndex
 from hoodie.index.recordindex.record_index_lookup import REBUILD, RECORD_INDEX_PATH, NamedEntries, RecordIndexLookup
-from hoodie.metadata.reader.metadata_listing import metadata_of
+from hoodie.metadata.reader.metadata_listing import MetadataListing, metadata_of
 from hoodie.table.table import HoodieTable
 
 
@@ -65,7 +65,8 @@ class NamedFileGroups:
         if wrong:
             raise HoodieIndexException(
                 f"The record index of {base_path} names {len(wrong)} file groups for the keys which the table does not "
-                f"have, such as {wrong[0][1]} of partition '{wrong[0][0]}': the index is wrong. {REBUILD}"
+                f"have, such as {wrong[0][1]} of partition '{wrong[0][0]}': the index is wrong. "
+                f"Look-ups with hoodie.index.type=BLOOM do not ask it. {REBUILD}"
             )
         return {
             path: [part for part in found if path in self.searched or (path, part.file_id) in self.groups]
@@ -91,10 +92,16 @@ def named_file_groups(table: HoodieTable, keys: pa.Table, *, is_chosen: bool) ->
     listing = metadata_of(snapshot)
     if listing is None or not keys.num_rows or RECORD_INDEX_PATH not in snapshot.table_config.metadata_partitions:
         return None
+    if is_chosen and not isinstance(table.index, HoodieRecordIndex):
+        return None
+    with table.metrics.step("ask the record index"):
+        return _ask(table, listing, keys, is_chosen=is_chosen)
+
+
+def _ask(table: HoodieTable, listing: MetadataListing, keys: pa.Table, *, is_chosen: bool) -> NamedFileGroups | None:
+    snapshot = table.snapshot
     record_keys = keys[RECORD_KEY].combine_chunks()
     if is_chosen:
-        if not isinstance(table.index, HoodieRecordIndex):
-            return None
         index = RecordIndexLookup.open(snapshot, (), is_by_partition=False)
         groups = () if index is None else index.find(record_keys.unique(), table.context).groups
         return None if index is None else NamedFileGroups(frozenset(groups), frozenset())
