@@ -30,14 +30,14 @@ PIP := -m pip install -q --disable-pip-version-check
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
 	@echo "make test           set up, run the tests (Spark 4.3) without the slow ones"
-	@echo "make test-slow      the slow ones, on Spark one case of each; continuous integration runs both"
+	@echo "make test-slow      one case of each of the slow ones; continuous integration runs both"
 	@echo "make test-version-6 the tests that make tables, with tables of version 6 instead of 9;"
 	@echo "                    test-version-6-smoke: one case of each"
 	@echo "make test-merge-on-read the tests of commits and of several writers, with merge-on-read tables"
 	@echo "make test-metadata-table some of the tests, with a metadata table in each new table"
 	@echo "make check          format, lint, types, layers, order of time, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: one case of each"
-	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers, all slow cases on Spark"
+	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers, all slow cases"
 	@echo "make interop        tests beside real Hudi 0.15.0, 1.0.2 and 1.2.0; interop-smoke: a part of them"
 	@echo "make bench          the quick benchmarks; bench-charts saves and draws figures in docs/benchmarks"
 	@echo "make bench-hudi     4M rows beside real Hudi 1.2.0 on Spark 3.5: a quarter of an hour; bench-charts draws its figures too"
@@ -84,7 +84,7 @@ test-metadata-table: .venv/.stamp
 	$(PY) -m pytest -q $(PARALLEL) --one-case --metadata-table on $(WITH_METADATA) -m "not soak and not slow"
 
 test-slow: .venv/.stamp
-	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak" --one-case' '$(UNIT_TESTS) "slow and not soak"'
+	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak" --one-case' '$(UNIT_TESTS) "slow and not soak" --one-case'
 
 check: .venv/.stamp
 	.venv/bin/ruff format --check hoodie pyspark_hoodie tests benchmarks
@@ -107,7 +107,7 @@ test-spark35-smoke: .venv35/.stamp
 	$(JAVA35) $(PY35) -m pytest -q -m "not soak and not slow" --one-case tests/integration --durations=5
 
 soak: .venv/.stamp
-	$(JAVA) $(PY) -m pytest -q -rP --show-capture=stdout $(PARALLEL) -m soak tests/unit tests/contract
+	$(JAVA) $(PY) -m pytest -q -rP --show-capture=stdout $(PARALLEL) -m "slow or soak" tests/unit tests/contract
 	$(JAVA) $(PY) -m pytest -q -rP --show-capture=stdout -m "slow or soak" tests/integration
 
 interop: .venv/.stamp .venv35/.stamp

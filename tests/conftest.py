@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is true of copy-on-write tables alone where tests make others, and cases that are not asked for.
 
-    ``--one-case`` is for a second version of something, of Spark or of tables: the first one runs all cases.
+    ``--one-case`` is for slow tests, and for a second version of something, of Spark or of tables.
     """
     left_out = set()
     if config.getoption("--table-type") != HoodieTableType.COPY_ON_WRITE:
