@@ -81,8 +81,10 @@ def metadata_table_folders(snapshot: TableSnapshot) -> tuple[str, ...]:
     if not partitions:
         return ()
     meta = join(metadata_folder(snapshot), METAFOLDER_NAME)
-    active = snapshot.active_timeline.layout.active_path(meta)
-    return (meta, active, *(join(metadata_folder(snapshot), partition) for partition in partitions))
+    layout = snapshot.active_timeline.layout
+    active = layout.active_path(meta)
+    archive = join(active, "history") if layout.version > 1 else join(meta, "archived")
+    return (meta, active, archive, *(join(metadata_folder(snapshot), partition) for partition in partitions))
 
 
 def has_metadata_table(snapshot: TableSnapshot) -> bool:

@@ -60,7 +60,6 @@ def due_partitions(
     is_new = is_new_with_metadata_table(table)
     if is_new and engine is not None and engine.ranges_by_default and config.column_stats_enable is None:
         config = attrs.evolve(config, column_stats_enable=True)
-    planned = planned_partitions(table.active_timeline).keys()
     wanted = set(table_config.metadata_partitions_inflight)
     choices = {
         _COLUMN_STATS: config.column_stats_enable,
@@ -75,7 +74,8 @@ def due_partitions(
         choices[_PARTITION_STATS] = False
     unwanted = {path for path, choice in choices.items() if choice is False and path in listed}
     wanted |= {path for path, choice in choices.items() if choice}
-    wanted -= planned
+    if wanted - listed:
+        wanted -= planned_partitions(table.active_timeline).keys()
     if config.enable or is_new or wanted:
         wanted.add(_FILES)
     version = table_config.table_version
