@@ -221,7 +221,8 @@ def test_old_temporary_files_of_dead_writers_are_deleted(table: ServicesTable) -
     folder = table.base_path / ".hoodie/metadata"
     active = timeline_folder(folder)
     name = ".hoodie_tmp_0123456789abcdef0123456789abcdef"
-    left = [path / name for path in (folder / ".hoodie", active, folder / "files")]
+    archive = active / ("archived" if active.name == ".hoodie" else "history")
+    left = [path / name for path in (folder / ".hoodie", active, archive, folder / "files")]
     for path in left:
         path.write_bytes(b"half")
         os.utime(path, (1, 1))
