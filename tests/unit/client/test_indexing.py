@@ -229,6 +229,7 @@ def test_files_are_those_of_hudi(tmp_path: Path, table_version: int, later_table
     assert Path(timeline.path_of(done.in_state(State.INFLIGHT))).read_bytes() == b""
 
 
+@pytest.mark.table_version(9)
 def test_what_cannot_be_planned(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", "COPY_ON_WRITE")
     with table.client(**ON) as client:

@@ -106,7 +106,7 @@ def test_no_lock_is_taken_without_need(base_path: str, s3_bucket: Bucket, given:
 @pytest.mark.parametrize(
     "given",
     [
-        pytest.param({}, marks=pytest.mark.metadata_table, id="new_table"),
+        pytest.param({}, marks=[pytest.mark.metadata_table, pytest.mark.table_version(9)], id="new_table"),
         pytest.param({"hoodie.metadata.record.index.enable": "true"}, id="record_index"),
     ],
 )
