@@ -190,7 +190,7 @@ class TableServices:
                 archiver = HoodieTimelineArchiver(self._config, self._look_again(snapshot), transaction.check_held)
                 count = archiver.archive_if_required()
             step.count(records=count)
-            self._metadata_table.archive(snapshot)
+            self._metadata_table.archive(snapshot.refreshed() if count else snapshot)
         return count
 
     # --- compacting ---------------------------------------------------------------------------------------------

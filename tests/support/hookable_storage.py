@@ -27,6 +27,7 @@ import pyarrow as pa
 import pytest
 
 from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.metadata.reader.decoded_files import DECODED_FILES
 from hoodie.storage import storage_factory
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
@@ -317,6 +318,8 @@ def _nothing() -> None:
 
 
 def run_with_faults(faults: Faults, work: Callable[[], Any]) -> BaseException | None:
+    # Whatever was read before, the calls are the same ones.
+    DECODED_FILES.clear()
     FaultyStorage.faults = faults
     try:
         work()
