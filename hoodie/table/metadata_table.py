@@ -46,6 +46,7 @@ from hoodie.metadata.reader.metadata_table_files import metadata_folder
 from hoodie.metadata.writer.due_partitions import due_partitions
 from hoodie.metadata.writer.index_definition_writer import delete_index_definition
 from hoodie.metadata.writer.indexers import is_maintained
+from hoodie.metadata.writer.new_metadata_table import metadata_table_properties
 from hoodie.metadata.writer.partition_indexer import CommittedChange
 from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter, one_at_a_time
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
@@ -81,9 +82,8 @@ def metadata_table_folders(snapshot: TableSnapshot) -> tuple[str, ...]:
     if not partitions:
         return ()
     meta = join(metadata_folder(snapshot), METAFOLDER_NAME)
-    layout = snapshot.active_timeline.layout
-    active = layout.active_path(meta)
-    archive = join(active, "history") if layout.version > 1 else join(meta, "archived")
+    active = snapshot.active_timeline.layout.active_path(meta)
+    archive = join(meta, HoodieTableConfig(metadata_table_properties(snapshot.table_config)).archive_folder)
     return (meta, active, archive, *(join(metadata_folder(snapshot), partition) for partition in partitions))
 
 

@@ -37,8 +37,8 @@ from hoodie.storage.storage_path import file_name, join
 
 _DIGITS = 17
 """Of an instant time. Version 6 has three more for instants of the metadata table alone."""
-_LAST_INITIAL_TIME = "00000000000001"
-"""Later than the times at which a new metadata table is initialised."""
+LAST_INITIAL_TIME = "00000000000001"
+"""Later than the times of instants that built partitions, in table versions 8 and 9."""
 REBUILD = (
     "List the file system instead; to get a right metadata table again, switch this one off "
     "(hoodie.metadata.enable=false), and Hudi's next write with it builds it anew"
@@ -221,7 +221,7 @@ def _valid_instants(table: TableSnapshot, metadata_table: TableSnapshot) -> Visi
     pending = {i.requested_time for i in known if i.is_pending and i.action is not Action.INDEXING}
     # A savepoint has the time of its commit.
     pending -= {i.requested_time for i in known if i.is_completed and i.action is not Action.SAVEPOINT}
-    last = newest([_LAST_INITIAL_TIME, *(time for i in known for time in (i.requested_time, i.completion_time))])
+    last = newest([LAST_INITIAL_TIME, *(time for i in known for time in (i.requested_time, i.completion_time))])
     assert last is not None
     commits = list(metadata_table.active_timeline.commits_timeline())
     late = {i.requested_time for i in commits if is_after(i.requested_time[:_DIGITS], last)}

@@ -10,12 +10,10 @@ from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.log.log_block import HeaderMetadataType
 from hoodie.io.log.log_file_reader import open_log_file
-from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFiles
+from hoodie.metadata.reader.metadata_table_files import LAST_INITIAL_TIME, REBUILD, MetadataTableFiles
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 
-LAST_INITIAL_TIME = "00000000000001"
-"""Later than the times of instants that built partitions, in table versions 8 and 9."""
 _FIRST_SUFFIX = 10
 """Of the times of instants that built partitions, in table version 6."""
 PENDING_KEY = "hoodie.metadata.pending.instants"
