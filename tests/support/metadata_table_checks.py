@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 import attrs
@@ -155,12 +156,13 @@ def _listing(metadata: HoodieBackedTableMetadata) -> Sizes:
 
 
 def _stored_files(table: TableSnapshot) -> Sizes:
-    root = Path(table.base_path)
-    files = [file for pattern in ("*.parquet", ".*.log.*") for file in root.rglob(pattern)]
     sizes: Sizes = {}
-    for file in files:
-        if ".hoodie" not in file.parts and not file.name.endswith(".crc"):
-            # A clean may be at work.
-            with contextlib.suppress(FileNotFoundError):
-                sizes[file.parent.relative_to(root).as_posix().removeprefix("."), file.name] = file.stat().st_size
+    # Writers and cleans may be at work: os.walk passes over folders that are gone.
+    for folder, folders, names in os.walk(table.base_path):
+        folders[:] = [name for name in folders if name != ".hoodie"]
+        partition = os.path.relpath(folder, table.base_path).removeprefix(".")
+        for name in names:
+            if _instant_of(name) is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    sizes[partition, name] = os.path.getsize(os.path.join(folder, name))
     return sizes
