@@ -18,6 +18,7 @@
     │   └── MissingSchemaFieldException            the input lacks a column of the table
     ├── HoodieMetadataException                    the metadata table cannot be kept up to date
     ├── HoodieIndexException                       the index cannot answer, or does not fit the table
+    │   └── HoodieAmbiguousKeyException            ... a key would be in more file groups than it can name
     ├── HoodieValidationException                  a validator rejected a commit: nothing was committed
     ├── HoodieCommitCallbackException              a callback could not report a commit, which stands
     ├── HoodieWriteException                       a write operation failed
@@ -45,6 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 __all__ = [
+    "HoodieAmbiguousKeyException",
     "HoodieClusteringUpdateException",
     "HoodieCommitCallbackException",
     "HoodieCommitException",
@@ -157,6 +159,10 @@ class HoodieMetadataException(HoodieException):
 
 class HoodieIndexException(HoodieException):
     """The index cannot answer, or this kind of index does not fit the table."""
+
+
+class HoodieAmbiguousKeyException(HoodieIndexException):
+    """A record key is, or would be, in several file groups, and the record index of the table can name only one."""
 
 
 class HoodieWriteException(HoodieException):

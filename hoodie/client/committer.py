@@ -15,7 +15,7 @@ from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
 from hoodie.client.streaming_checkpoint import refuse_repeated_batch
-from hoodie.client.write_operations import action_of
+from hoodie.client.write_operations import action_of, key_look_up
 from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -140,6 +140,7 @@ class Committer:
             HoodieCommitException: The instant or the table has changed since the write began.
             HoodieWriteConflictException: Another writer committed meanwhile.
             HoodieValidationException: A validator rejects the commit.
+            HoodieAmbiguousKeyException: Keys would be in more file groups than the record index can name.
         """
         snapshot = load_table(self._config)
         action = action_of(result.operation, snapshot.table_config.table_type)
@@ -170,7 +171,9 @@ class Committer:
             with self._metrics.step("check the table again"):
                 snapshot = self._check_again(snapshot, operation, metadata)
             with self._metrics.step("complete the instant"):
-                upkeep = MetadataTableUpkeep(self._config.metadata, self._context)
+                start, timeline = self._written_to.get(instant_time), snapshot.active_timeline
+                looked_up = key_look_up(result.operation, self._index, start, timeline)
+                upkeep = MetadataTableUpkeep(self._config.metadata, self._context, looked_up)
                 completed = complete_instant(snapshot, instant_time, action, metadata, transaction.check_held, upkeep)
                 was_held = transaction.is_held()
         if completed is None:

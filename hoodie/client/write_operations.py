@@ -12,6 +12,8 @@ from hoodie.common.model.write_operation_type import HoodieTableType, WriteOpera
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.timeline.active_timeline import Content
 from hoodie.common.table.timeline.instant import Action, commit_action
+from hoodie.common.table.timeline.instant_time import in_order
+from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.exception import (
     HoodieDeleteException,
     HoodieInsertException,
@@ -19,6 +21,8 @@ from hoodie.exception import (
     HoodieUpsertException,
     HoodieWriteException,
 )
+from hoodie.index.index import HoodieIndex
+from hoodie.metadata.writer.partition_indexer import KeyLookUp, KeyScope
 from hoodie.metrics.metrics import StepDuration
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.commit.bulk_insert_commit_action_executor import (
@@ -41,6 +45,7 @@ from hoodie.table.action.commit.upsert_commit_action_executor import (
     UpsertPreppedCommitActionExecutor,
 )
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
+from hoodie.transaction.concurrent_operation import WriteStart
 
 EXECUTORS: dict[WriteOperationType, type[BaseCommitActionExecutor]] = {
     WriteOperationType.UPSERT: UpsertCommitActionExecutor,
@@ -63,6 +68,8 @@ _ERRORS: dict[WriteOperationType, type[HoodieWriteException]] = {
     WriteOperationType.DELETE_PREPPED: HoodieDeleteException,
 }
 """The error of each operation; all others insert."""
+_ASK_THE_INDEX = frozenset({WriteOperationType.UPSERT, WriteOperationType.DELETE})
+"""Operations that ask the index for all of their keys."""
 
 
 def check_operation(operation: WriteOperationType | str | None) -> None:
@@ -97,6 +104,23 @@ def requested_content(action: Action) -> Content:
 def replaces_all(operation: WriteOperationType | str | None) -> bool:
     """Whether the operation replaces all file groups, so that the new ones may have another bucket layout."""
     return str(operation).upper() == WriteOperationType.INSERT_OVERWRITE_TABLE.value.upper()
+
+
+def key_look_up(
+    operation: WriteOperationType, index: HoodieIndex, start: WriteStart | None, timeline: HoodieTimeline
+) -> KeyLookUp:
+    """Where a writer has looked for the keys that it adds, and which writes were completed since.
+
+    Args:
+        operation: What it did.
+        index: Its index.
+        start: The table when its write began; None if that is not known.
+        timeline: The table's timeline now, under the lock.
+    """
+    if start is None or operation not in _ASK_THE_INDEX:
+        return KeyLookUp()
+    others = timeline.completed_writes().times - start.completed - start.compactions
+    return KeyLookUp(KeyScope.TABLE if index.is_global else KeyScope.PARTITION, tuple(in_order(others)))
 
 
 def make_result(

@@ -47,7 +47,7 @@ from hoodie.metadata.writer.due_partitions import due_partitions
 from hoodie.metadata.writer.index_definition_writer import delete_index_definition
 from hoodie.metadata.writer.indexers import is_maintained
 from hoodie.metadata.writer.new_metadata_table import metadata_table_properties
-from hoodie.metadata.writer.partition_indexer import CommittedChange
+from hoodie.metadata.writer.partition_indexer import CommittedChange, KeyLookUp
 from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter, one_at_a_time
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 
@@ -199,10 +199,12 @@ class MetadataTableUpkeep:
     Attributes:
         config: What it holds.
         engine: Runs tasks, for work that grows with the number of files or rows.
+        key_look_up: What it knows of the keys that the action adds.
     """
 
     config: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)
     engine: HoodieEngineContext = attrs.field(factory=LocalEngineContext)
+    key_look_up: KeyLookUp = attrs.field(factory=KeyLookUp)
 
     def writer(self, snapshot: TableSnapshot) -> HoodieBackedTableMetadataWriter:
         """What writes the metadata table of a table."""
@@ -348,7 +350,7 @@ def record_action(
     refuse_unwritable_metadata_table(snapshot)
     writer = upkeep.writer(snapshot)
     if isinstance(metadata, HoodieCommitMetadata):
-        writer.update_commit(CommittedChange(instant_time, action, metadata), check)
+        writer.update_commit(CommittedChange(instant_time, action, metadata, upkeep.key_look_up), check)
     elif isinstance(metadata, HoodieCleanMetadata):
         writer.update_clean(instant_time, metadata, check)
     elif isinstance(metadata, HoodieRollbackMetadata):

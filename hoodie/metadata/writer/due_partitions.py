@@ -60,7 +60,8 @@ def due_partitions(
     is_new = is_new_with_metadata_table(table)
     if is_new and engine is not None and engine.ranges_by_default and config.column_stats_enable is None:
         config = attrs.evolve(config, column_stats_enable=True)
-    wanted = set(table_config.metadata_partitions_inflight)
+    set_aside = set(table_config.metadata_partitions_inflight)
+    wanted = set(set_aside)
     choices = {
         _COLUMN_STATS: config.column_stats_enable,
         _BLOOM_FILTERS: config.bloom_filter_enable,
@@ -72,7 +73,7 @@ def due_partitions(
         choices[_PARTITION_STATS] = config.partition_stats_enable is not False
     if config.column_stats_enable is False or config.partition_stats_enable is False:
         choices[_PARTITION_STATS] = False
-    unwanted = {path for path, choice in choices.items() if choice is False and path in listed}
+    unwanted = {path for path, choice in choices.items() if choice is False and path in listed | set_aside}
     wanted |= {path for path, choice in choices.items() if choice}
     if wanted - listed:
         wanted -= planned_partitions(table.active_timeline).keys()

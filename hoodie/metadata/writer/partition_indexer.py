@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 from typing import Protocol
 
 import attrs
@@ -98,6 +99,28 @@ class IndexingContext:
     found: dict[object, object] = attrs.field(factory=dict, repr=False)
 
 
+class KeyScope(IntEnum):
+    """Where a writer has looked for a key before it added it; a larger scope includes the smaller ones."""
+
+    NOWHERE = 0
+    PARTITION = 1
+    """In the partition that it added the key to."""
+    TABLE = 2
+
+
+@attrs.frozen
+class KeyLookUp:
+    """What the writer of an action knows of the keys that it adds.
+
+    Attributes:
+        scope: Where it has looked for them.
+        others: Writes that were completed since then: they may have added the same keys.
+    """
+
+    scope: KeyScope = KeyScope.NOWHERE
+    others: tuple[str, ...] = ()
+
+
 @attrs.frozen
 class CommittedChange:
     """An action that wrote files.
@@ -106,11 +129,13 @@ class CommittedChange:
         instant_time: Its instant.
         action: COMMIT, DELTA_COMMIT, REPLACE_COMMIT, COMPACTION or CLUSTERING.
         metadata: Its metadata: the files written, and the file groups replaced.
+        key_look_up: What its writer knows of the keys that it adds.
     """
 
     instant_time: str
     action: Action
     metadata: HoodieCommitMetadata
+    key_look_up: KeyLookUp = attrs.field(factory=KeyLookUp)
 
 
 class MetadataPartitionIndexer(ABC):

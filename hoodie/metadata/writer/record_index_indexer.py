@@ -7,7 +7,8 @@ in the file group of the index that the hash of the key names:
     F1 lost k2, and k2 -> F1 in the index   delete of k2
     F1 lost k3, and k3 -> F3 in the index   nothing: there is another record of that key
 
-Rows that are only updated keep their entries, with the instant at which these were made.
+Rows that are only updated keep their entries, with the instant at which these were made. A key that is gained must not
+be in another file group: see `hoodie.metadata.writer.ambiguous_keys`.
 
 Hudi: org.apache.hudi.metadata.index.record.RecordIndexer, HoodieTableMetadataUtil (readRecordKeysFromFileSlices,
 convertMetadataToRecordIndexRecords).
@@ -20,7 +21,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,6 +43,13 @@ from hoodie.metadata.records.metadata_partition_type import MetadataPartitionTyp
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.metadata.records.record_index_groups import RecordIndexGroups
 from hoodie.metadata.records.record_index_location import instant_millis
+from hoodie.metadata.writer.ambiguous_keys import (
+    FIRST_VERSION_BY_PARTITION,
+    KEY_PLACES,
+    MOST_KEYS,
+    OnePlaceRule,
+    SuspectKeys,
+)
 from hoodie.metadata.writer.file_group_writer import MetadataFileGroupWriter
 from hoodie.metadata.writer.partition_indexer import (
     CommittedChange,
@@ -61,12 +68,12 @@ _FEW_ROWS = 10_000
 _FEW_FILE_GROUPS = 16
 _DRIVER_TOKEN = "1-0-0"
 """A new file group begins with a log file of the token 0-0-0."""
-_FIRST_VERSION_BY_PARTITION = 9
 _KIND = MetadataPartitionType.RECORD_INDEX
 _KEY, _PLACE, _IS_LOST, _GROUP = "key", "place", "is_lost", "group"
+_COUNT = f"{_PLACE}_count"
 _KEY_CHANGES = pa.schema([(_KEY, pa.string()), (_PLACE, pa.int32()), (_IS_LOST, pa.bool_()), (_GROUP, pa.int32())])
 """A key that a file group gained or lost: the number of the file group, and the file group of the index."""
-_STATS = pa.schema([("stat", pa.binary())])
+_WRITTEN = pa.schema([("group", pa.binary())])
 
 
 class RecordIndexIndexer(CatchingUpIndexer):
@@ -108,9 +115,9 @@ class RecordIndexIndexer(CatchingUpIndexer):
         if not changes:
             return InitialRecords(group_count, EntriesOnDriver(_nothing()))
         places = _Places.of(table, changes, [part.base_instant_time for part in slices])
-        reading = _ReadKeyChanges(SliceKeys.of(table, changes), groups)
+        reading, rule = _ReadKeyChanges(SliceKeys.of(table, changes), groups), OnePlaceRule(table, is_by_partition)
         return InitialRecords(
-            group_count, RecordIndexChanges(changes, places, reading, None, sum(counts), new_file_ids)
+            group_count, RecordIndexChanges(changes, places, reading, None, sum(counts), rule, new_file_ids)
         )
 
     def of_commit(self, context: IndexingContext, change: CommittedChange) -> PartitionRecords:
@@ -146,7 +153,8 @@ class RecordIndexIndexer(CatchingUpIndexer):
         files, new_file_ids = context.metadata.files, tuple[str, ...]()
         by_part = files.file_groups(self.partition_path)
         slices = tuple(file_slice for group in by_part.values() for file_slice in group)
-        if self._is_by_partition(context):
+        is_by_partition = self._is_by_partition(context)
+        if is_by_partition:
             known, first = {}, 0
             for part, group in by_part.items():
                 known[part] = first, len(group)
@@ -156,10 +164,11 @@ class RecordIndexIndexer(CatchingUpIndexer):
             groups = RecordIndexGroups({None: (0, len(slices))})
         places = _Places.of(context.table, changes, instant_times)
         reading = _ReadKeyChanges(SliceKeys.of(context.table, changes, change), groups)
-        index = _StoredEntries(MetadataSliceReader.of(files, _PAYLOAD), slices)
+        rule = OnePlaceRule(context.table, is_by_partition, change)
+        index = _StoredEntries(MetadataSliceReader.of(files, _PAYLOAD), slices, rule.needs_entries)
         is_few = all(one.after is not None for one in changes) and len(changes) <= _FEW_FILE_GROUPS
         count = sum(one.row_count for one in changes) if is_few else _FEW_ROWS + 1
-        return RecordIndexChanges(changes, places, reading, index, count, new_file_ids)
+        return RecordIndexChanges(changes, places, reading, index, count, rule, new_file_ids)
 
     def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
         """Nothing: a clean deletes no record."""
@@ -181,9 +190,9 @@ class RecordIndexIndexer(CatchingUpIndexer):
         if not config.partitioned_record_index_enable:
             return definition is not None and definition.is_partitioned
         version = table.table_config.table_version
-        if version < _FIRST_VERSION_BY_PARTITION:
+        if version < FIRST_VERSION_BY_PARTITION:
             raise HoodieNotSupportedException(
-                f"hoodie.metadata.record.level.index.enable is for tables of version {_FIRST_VERSION_BY_PARTITION}, "
+                f"hoodie.metadata.record.level.index.enable is for tables of version {FIRST_VERSION_BY_PARTITION}, "
                 f"and {table.base_path} has version {version}: use hoodie.metadata.global.record.level.index.enable, "
                 "or upgrade the table"
             )
@@ -234,6 +243,7 @@ class RecordIndexChanges:
         reading: Reads the keys.
         index: What the index says before; None while it is initialised.
         row_count: How many rows were added or deleted, about.
+        rule: Refuses keys in several file groups.
         new_file_ids: File groups of the index that begin with it, behind those that are there.
     """
 
@@ -242,10 +252,20 @@ class RecordIndexChanges:
     reading: _ReadKeyChanges
     index: _StoredEntries | None
     row_count: int
+    rule: OnePlaceRule
     new_file_ids: tuple[str, ...] = ()
 
     def write(self, writer: MetadataFileGroupWriter, engine: HoodieEngineContext) -> list[HoodieWriteStat]:
-        """See `PartitionRecords.write`."""
+        """See `PartitionRecords.write`.
+
+        Raises:
+            HoodieException: See there, and `OnePlaceRule.check`.
+        """
+        written = self._write(writer, engine)
+        self.rule.check([one.suspects for one in written], engine)
+        return [stat for one in written for stat in one.stats]
+
+    def _write(self, writer: MetadataFileGroupWriter, engine: HoodieEngineContext) -> list[_WrittenGroup]:
         writer = writer.with_new_groups(self.new_file_ids)
         items = list(enumerate(self.changes))
         if self.row_count <= _FEW_ROWS and len(items) <= _FEW_FILE_GROUPS:
@@ -254,16 +274,16 @@ class RecordIndexChanges:
             writing = _WriteGroup(writer, self.places, self.index)
             groups = [(number, _rows_of(found, number)) for number in _groups_in(found)]
             token = _DRIVER_TOKEN if self.new_file_ids else None
-            return [stat for number, rows in groups for stat in writing.write(rows, number, token)]
+            return [writing.write(rows, number, token) for number, rows in groups]
         shared = engine.share(self.places)
         try:
             read: HoodieData = engine.generate(items, self.reading, _KEY_CHANGES)
             routed = read.route(_GROUP, writer.group_count)
-            written = routed.map_partitions_with_index(_WriteGroups(writer, shared, self.index), _STATS).collect()
+            written = routed.map_partitions_with_index(_WriteGroups(writer, shared, self.index), _WRITTEN).collect()
         finally:
             shared.release()
         # Only what this application's own tasks have packed.
-        return [pickle.loads(value) for value in written["stat"].to_pylist()] if written is not None else []
+        return [pickle.loads(value) for value in written["group"].to_pylist()] if written is not None else []
 
 
 @attrs.frozen(eq=False)
@@ -290,6 +310,17 @@ class _Places:
             pa.array([millis[time] for time in instant_times], pa.int64()),
         )
 
+    def of_keys(self, keys: pa.Array, places: pa.Array) -> pa.Table:
+        """Keys with their places, as `KEY_PLACES`.
+
+        Args:
+            keys: string.
+            places: For each key the number of its file group.
+        """
+        return pa.Table.from_arrays(
+            [keys, self.partition_paths.take(places), self.file_ids.take(places)], schema=KEY_PLACES
+        )
+
 
 @attrs.frozen(eq=False)
 class _StoredEntries:
@@ -298,30 +329,27 @@ class _StoredEntries:
     Attributes:
         reader: Reads its slices.
         slices: By the numbers of its file groups.
+        for_gained: Whether it is asked for keys that are gained, too.
     """
 
     reader: MetadataSliceReader
     slices: tuple[FileSlice, ...]
+    for_gained: bool
 
-    def names(self, keys: pa.Array, places: pa.Array, known: _Places, number: int) -> npt.NDArray[np.bool_]:
-        """Whether the entry of each key names its place.
+    def find(self, keys: pa.Array, number: int) -> pa.Table:
+        """The place that the entry of each key names, as `KEY_PLACES`; nulls for keys without an entry.
 
         Args:
             keys: Record keys (string); they may repeat.
-            places: For each key the number of a file group of the table.
-            known: These file groups.
             number: The file group of the index.
         """
-        if number >= len(self.slices):
-            return np.zeros(len(keys), np.bool_)
+        if number >= len(self.slices) or not len(keys):
+            nothing = pa.nulls(len(keys), pa.string())
+            return pa.Table.from_arrays([keys, nothing, nothing], schema=KEY_PLACES)
         found = self.reader.read(SliceQuery(self.slices[number], keys=keys.unique()))
         entries = pc.index_in(keys, value_set=found.keys)
-        same = [
-            pc.equal(found.rows.column(name).take(entries), one.take(places))
-            for name, one in (("partition_path", known.partition_paths), ("file_id", known.file_ids))
-        ]
-        result: npt.NDArray[np.bool_] = pc.fill_null(pc.and_(*same), False).to_numpy(zero_copy_only=False)
-        return result
+        named = [found.rows.column(name).take(entries) for name in KEY_PLACES.names[1:]]
+        return pa.Table.from_arrays([keys, *named], schema=KEY_PLACES)
 
 
 @attrs.frozen(eq=False)
@@ -360,6 +388,19 @@ class _ReadKeyChanges:
 
 
 @attrs.frozen(eq=False)
+class _WrittenGroup:
+    """What was written of a file group of the index; crosses to the driver.
+
+    Attributes:
+        stats: Of its file; none if nothing was left of its changes.
+        suspects: Its keys that may be in several places.
+    """
+
+    stats: tuple[HoodieWriteStat, ...]
+    suspects: SuspectKeys
+
+
+@attrs.frozen(eq=False)
 class _WriteGroup:
     """Writes the file of one file group of the index."""
 
@@ -367,47 +408,97 @@ class _WriteGroup:
     places: _Places
     index: _StoredEntries | None
 
-    def write(self, rows: pa.Table, number: int, write_token: str | None = None) -> list[HoodieWriteStat]:
-        """Write what is left of changes; none if nothing is.
+    def write(self, rows: pa.Table, number: int, write_token: str | None = None) -> _WrittenGroup:
+        """Write what is left of changes.
 
         Args:
             rows: Of `_KEY_CHANGES`, all of the file group.
             number: Of the file group.
             write_token: See `MetadataFileGroupWriter.write`.
         """
-        entries = self._entries(rows.combine_chunks(), number)
-        return [] if entries.is_empty else [self.writer.write(number, entries, write_token)]
+        entries, suspects = self._entries(rows.combine_chunks(), number)
+        stats = () if entries.is_empty else (self.writer.write(number, entries, write_token),)
+        return _WrittenGroup(stats, suspects)
 
-    def _entries(self, rows: pa.Table, number: int) -> MetadataEntries:
+    def _entries(self, rows: pa.Table, number: int) -> tuple[MetadataEntries, SuspectKeys]:
         gained = rows.filter(pc.invert(rows[_IS_LOST]))
         # Of several file groups that gained a key one is named, the same whenever tasks run again.
         gained = gained.sort_by([(_KEY, "ascending"), (_PLACE, "ascending")]).combine_chunks()
+        lost = rows.filter(rows[_IS_LOST]).combine_chunks()
+        suspects, repeated = SuspectKeys(), pa.array([], pa.string())
         keys = _column(gained, _KEY)
         if len(keys) > 1:
             is_last = np.append(pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False), True)
+            if not is_last.all():
+                suspects, repeated = self._in_several(gained, lost)
             gained = gained.filter(pa.array(is_last)).combine_chunks()
             keys = _column(gained, _KEY)
-        places = _column(gained, _PLACE)
-        known = self.places
+        places, known = _column(gained, _PLACE), self.places
+        deleted, named = self._compared(keys, places, lost, repeated, number)
         columns = (one.take(places) for one in (known.partition_paths, known.file_ids, known.millis))
-        return MetadataEntries.joined(
-            [record_index_entries(keys, *columns), deleted_record_index_entries(self._deleted(rows, keys, number))]
-        )
+        entries = [record_index_entries(keys, *columns), deleted_record_index_entries(deleted)]
+        if named is not None:
+            taken = pc.index_in(named[_KEY].slice(0, MOST_KEYS), value_set=keys)
+            suspects = attrs.evolve(
+                suspects,
+                named=named.slice(0, MOST_KEYS),
+                named_at=known.of_keys(keys.take(taken), places.take(taken)),
+                named_count=named.num_rows,
+            )
+        return MetadataEntries.joined(entries), suspects
 
-    def _deleted(self, rows: pa.Table, gained: pa.Array, number: int) -> pa.Array:
-        """The keys that are stored no more, each once."""
-        lost = rows.filter(rows[_IS_LOST])
-        lost = lost.filter(pc.invert(pc.is_in(lost[_KEY], value_set=gained))).combine_chunks()
-        keys = _column(lost, _KEY)
-        if not len(keys) or self.index is None:
-            return pa.array([], pa.string())
-        named = self.index.names(keys, _column(lost, _PLACE), self.places, number)
-        return keys.filter(pa.array(named)).unique()
+    def _compared(
+        self, gained: pa.Array, places: pa.Array, lost: pa.Table, repeated: pa.Array, number: int
+    ) -> tuple[pa.Array, pa.Table | None]:
+        """What the index says: the keys that are stored no more, and the gained ones whose entries name other places.
+
+        Args:
+            gained: Distinct keys.
+            places: Where they are.
+            lost: Of `_KEY_CHANGES`.
+            repeated: Those of the gained keys that are in several places anyway.
+            number: The file group of the index.
+
+        Returns:
+            The keys that are stored no more, each once; and `KEY_PLACES`, None if there are none.
+        """
+        if self.index is None:
+            return pa.array([], pa.string()), None
+        gone = lost.filter(pc.invert(pc.is_in(lost[_KEY], value_set=gained))).combine_chunks()
+        gone_keys, new_keys, new_places = _column(gone, _KEY), gained.slice(0, 0), places.slice(0, 0)
+        if self.index.for_gained:
+            is_new = pc.invert(pc.is_in(gained, value_set=pa.concat_arrays([_column(lost, _KEY), repeated])))
+            new_keys, new_places = gained.filter(is_new), places.filter(is_new)
+        found = self.index.find(pa.concat_arrays([gone_keys, new_keys]), number)
+        given = self.places.of_keys(found[_KEY], pa.concat_arrays([_column(gone, _PLACE), new_places]))
+        same = pc.and_(*(pc.equal(found[name], given[name]) for name in KEY_PLACES.names[1:])).combine_chunks()
+        deleted = gone_keys.filter(pc.fill_null(same.slice(0, len(gone_keys)), False)).unique()
+        is_elsewhere = pc.fill_null(pc.invert(same.slice(len(gone_keys))), False)
+        elsewhere = found.slice(len(gone_keys)).filter(is_elsewhere)
+        return deleted, elsewhere if elsewhere.num_rows else None
+
+    def _in_several(self, gained: pa.Table, lost: pa.Table) -> tuple[SuspectKeys, pa.Array]:
+        """Keys that are in more places than before, and in several.
+
+        Args:
+            gained: Of `_KEY_CHANGES`, sorted.
+            lost: Of `_KEY_CHANGES`.
+
+        Returns:
+            What the driver is told of them, and all of them.
+        """
+        counts = gained.group_by(_KEY).aggregate([(_PLACE, "count")])
+        counts = counts.filter(pc.greater(counts[_COUNT], 1))
+        before = lost.group_by(_KEY).aggregate([(_PLACE, "count")])
+        had = before[_COUNT].take(pc.index_in(counts[_KEY], value_set=before[_KEY]))
+        keys = counts.filter(pc.greater(counts[_COUNT], pc.fill_null(had, 0)))[_KEY].combine_chunks()
+        rows = gained.filter(pc.is_in(gained[_KEY], value_set=keys.slice(0, MOST_KEYS))).combine_chunks()
+        return SuspectKeys(self.places.of_keys(rows[_KEY], _column(rows, _PLACE)), len(keys)), keys
 
 
 @attrs.frozen(eq=False)
 class _WriteGroups:
-    """Task: writes the files of the file groups of the index whose changes came to it; yields packed statistics."""
+    """Task: writes the file groups of the index whose changes came to it; yields `_WrittenGroup`, packed."""
 
     writer: MetadataFileGroupWriter
     places: Shared
@@ -417,8 +508,8 @@ class _WriteGroups:
         found = pa.Table.from_batches([batch for batch in batches if batch.num_rows], _KEY_CHANGES)
         writing = _WriteGroup(self.writer, self.places.value, self.index)
         for number in _groups_in(found):
-            stats = writing.write(_rows_of(found, number), number, task.write_token)
-            yield pa.record_batch([pa.array([pickle.dumps(stat) for stat in stats], pa.binary())], schema=_STATS)
+            written = writing.write(_rows_of(found, number), number, task.write_token)
+            yield pa.record_batch([pa.array([pickle.dumps(written)], pa.binary())], schema=_WRITTEN)
 
 
 @attrs.frozen
