@@ -217,18 +217,6 @@ def raw_entries(path: str) -> dict[str, dict[str, Any]]:
     return {row["record_key"]: row for row in found.to_pylist()}
 
 
-def test_an_entry_of_another_copy_of_a_key_stays(path: str) -> None:
-    plain = {**INDEXED, "hoodie.index.type": "SIMPLE"}
-    with local_client(path, plain) as client:
-        client.insert(rows(("a", "x", 1)))
-        client.insert(rows(("a", "y", 1)))
-        newest = entries(path)["a"]
-        assert newest[0] == "y"
-        client.delete([HoodieKey("a", "x")])
-        assert entries(path) == {"a": newest}
-    check(path)
-
-
 @pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_delete_counts_only_if_it_wins(tmp_path: Path, version: int, plain: bool) -> None:
