@@ -144,9 +144,11 @@ class IndexService:
                     "choose another name"
                 )
             _refuse_pending(snapshot, what)
+            upkeep = MetadataTableUpkeep(self.config.metadata, self.context)
+            # These may be refused, and then there is no index to define.
+            snapshot = upkeep.writer(snapshot).initialise([path for path in _NEEDED if path not in listed])
             save_index_definition(snapshot, definition)
-            missing = [path for path in (*_NEEDED, partition) if path not in listed]
-            MetadataTableUpkeep(self.config.metadata, self.context).writer(snapshot).initialise(missing)
+            upkeep.writer(snapshot).initialise([partition])
         logger.info("created the index %s on %s of %s", name, column, snapshot.base_path)
         return True
 

@@ -185,6 +185,9 @@ class HoodieBackedTableMetadataWriter:
     def initialise(self, partitions: Sequence[str]) -> TableSnapshot:
         """Build partitions that the table does not list, from its files, and list them.
 
+        With the record index, secondary indexes are built anew: while there was none, a key may have been in several
+        places, of which they have one entry.
+
         No other instant may be pending, and failed ones must have been rolled back.
 
         Args:
@@ -200,7 +203,8 @@ class HoodieBackedTableMetadataWriter:
         table = self.table
         version = table.table_config.table_version
         order = {kind: place for place, kind in enumerate(MetadataPartitionType)}
-        for partition in sorted(partitions, key=lambda path: (order[require_supported(path, version)], path)):
+        due = {*partitions, *self._doubtful(partitions)}
+        for partition in sorted(due, key=lambda path: (order[require_supported(path, version)], path)):
             table = attrs.evolve(self, table=table)._initialise(partition)
         return table
 
@@ -323,7 +327,16 @@ class HoodieBackedTableMetadataWriter:
                 save_index_definition(self.table, context.definitions[indexer.partition_path])
         check()
         logger.info("built the partitions %s of the metadata table of %s", ", ".join(left), self.table.base_path)
-        return self._list([*listed, *left])
+        # The next write builds secondary indexes anew.
+        return self._list([*listed, *left], set_aside=self._doubtful(left))
+
+    def _doubtful(self, built: Iterable[str]) -> set[str]:
+        """The secondary indexes that are listed, if the record index is among what is built."""
+        if MetadataPartitionType.RECORD_INDEX.partition_path not in built:
+            return set()
+        listed = self.table.table_config.metadata_partitions
+        kind = MetadataPartitionType.SECONDARY_INDEX
+        return {path for path in listed if MetadataPartitionType.of_path(path) is kind}
 
     def _complete_build(
         self,
@@ -386,7 +399,7 @@ class HoodieBackedTableMetadataWriter:
         if definition is not None:
             save_index_definition(table, definition)
         logger.info("built the partition %s of the metadata table of %s", partition, table.base_path)
-        return self._list([*listed, partition])
+        return self._list([*listed, partition], set_aside=self._doubtful([partition]))
 
     def _write_initial(
         self,
@@ -415,10 +428,12 @@ class HoodieBackedTableMetadataWriter:
                 return time
             number += 1
 
-    def _list(self, partitions: Iterable[str], gone: Iterable[str] = ()) -> TableSnapshot:
+    def _list(
+        self, partitions: Iterable[str], gone: Iterable[str] = (), set_aside: Iterable[str] = ()
+    ) -> TableSnapshot:
         """Change the list of ready partitions in the properties; others that are to be built stay noted."""
-        table, ready = self.table, set(partitions)
-        left = set(table.table_config.metadata_partitions_inflight) - ready - set(gone)
+        table, ready = self.table, set(partitions) - set(set_aside)
+        left = (set(table.table_config.metadata_partitions_inflight) - ready - set(gone)) | set(set_aside)
         updates = table.table_config.with_metadata_partitions(ready, left)
         HoodieTableConfig.update(table.storage, table.base_path, updates)
         return table.with_properties_reloaded()

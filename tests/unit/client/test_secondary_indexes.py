@@ -194,3 +194,39 @@ def test_a_column_that_becomes_one_of_floats_is_refused_until_its_index_is_dropp
         client.upsert(wider)
     assert hoodie.metadata.validate(path).is_right
     assert hoodie.read_table(path, filters=[("n", "=", 0.5)])["id"].to_pylist() == ["k0"]
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("way", ["a write", "create_index", "index"])
+def test_they_are_built_anew_with_the_record_index(tmp_path: Path, table_type: str, way: str) -> None:
+    """Without a record index a key may be in two partitions; a secondary index has one entry of it."""
+    path = new_table(tmp_path / "t", 9, table_type)
+    option = "metadata__global__record__level__index__enable"
+
+    def red(key: str, day: str) -> pa.Table:
+        return pa.table({"id": [key], "day": [day], "ts": [1], "color": ["red"], "n": [1]})
+
+    with client_of(path) as client:
+        client.upsert(red("a", "x"))
+        client.create_index("idx_color", "color")
+    with client_of(path, **{option: "false"}) as client:
+        client.insert(red("a", "y"))
+        client.delete([HoodieKey("a", "x")])
+    ready = {"files", "secondary_index_idx_color"}
+    assert set(HoodieTableMetaClient.load(path).table_config.metadata_partitions) == ready
+    given = {option: "true"} if way == "a write" else {}
+    with client_of(path, **given) as client:
+        if way == "create_index":
+            client.create_index("n", "n")
+            ready.add("secondary_index_n")
+        elif way == "index":
+            client.index(client.schedule_indexing(["record_index"]))
+            table_config = HoodieTableMetaClient.load(path).table_config
+            assert set(table_config.metadata_partitions) == {"files", "record_index"}
+            assert table_config.metadata_partitions_inflight == ("secondary_index_idx_color",)
+            assert hoodie.read_table(path, filters=[("color", "=", "red")])["day"].to_pylist() == ["y"]
+        client.upsert(red("b", "y"))
+    assert set(HoodieTableMetaClient.load(path).table_config.metadata_partitions) == {*ready, "record_index"}
+    assert keys_of(path, "idx_color", "red") == ["a", "b"]
+    assert hoodie.read_table(path, filters=[("color", "=", "red")])["id"].to_pylist() == ["a", "b"]
+    assert hoodie.metadata.validate(path).is_right
