@@ -1,10 +1,12 @@
-"""The record index in this process: upserts beside BLOOM, its bootstrap, and one key looked up by a new process.
+"""The record index in this process: writes beside BLOOM, its bootstrap, and one key looked up by a new process.
 
-    python -m benchmarks.record_index [--rows 1000000] [--large 4000000] [--runs 3] [--profile] [--json FILE]
+    python -m benchmarks.record_index [--rows 1000000] [--large 4000000] [--runs 3]
+        [--operations upsert,insert] [--profile] [--json FILE]
 
-Keys are random, and half of the rows of an upsert are new. The tables have the same rows, in three partitions; the one
-of BLOOM has no metadata table, the others one with ``files`` and ``record_index``. In turn, each upsert starts from a
-copy of its table.
+Keys are random. Half of the rows of an upsert are new, and all of an insert, whose keys are looked up only if BLOOM or
+another index of partitions writes a table with a record index. The tables have the same rows, in three partitions; the
+one of BLOOM has no metadata table, the others one with ``files`` and ``record_index``. In turn, each write starts from
+a copy of its table.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from typing import Any
 
 from benchmarks.local_upsert import make_table
@@ -26,6 +29,7 @@ INDEXED = {**LISTED, "hoodie.metadata.global.record.level.index.enable": "true"}
 INDEXES: dict[str, dict[str, Any]] = {
     "BLOOM": {"hoodie.index.type": "BLOOM"},
     "BLOOM with listings": {**LISTED, "hoodie.index.type": "BLOOM"},
+    "BLOOM with the index": {**INDEXED, "hoodie.index.type": "BLOOM"},
     "RECORD_INDEX": {**INDEXED, "hoodie.index.type": "RECORD_INDEX"},
 }
 LOOK_UP = """
@@ -45,10 +49,11 @@ def client(path: str, properties: dict[str, Any]) -> HoodieLocalWriteClient:
     return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties))
 
 
-def upserts(folder: str, count: int, runs: int, table_type: str) -> list[Timing]:
-    """Upserts of a tenth of a table, in turn."""
+def writes(folder: str, count: int, runs: int, table_type: str, operation: str) -> list[Timing]:
+    """Writes of a tenth of a table, in turn."""
     stored = trips(count)
-    incoming = trip_updates(stored, count // 20, count // 20)
+    known = count // 20 if operation == "upsert" else 0
+    incoming = trip_updates(stored, known, count // 10 - known)
     seconds: dict[str, list[float]] = {name: [] for name in INDEXES}
     cpu: dict[str, list[float]] = {name: [] for name in INDEXES}
     steps: dict[str, list[Any]] = {name: [] for name in INDEXES}
@@ -59,13 +64,14 @@ def upserts(folder: str, count: int, runs: int, table_type: str) -> list[Timing]
         for name, properties in INDEXES.items():
             with client(copy(f"{folder}/{name}", f"{folder}/run"), properties) as writer:
                 started, used = time.perf_counter(), time.process_time()
-                result = writer.upsert(incoming)
+                result = getattr(writer, operation)(incoming)
                 seconds[name].append(time.perf_counter() - started)
                 cpu[name].append(time.process_time() - used)
                 steps[name].append(steps_of(result))
     # The first run loads modules.
     return [
-        Timing(f"upsert {name} {table_type[:4]}", seconds[name][1:], steps[name][1:], cpu[name][1:]) for name in INDEXES
+        Timing(f"{operation} {name} {table_type[:4]}", seconds[name][1:], steps[name][1:], cpu[name][1:])
+        for name in INDEXES
     ]
 
 
@@ -102,15 +108,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--large", type=int, default=4_000_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--operations", default="upsert,insert", help="separated by commas")
     parser.add_argument("--profile", action="store_true", help="show the steps")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
     arguments = parser.parse_args()
     machine = describe_machine("pyarrow", "numpy")
     print(machine)
     timings = []
-    for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ"):
+    for table_type, operation in product(("COPY_ON_WRITE", "MERGE_ON_READ"), arguments.operations.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            found = upserts(folder, arguments.rows, arguments.runs, table_type)
+            found = writes(folder, arguments.rows, arguments.runs, table_type, operation)
         for timing in found:
             print(timing.line(found[0] if timing is not found[0] else None), flush=True)
             for step in timing.profile if arguments.profile else ():
