@@ -240,7 +240,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def insert(self, records: Any, instant_time: str | None = None) -> HoodieWriteResult:
         """Insert records without looking their keys up; small files are filled first.
 
-        A key that is already in the table is then stored twice. Otherwise like `upsert` (`HoodieInsertException`).
+        A key that is already in the table is then stored twice; a table with a record index refuses a second file group
+        for a key (`HoodieAmbiguousKeyException`). Otherwise like `upsert` (`HoodieInsertException`).
         """
         return self._write(WriteOperationType.INSERT, records, instant_time)
 

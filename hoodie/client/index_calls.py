@@ -46,6 +46,7 @@ class IndexCalls(ABC):
             HoodieConfigException: The name is none, or ``hoodie.metadata.enable=false`` is given.
             HoodieIndexException: The table has no such column, or an index of that name on another one; or an instant
                 is pending.
+            HoodieAmbiguousKeyException: A key is in several file groups, so that there can be no record index.
             HoodieNotSupportedException: The version of the table, or the type of the column.
             HoodieIOException: Storage failed; call again.
         """
@@ -116,6 +117,8 @@ class IndexCalls(ABC):
             HoodieConfigException: The instant time is not text.
             HoodieIndexException: There is no such indexing, a process that is alive is carrying one out, or the table
                 has lost its metadata table.
+            HoodieAmbiguousKeyException: A key is in several file groups, so that there can be no record index. The plan
+                stays: delete rows and call again, or take it back.
             HoodieNotSupportedException: The plan, one of Hudi, names a partition that hoodie does not build so.
             HoodieMissingFileException: Each time files that were read were cleaned meanwhile; call again.
             HoodieCommitException: A restore is pending.

@@ -31,6 +31,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.model.write_stat import NULL_COMMIT
+from hoodie.exception import HoodieAmbiguousKeyException
 from hoodie.table.action.commit.upsert_commit_action_executor import UpsertCommitActionExecutor
 from hoodie.table.table import HoodieTable
 from tests.support.model import TableModel
@@ -78,7 +79,7 @@ GLOBAL = {
     "GLOBAL_RECORD_LEVEL_INDEX without an index yet",
 }
 ONE_PLACE = {"RECORD_INDEX", "RECORD_INDEX into logs", "RECORD_LEVEL_INDEX"}
-"""Indexes that know one place of a key, whatever `insert` has made of it."""
+"""Indexes that name one place of a key: writes refuse a second one."""
 FROM_VERSION = {"RECORD_LEVEL_INDEX": 9}
 HASHED = {"BUCKET"}
 """Indexes that know where a key belongs, and not whether it is there."""
@@ -275,16 +276,18 @@ class IndexContract:
         more = {"hoodie.parquet.small.file.limit": 0, "hoodie.merge.allow.duplicate.on.inserts": "true"}
         with self.table(index, more) as (path, client):
             client.insert(self.records(table_of([("p1", "a"), ("p1", "b")], 0)))
-            client.insert(self.records(table_of([("p1", "a"), ("p1", "c")], 1)))
+            again = self.records(table_of([("p1", "a"), ("p1", "c")], 1))
+            if index in ONE_PLACE:
+                with pytest.raises(HoodieAmbiguousKeyException, match="'a' in partition 'p1'"):
+                    client.insert(again)
+                assert [row[1] for row in stored_rows(path)] == ["a", "b"]
+                return
+            client.insert(again)
             if index in HASHED and self.table_type is HoodieTableType.MERGE_ON_READ:
                 # The second row is in the log file of the first one's bucket, and merged with it.
                 assert [row[1] for row in stored_rows(path)] == ["a", "b", "c"]
                 return
             assert [row[1] for row in stored_rows(path)] == ["a", "a", "b", "c"]
-            if index in ONE_PLACE:
-                client.delete([HoodieKey("a", "p1")])
-                assert [row[1] for row in stored_rows(path)] == ["a", "b", "c"]
-                return
             rows = table_of([("p1", "a"), ("p1", "d")], 2)
             plan = client.explain_upsert(self.records(rows))
             client.upsert(self.records(rows))

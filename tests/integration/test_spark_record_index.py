@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 import hoodie.metadata
 from hoodie import HoodieKey, SparkRDDWriteClient
+from hoodie.exception import HoodieAmbiguousKeyException
 from hoodie.index.recordindex import record_index, record_index_lookup
 from hoodie.metadata.writer import record_index_indexer
 from hoodie.table.action.commit import incoming_keys
@@ -57,3 +58,28 @@ def test_keys_and_entries_go_to_tasks_by_a_shuffle(
     result = hoodie.metadata.validate(config.base_path, ["files", "record_index"])
     assert result.is_right, result
     assert read_rows(config.base_path) == sorted(model.values())
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_tasks_find_keys_that_would_be_in_two_places(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_type: str
+) -> None:
+    monkeypatch.setattr(record_index_indexer, "_FEW_ROWS", -1)
+    enable = "hoodie.metadata.global.record.level.index.enable"
+    path = init_table(tmp_path / "t", table_type=table_type)
+    first = [(f"k{number}", "xy"[number % 2], 1) for number in range(40)]
+    with SparkRDDWriteClient(spark, write_config(path, index_type="BLOOM", **{enable: "true"})) as client:
+        client.insert(spark_rows(spark, *first))
+        for write in (client.insert, client.bulk_insert, client.upsert):
+            with pytest.raises(HoodieAmbiguousKeyException, match=r"1 record key .* 'k1' in partition 'y'"):
+                write(spark_rows(spark, ("k1", "x", 2), ("n1", "x", 2)))
+        client.upsert(spark_rows(spark, ("k1", "y", 2), ("n1", "x", 2)))
+        assert read_rows(path) == sorted([*first[:1], ("k1", "y", 2), *first[2:], ("n1", "x", 2)])
+        assert hoodie.metadata.validate(path).is_right
+    with SparkRDDWriteClient(spark, write_config(path, index_type="BLOOM", **{enable: "false"})) as client:
+        client.insert(spark_rows(spark, ("k1", "x", 3)))
+    refused = pytest.raises(HoodieAmbiguousKeyException, match="1 record key in several file groups: 'k1'")
+    with SparkRDDWriteClient(spark, write_config(path, index_type="RECORD_INDEX")) as client, refused:
+        client.upsert(spark_rows(spark, ("k2", "x", 4)))
+    assert ("k1", "x", 3) in read_rows(path) and ("k1", "y", 2) in read_rows(path)
+    assert hoodie.metadata.validate(path).is_right

@@ -185,10 +185,11 @@ class OnePlaceRule:
             "look keys up in it, would miss the other rows"
         )
         if change is None:
+            across = "" if self.is_by_partition else ", across_partitions=True"
             text = (
-                f"{base_path} has {keys} in several file groups: {shown}. It cannot have a record index: {why}. Delete "
-                f"all rows but one of each key; or write without the index, with {self._option}=false and another "
-                f"hoodie.index.type than {self._index_type}"
+                f"{base_path} has {keys} in several file groups: {shown}. It cannot have a record index: {why}. Write "
+                f"without the index, with {self._option}=false and another hoodie.index.type than {self._index_type}; "
+                f"or delete the other rows first, with hoodie.table.repair.drop_duplicates(client{across})"
             )
         else:
             text = (

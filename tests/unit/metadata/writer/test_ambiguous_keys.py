@@ -22,6 +22,7 @@ from hoodie.metadata import HoodieBackedTableMetadata
 from hoodie.metadata.writer import record_index_indexer
 from hoodie.metadata.writer.ambiguous_keys import OnePlaceRule
 from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter
+from hoodie.table.repair import drop_duplicates
 from tests.support.table_builder import init_table, instants, local_client, read_rows, rows
 
 ENABLE = "hoodie.metadata.global.record.level.index.enable"
@@ -284,10 +285,14 @@ def test_an_index_of_such_keys_is_not_built_and_the_table_works_on(
             client.clean()
             client.upsert(rows(("a", "x", 4)))
     with local_client(path, LISTED) as client:
-        client.delete([HoodieKey("a", "x")])
+        if table_type == "MERGE_ON_READ":
+            client.compact()
+        drop_duplicates(client, across_partitions=True)
+    kept, other = ("x", "y") if version == 9 else ("y", "x")
     with local_client(path, INDEXED) as client:
         client.upsert(rows(("c", "y", 5)))
-        refused(path, lambda: client.upsert(rows(("a", "x", 6))), "'a'")
+        refused(path, lambda: client.upsert(rows(("a", other, 6))), "'a' in partition 'x'", "partition 'y'")
+    assert [row[:2] for row in read_rows(path)] == [("a", kept), ("b", "x"), ("c", "y")]
     assert "record_index" in listed(path)
     check(path)
 
