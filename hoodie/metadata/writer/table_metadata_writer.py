@@ -39,7 +39,12 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
-from hoodie.exception import HoodieMetadataException, HoodieNotSupportedException, HoodieWriteConflictException
+from hoodie.exception import (
+    HoodieAmbiguousKeyException,
+    HoodieMetadataException,
+    HoodieNotSupportedException,
+    HoodieWriteConflictException,
+)
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
@@ -198,6 +203,7 @@ class HoodieBackedTableMetadataWriter:
 
         Raises:
             HoodieNotSupportedException: hoodie does not know such partitions.
+            HoodieAmbiguousKeyException: There can be no record index; nothing is left of it.
             HoodieException: A file of the table cannot be read, or storage failed; call again.
         """
         table = self.table
@@ -392,7 +398,12 @@ class HoodieBackedTableMetadataWriter:
         timeline, avro_schema = metadata_table.active_timeline, newest_record_schema(metadata_table)
         timeline.create_requested(instant_time, Action.DELTA_COMMIT)
         timeline.transition_requested_to_inflight(instant_time, Action.DELTA_COMMIT)
-        stats = self._write_initial(metadata_table, partition, instant_time, avro_schema, initial)
+        try:
+            stats = self._write_initial(metadata_table, partition, instant_time, avro_schema, initial)
+        except HoodieAmbiguousKeyException:
+            withdraw_delta_commit(MetadataTableFiles.load(table), instant_time)
+            metadata_table.storage.delete_directory(join(metadata_table.base_path, partition))
+            raise
         metadata = _metadata(stats, avro_schema, WriteOperationType.BULK_INSERT)
         timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata)
         definition = indexer.definition(context)

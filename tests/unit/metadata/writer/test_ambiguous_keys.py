@@ -272,6 +272,8 @@ def test_an_index_of_such_keys_is_not_built_and_the_table_works_on(
                 f"{ENABLE}=false",
             )
     assert listed(path) == ("files",)
+    left = [one for one in instants(f"{path}/.hoodie/metadata") if one[2] != "COMPLETED"]
+    assert left == [] and not (tmp_path / "t/.hoodie/metadata/record_index").exists()
     for properties in (LISTED, {**LISTED, ENABLE: "false"}):
         with local_client(path, properties) as client:
             client.upsert(rows(("a", "y", 2), ("b", "x", 2)))
