@@ -10,7 +10,7 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from tests.support.metadata_table_checks import check_equals_a_new_one, listed_p
 from tests.support.model import TableModel, read_model
 from tests.support.table_builder import init_table
 from tests.support.table_invariants import check_table
+from tests.support.timeline_files import timeline_folder
 
 SERVICES = {
     "hoodie.cleaner.commits.retained": 1,
@@ -91,6 +92,8 @@ LOGS = [
     for case in ((version, who, index) for version in VERSIONS for who in COMPACTING for index in INDEXES)
 ]
 MAX_DELAY_S = 0.3
+MAX_WAIT_S = 2
+"""For a moment in a write."""
 WRITES = {"COPY_ON_WRITE": 4, "MERGE_ON_READ": 12}
 """As long as so many writes take, processes live at most: some compact in between."""
 
@@ -313,6 +316,8 @@ def work_and_kill(
                 except HoodieMissingFileException:
                     counts.missed += 1
             time.sleep(max(0, began + moments[name] - time.monotonic()))
+            if name == "writer" and "hoodie.metadata.enable" in properties and rng.random() < 0.7:
+                wait_for_a_recording(Path(path), rng)
             found = servers[name].kill()
             killed = found if name == "writer" else killed
     finally:
@@ -320,6 +325,19 @@ def work_and_kill(
             if server.is_at_work:
                 server.kill()
     return killed, seen
+
+
+def wait_for_a_recording(base_path: Path, rng: random.Random) -> None:
+    """Let the writer come to where it begins to record its action in the metadata table, or has recorded it."""
+    ending = rng.choice([".deltacommit.inflight", ".deltacommit", ".deltacommit"])
+    folder = timeline_folder(base_path / ".hoodie/metadata")
+    deadline = time.monotonic() + MAX_WAIT_S
+    with suppress(FileNotFoundError):
+        known = set(os.listdir(folder))
+        while time.monotonic() < deadline:
+            if any(name.endswith(ending) for name in set(os.listdir(folder)) - known):
+                break
+    time.sleep(rng.uniform(0, 0.02) if ending.endswith("inflight") else rng.choice([0, 0, 0.005]))
 
 
 def check_order(seen: list[TableModel], possible: list[TableModel]) -> None:
