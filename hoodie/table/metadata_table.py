@@ -393,11 +393,12 @@ def is_metadata_table_gone(snapshot: TableSnapshot) -> bool:
     return not is_table(snapshot.storage, metadata_folder(snapshot))
 
 
-def set_aside_metadata_table(snapshot: TableSnapshot) -> TableSnapshot:
+def set_aside_metadata_table(snapshot: TableSnapshot, *, is_usual: bool = False) -> TableSnapshot:
     """Delete the metadata table, and list its partitions as those that are being built.
 
     Args:
         snapshot: The table, under its lock.
+        is_usual: Whether this is part of what the user asked for. If not, a warning tells of it.
 
     Returns:
         The table without it; see `initialise_metadata_table`.
@@ -405,7 +406,8 @@ def set_aside_metadata_table(snapshot: TableSnapshot) -> TableSnapshot:
     table_config = HoodieTableConfig.load(snapshot.storage, snapshot.base_path)
     partitions = listed_partitions(table_config)
     if partitions:
-        logger.warning("the metadata table of %s (%s) is built anew", snapshot.base_path, ",".join(partitions))
+        level = logging.INFO if is_usual else logging.WARNING
+        logger.log(level, "the metadata table of %s (%s) is built anew", snapshot.base_path, ",".join(partitions))
         updates = table_config.with_metadata_partitions((), partitions)
         table_config.update(snapshot.storage, snapshot.base_path, updates)
         snapshot.storage.delete_directory(metadata_folder(snapshot))
