@@ -26,6 +26,7 @@ from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.index_plans import pending_index_plans
+from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot, is_table
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
@@ -84,7 +85,8 @@ def metadata_table_folders(snapshot: TableSnapshot) -> tuple[str, ...]:
     meta = join(metadata_folder(snapshot), METAFOLDER_NAME)
     active = snapshot.active_timeline.layout.active_path(meta)
     archive = join(meta, HoodieTableConfig(metadata_table_properties(snapshot.table_config)).archive_folder)
-    return (meta, active, archive, *(join(metadata_folder(snapshot), partition) for partition in partitions))
+    folders = (join(metadata_folder(snapshot), partition) for partition in partitions)
+    return (meta, active, archive, join(meta, TEMP_FOLDER_NAME), *folders)
 
 
 def has_metadata_table(snapshot: TableSnapshot) -> bool:
