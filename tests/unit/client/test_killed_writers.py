@@ -337,6 +337,7 @@ def wait_for_a_recording(base_path: Path, rng: random.Random) -> None:
         while time.monotonic() < deadline:
             if any(name.endswith(ending) for name in set(os.listdir(folder)) - known):
                 break
+            time.sleep(0.0005)
     time.sleep(rng.uniform(0, 0.02) if ending.endswith("inflight") else rng.choice([0, 0, 0.005]))
 
 
