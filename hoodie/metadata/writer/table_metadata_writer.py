@@ -521,7 +521,7 @@ class HoodieBackedTableMetadataWriter:
     def _context(self, files: MetadataTableFiles | None) -> IndexingContext:
         table = self.table
         definitions = load_index_definitions(table.storage, table.meta_path)
-        metadata = None if files is None else HoodieBackedTableMetadata(table, files, definitions)
+        metadata = None if files is None else HoodieBackedTableMetadata(table, files, [definitions])
         return IndexingContext(table, self.engine, self.config, definitions, metadata)
 
     @property
