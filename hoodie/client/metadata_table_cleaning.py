@@ -15,7 +15,7 @@ from collections.abc import Callable
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanerPlan, HoodieCleanMetadata
-from hoodie.common.table.compaction_plans import last_completed_compaction
+from hoodie.common.table.compaction_plans import delta_commits_after, last_completed_compaction
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
@@ -26,7 +26,7 @@ from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import TableNotFoundException
-from hoodie.metadata.reader.metadata_table_files import LAST_INITIAL_TIME, MetadataTableFiles
+from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
 from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
@@ -114,9 +114,7 @@ class MetadataTableCleaning:
             if files is None:
                 return 0
             config = metadata_table_config(self.config)
-            needed = first_needed_by_table(files.table.active_timeline)
-            bound = oldest([needed, first_built(files.snapshot.active_timeline)])
-            archiver = HoodieTimelineArchiver(config, files.snapshot, transaction.check_held, bound)
+            archiver = HoodieTimelineArchiver(config, files.snapshot, transaction.check_held, first_needed(files))
             return archiver.archive_if_required()
 
     def _may_be_cleaned(self, table: TableSnapshot) -> bool:
@@ -133,8 +131,8 @@ class MetadataTableCleaning:
         files = _load(table)
         if files is None:
             return False
-        bound = first_needed_by_table(files.table.active_timeline)
-        archiver = HoodieTimelineArchiver(metadata_table_config(self.config), files.snapshot, first_needed=bound)
+        config = metadata_table_config(self.config)
+        archiver = HoodieTimelineArchiver(config, files.snapshot, first_needed=first_needed(files))
         return bool(archiver.instants_to_archive())
 
 
@@ -212,24 +210,29 @@ def first_needed_by_table(timeline: HoodieActiveTimeline) -> str | None:
     )
 
 
-def first_built(timeline: HoodieActiveTimeline) -> str | None:
-    """The first instant that built a partition of a metadata table since its last compaction; it must stay.
+def first_uncompacted(timeline: HoodieActiveTimeline) -> str | None:
+    """The first delta commit of a metadata table whose log files no compaction has taken; it must stay.
 
-    In table versions 8 and 9 its time is earlier than all others, so it would be archived first. But by its completion
-    readers know that a base file of the partition which that compaction wrote is gone for good, and a rollback knows
-    that the partition holds what was completed before.
+    Readers that do not read archives (hudi-rs) pass over log files whose delta commit is not on the active timeline.
+    The delta commit of the action that made a compaction due is older than that compaction, and completed after it.
+    Those that built a partition are older than all others. By their completion readers also know that a base file of
+    the partition which that compaction wrote is gone for good, and a rollback knows what the partition holds.
 
     Args:
         timeline: Of the metadata table.
     """
-    if not timeline.layout.has_completion_times:
-        return None
-    last = last_completed_compaction(timeline)
+    waiting = delta_commits_after(timeline, last_completed_compaction(timeline))
+    return oldest(one.requested_time for one in waiting)
+
+
+def first_needed(files: MetadataTableFiles) -> str | None:
+    """The first instant of a metadata table that must stay on its timeline; None for none.
+
+    Args:
+        files: Of the metadata table.
+    """
     return oldest(
-        one.requested_time
-        for one in timeline.completed_writes()
-        if is_before(one.requested_time, LAST_INITIAL_TIME)
-        and (last is None or is_after(one.newest_time, last.requested_time))
+        [first_needed_by_table(files.table.active_timeline), first_uncompacted(files.snapshot.active_timeline)]
     )
 
 

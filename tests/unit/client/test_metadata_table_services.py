@@ -18,6 +18,7 @@ from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.exception import HoodieMetadataException
 from hoodie.metadata import validate
 from tests.support.hookable_storage import Faults, FaultyStorage, faults_of, run_with_faults, use_for_local_files
+from tests.support.merge_on_read_table import read_by_hudi_rs
 from tests.support.metadata_table_records import opened, records_of
 from tests.support.table_builder import local_client, read_trips, rows
 
@@ -111,6 +112,24 @@ def test_the_table_is_not_archived_before_its_metadata_table_is_compacted(table:
     write(table, 13, 1, **SERVICES_SHORT)
     assert len(TableSnapshot.load(str(table)).active_timeline.completed_writes()) < 8
     assert validate(str(table)).is_right
+
+
+def test_readers_without_archives_find_what_no_compaction_has_taken(table: Path, table_version: int) -> None:
+    """A clean makes a compaction due: its delta commit is older than that, and completed after it."""
+    keep = {**SERVICES_SHORT, "cleaner_commits_retained": "1", "keep_min_commits": "2", "keep_max_commits": "3"}
+    once = {"metadata_index_column_stats_enable": "false", "metadata_compact_max_delta_commits": "8"}
+    older = 0
+    for number in range(13):
+        write(table, number, 1, **keep, **once)
+        files = opened(table).files
+        timeline = files.snapshot.active_timeline
+        slices = [one for group in files.file_groups("files").values() for one in group]
+        named = {log_file.instant_time for one in slices for log_file in one.log_files}
+        if table_version != 6:
+            assert named <= timeline.filter_completed_instants().times
+            older += any(one.base_instant_time > time for one in slices for time in named)
+        assert len(read_by_hudi_rs(table)) == len(read_trips(table))
+    assert older or table_version == 6
 
 
 @pytest.mark.slow

@@ -238,7 +238,8 @@ class HoodieTimelineArchiver:
         waiting = delta_commits_after(self._timeline, last).instants
         if len(waiting) >= compaction.max_delta_commits:
             return [waiting[len(waiting) - compaction.max_delta_commits].requested_time]
-        return [instant.requested_time for instant in (last, *waiting[:1]) if instant is not None][:1]
+        # In timeline layout 2 one that began before the compaction may have been completed after it was requested.
+        return [instant.requested_time for instant in (last, *waiting[:1]) if instant is not None]
 
     def _needed_elsewhere(self) -> str | None:
         """The first instant that must stay for another timeline: the caller's, or that of the table's metadata table.
