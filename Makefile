@@ -49,7 +49,7 @@ help:
 	$$(.ci/find_python) -m venv .venv
 	@echo "Set-up 2 of 3: pip, setuptools and wheel"
 	$(PY) $(PIP) --upgrade pip setuptools wheel
-	@echo "Set-up 3 of 3: hoodie with PySpark, and the tools of its tests (minutes, without a word of pip)"
+	@echo "Set-up 3 of 3: hoodie with PySpark, and the tools of its tests (minutes; pip prints nothing)"
 	$(PY) $(PIP) -c .ci/constraints-spark4.txt -e '.[spark,connect,examples,dev]'
 	touch $@
 

@@ -1,6 +1,6 @@
 """Plan queries of a table of many files: with its metadata table, and by folders and footers.
 
-    python -m benchmarks.metadata_listing [--files 10000] [--partitions 100] [--runs 5] [--version 9] [--json FILE]
+    python -m benchmarks.metadata_listing [--files 10000] [--partitions 100] [--version 9] [--latency-ms 30] ...
 
 The files are small ones of a row each; a write of hoodie makes the metadata table, with statistics of columns. Each
 plan is made from nothing: properties, timeline, listing, statistics. Queries:
@@ -10,7 +10,8 @@ range        a range of a column, which one file in a hundred holds
 partition    the same, and one partition
 
 Calls are those of hoodie to the storage, the bytes of footers and HFiles by one call for each part that is read: on an
-object store each is a request.
+object store each is a request. Two times are measured: with local files, and with a wait for each call, which shows
+how many of them wait for another one.
 """
 
 from __future__ import annotations
@@ -43,6 +44,13 @@ QUERIES = {
     "partition": (pc.field("fare") >= 500.0) & (pc.field("fare") < 600.0) & (pc.field("city") == "city-0007"),
 }
 CALLS: Counter[str] = Counter()
+LATENCY_SECONDS = [0.0]
+
+
+def count(call: str) -> None:
+    """Note a call, which takes as long as on an object store."""
+    CALLS[call] += 1
+    time.sleep(LATENCY_SECONDS[0])
 
 
 class CountingStorage(LocalStorage):
@@ -51,15 +59,15 @@ class CountingStorage(LocalStorage):
     __slots__ = ()
 
     def read(self, path: str) -> bytes:
-        CALLS["read"] += 1
+        count("read")
         return super().read(path)
 
     def file_status(self, path: str) -> Any:
-        CALLS["status"] += 1
+        count("status")
         return super().file_status(path)
 
     def list_directory(self, path: str) -> Any:
-        CALLS["list"] += 1
+        count("list")
         return super().list_directory(path)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
@@ -69,10 +77,10 @@ class CountingStorage(LocalStorage):
 class _CountingStream:
     def __init__(self, stream: pa.NativeFile) -> None:
         self._stream = stream
-        CALLS["size of a file"] += 1
+        count("size of a file")
 
     def read(self, count: int = -1) -> bytes:
-        CALLS["range"] += 1
+        count("range")
         return bytes(self._stream.read(count))
 
     def __getattr__(self, name: str) -> Any:
@@ -122,19 +130,33 @@ def measured(path: str, name: str, options: dict[str, Any], runs: int) -> dict[s
     CALLS.clear()
     DECODED_FILES.clear()
     try:
-        hoodie.plan_read(path, filters=QUERIES[name], options=options)
+        started = time.perf_counter()
+        plan = hoodie.plan_read(path, filters=QUERIES[name], options=options)
+        waiting = time.perf_counter() - started
     finally:
         storage_factory._STORAGES["file"] = with_counts
-    return {"seconds": statistics.median(times), "calls": dict(CALLS), "files read": len(plan.base_files)}
+    return {
+        "seconds": statistics.median(times),
+        "seconds with latency": waiting,
+        "calls": dict(CALLS),
+        "files read": len(plan.base_files),
+    }
 
 
 def main() -> int:
     """Build, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    for option, default in (("--files", 10_000), ("--partitions", 100), ("--runs", 5), ("--version", 9)):
+    for option, default in (
+        ("--files", 10_000),
+        ("--partitions", 100),
+        ("--runs", 5),
+        ("--version", 9),
+        ("--latency-ms", 30),
+    ):
         parser.add_argument(option, type=int, default=default)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    LATENCY_SECONDS[0] = arguments.latency_ms / 1000
     results: dict[str, Any] = {"machine": describe_machine()}
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/trips"
@@ -144,9 +166,9 @@ def main() -> int:
                 found = measured(path, name, options, arguments.runs)
                 results[f"{name}, {how}"] = found
                 calls = sum(found["calls"].values())
-                print(
-                    f"{name:10} {how:15} {found['seconds']:7.3f} s {calls:6} calls {found['files read']:6} files read"
-                )
+                seconds, waiting = found["seconds"], found["seconds with latency"]
+                print(f"{name:10} {how:15} {seconds:7.3f} s {waiting:7.3f} s with latency {calls:6} calls", end=" ")
+                print(f"{found['files read']:6} files read")
                 print(f"{'':10} {found['calls']}")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2))

@@ -152,7 +152,7 @@ class SavepointService:
         check: Callable[[], None] = no_check,
     ) -> tuple[str, ...]:
         """Restore the table, and build its metadata table anew."""
-        set_aside_metadata_table(executor.snapshot)
+        set_aside_metadata_table(executor.snapshot, is_usual=True)
         with self._metrics.step("restore"):
             undone = carry_out(executor, restore_time, is_left_behind=is_left_behind, check=check)
         try:

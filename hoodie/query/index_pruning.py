@@ -77,7 +77,8 @@ def slices_by_secondary_index(
     for partition in snapshot.table_config.metadata_partitions:
         if MetadataPartitionType.of_path(partition) is not MetadataPartitionType.SECONDARY_INDEX:
             continue
-        definition = listing.metadata.definitions.get(partition)
+        definitions = listing.ask(lambda metadata: metadata.definitions)
+        definition = None if definitions is None else definitions.get(partition)
         fields = () if definition is None else definition.source_fields
         if len(fields) != 1 or fields[0] not in schema.names or not pa.types.is_string(schema.field(fields[0]).type):
             continue

@@ -63,6 +63,8 @@ def partitions_by_statistics(
     columns = [name for name in _columns_of(tree, schema) if not (is_merge_on_read and name in META_COLUMN_SET)]
     if not columns:
         return list(partitions)
+    # Statistics of files are mostly read next.
+    listing.ask(lambda metadata: metadata.list_together([_PARTITION_STATS, _COLUMN_STATS]))
     rows = listing.ask(lambda metadata: metadata.read_partition_stats(columns, partitions))
     if rows is None:
         return list(partitions)

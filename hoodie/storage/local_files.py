@@ -165,13 +165,14 @@ def scan(directory: str, root: str) -> list[FileStatus]:
         return []
     prefix = f"{directory.rstrip('/')}/"
     for entry in entries:
-        if is_hidden_from_listings(entry.name):
+        name = entry.name
+        if name.startswith(".") and is_hidden_from_listings(name):
             continue
         # A file that vanishes between scandir and stat was deleted while we listed.
         try:
             if entry.is_symlink():
                 _check_link(entry, root)
-            children.append(file_status(prefix + entry.name, entry.stat()))
+            children.append(file_status(prefix + name, entry.stat()))
         except FileNotFoundError:
             continue
     return children

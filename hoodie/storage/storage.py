@@ -37,7 +37,7 @@ class FileStatus:
     @property
     def name(self) -> str:
         """The last part of the path."""
-        return self.path.rsplit("/", 1)[-1]
+        return self.path[self.path.rfind("/") + 1 :]
 
 
 class HoodieStorage(ABC):

@@ -26,6 +26,7 @@ from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.index_plans import pending_index_plans
+from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot, is_table
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
@@ -84,7 +85,8 @@ def metadata_table_folders(snapshot: TableSnapshot) -> tuple[str, ...]:
     meta = join(metadata_folder(snapshot), METAFOLDER_NAME)
     active = snapshot.active_timeline.layout.active_path(meta)
     archive = join(meta, HoodieTableConfig(metadata_table_properties(snapshot.table_config)).archive_folder)
-    return (meta, active, archive, *(join(metadata_folder(snapshot), partition) for partition in partitions))
+    folders = (join(metadata_folder(snapshot), partition) for partition in partitions)
+    return (meta, active, archive, join(meta, TEMP_FOLDER_NAME), *folders)
 
 
 def has_metadata_table(snapshot: TableSnapshot) -> bool:
@@ -395,11 +397,12 @@ def is_metadata_table_gone(snapshot: TableSnapshot) -> bool:
     return not is_table(snapshot.storage, metadata_folder(snapshot))
 
 
-def set_aside_metadata_table(snapshot: TableSnapshot) -> TableSnapshot:
+def set_aside_metadata_table(snapshot: TableSnapshot, *, is_usual: bool = False) -> TableSnapshot:
     """Delete the metadata table, and list its partitions as those that are being built.
 
     Args:
         snapshot: The table, under its lock.
+        is_usual: Whether this is part of what the user asked for. If not, a warning tells of it.
 
     Returns:
         The table without it; see `initialise_metadata_table`.
@@ -407,7 +410,8 @@ def set_aside_metadata_table(snapshot: TableSnapshot) -> TableSnapshot:
     table_config = HoodieTableConfig.load(snapshot.storage, snapshot.base_path)
     partitions = listed_partitions(table_config)
     if partitions:
-        logger.warning("the metadata table of %s (%s) is built anew", snapshot.base_path, ",".join(partitions))
+        level = logging.INFO if is_usual else logging.WARNING
+        logger.log(level, "the metadata table of %s (%s) is built anew", snapshot.base_path, ",".join(partitions))
         updates = table_config.with_metadata_partitions((), partitions)
         table_config.update(snapshot.storage, snapshot.base_path, updates)
         snapshot.storage.delete_directory(metadata_folder(snapshot))

@@ -83,40 +83,40 @@ class LockContract(_Providers):
     def test_one_holds_it_until_it_gives_it_back(self, providers: list[LockProvider]) -> None:
         first, second = self.new(providers), self.new(providers)
         assert not first.is_held()
-        assert first.try_lock(1000)
+        assert first.try_lock(60_000)
         assert first.is_held()
         assert not second.is_held()
         assert not second.try_lock(0)
         assert not second.is_held()
         first.unlock()
         assert not first.is_held()
-        assert second.try_lock(1000)
+        assert second.try_lock(60_000)
         assert second.is_held()
 
     def test_it_can_be_taken_again_and_again(self, providers: list[LockProvider]) -> None:
         provider = self.new(providers)
         for _ in range(3):
-            assert provider.try_lock(1000)
+            assert provider.try_lock(60_000)
             provider.unlock()
         assert not provider.is_held()
 
     def test_giving_back_what_is_not_held_leaves_that_of_another(self, providers: list[LockProvider]) -> None:
         first, second = self.new(providers), self.new(providers)
         second.unlock()
-        assert first.try_lock(1000)
+        assert first.try_lock(60_000)
         second.unlock()
         second.close()
         assert first.is_held()
 
     def test_closing_gives_it_back(self, providers: list[LockProvider]) -> None:
         first, second = self.new(providers), self.new(providers)
-        assert first.try_lock(1000)
+        assert first.try_lock(60_000)
         first.close()
-        assert second.try_lock(1000)
+        assert second.try_lock(60_000)
 
     def test_who_waits_gets_it_when_it_is_given_back(self, providers: list[LockProvider]) -> None:
         first, second = self.new(providers), self.new(providers)
-        assert first.try_lock(1000)
+        assert first.try_lock(60_000)
         answers: list[bool] = []
         waiting = threading.Thread(target=lambda: answers.append(second.try_lock(60_000)))
         waiting.start()
@@ -127,7 +127,7 @@ class LockContract(_Providers):
 
     def test_it_says_who_holds_it(self, providers: list[LockProvider]) -> None:
         first, second = self.new(providers), self.new(providers)
-        assert first.try_lock(1000)
+        assert first.try_lock(60_000)
         assert threading.current_thread().name in second.owner_information()
         assert second.name
         assert second.way_out().endswith(".")

@@ -167,7 +167,7 @@ class TestLocalData(DataContract):
         def in_turns(batch: pa.RecordBatch) -> pa.RecordBatch:
             # Of each two batches that follow each other, each task gets one.
             if tasks == 2:
-                together.wait(timeout=10)
+                together.wait(timeout=60)
             return batch
 
         data = context.to_data(iter(table.to_batches(max_chunksize=2))).map_batches(in_turns, table.schema)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import ClassVar
@@ -17,8 +16,9 @@ import attrs
 import pyarrow as pa
 
 from hoodie.storage.local_storage import LocalStorage
+from tests.support.folders import files_below
 
-__all__ = ["Fault", "FaultyStorage", "Moment", "files_below"]
+__all__ = ["Fault", "FaultyStorage", "Moment"]
 
 WAIT_SECONDS = 120
 
@@ -120,12 +120,3 @@ class FaultyStorage(LocalStorage):
             if time.monotonic() > deadline or not Path(self.signals).exists():
                 os._exit(1)
             time.sleep(0.05)
-
-
-def files_below(folder: Path) -> Iterator[Path]:
-    """All files below a folder, which others may change meanwhile: what vanishes is passed over.
-
-    `Path.rglob` raises on Python 3.11 and 3.12 when a folder vanishes under it.
-    """
-    for root, _, names in os.walk(folder):
-        yield from (Path(root, name) for name in names)

@@ -33,8 +33,9 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieWriteException
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.table import HoodieTable
-from tests.integration.faulty_storage import Fault, FaultyStorage, Moment, files_below
+from tests.integration.faulty_storage import Fault, FaultyStorage, Moment
 from tests.integration.spark_cluster import HOSTS, StandaloneCluster, standalone_cluster
+from tests.support.folders import files_below
 from tests.support.table_builder import init_table
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import archive_files

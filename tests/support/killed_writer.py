@@ -127,6 +127,7 @@ class WriterServer:
     def __init__(self, table_version: int, table_type: str = "COPY_ON_WRITE") -> None:
         self._arguments = (str(table_version), table_type)
         self._pid: int | None = None
+        self._first: dict[str, Any] | None = None
 
     def __enter__(self) -> Self:
         folder = str(Path(__file__).parents[2])
@@ -151,7 +152,7 @@ class WriterServer:
         self._process.stdout.close()
 
     def begin(self, base_path: str, properties: dict[str, Any], seed: str, work: str = "writer") -> None:
-        """Start a new process, and wait for its first sign of life.
+        """Start a new process, and wait for its first sign of life; that of a writer names its first write.
 
         Args:
             base_path: The table.
@@ -165,7 +166,7 @@ class WriterServer:
         self._process.stdin.flush()
         told = self._told()
         assert "failed" not in told, told["failed"]
-        self._pid = told["begins"]
+        self._pid, self._first = told["begins"], told.get("doing")
 
     @property
     def is_at_work(self) -> bool:
@@ -178,7 +179,7 @@ class WriterServer:
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         self._pid = None
-        found, failed = Killed(), None
+        found, failed = Killed(current=self._first), None
         while "ended" not in (told := self._told()):
             if "failed" in told:
                 failed = told["failed"]
@@ -211,10 +212,9 @@ def _tell(**what: Any) -> None:
 def _write_for_ever(request: dict[str, Any], table_type: str) -> None:
     rng = random.Random(request["seed"])
     client = new_client(request["base_path"], request["properties"])
-    _tell(begins=os.getpid())
     for number in itertools.count(1):
         write = next_write(rng, number, table_type)
-        _tell(doing=write)
+        _tell(doing=write, **({"begins": os.getpid()} if number == 1 else {}))
         try:
             carry_out(client, write)
         except HoodieWriteConflictException as error:

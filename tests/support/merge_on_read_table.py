@@ -21,6 +21,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.io.log.log_block import HeaderMetadataType
 from hoodie.io.log.log_file_reader import read_log_blocks
+from tests.support.folders import files_below
 from tests.support.services_table import ServicesTable
 from tests.support.table_builder import SCHEMA
 
@@ -48,11 +49,11 @@ class MergeOnReadTable(ServicesTable):
 
     def data_files(self, pattern: str = "*") -> list[str]:
         """Paths of base files and log files in the table's folder, sorted."""
-        found = [*self.base_path.rglob(f"{pattern}.parquet"), *self.base_path.rglob(f"{pattern}.log.*")]
+        patterns = (f"{pattern}.parquet", f"{pattern}.log.*")
         return sorted(
             path.relative_to(self.base_path).as_posix()
-            for path in found
-            if ".hoodie" not in path.parts and path.suffix != ".crc"
+            for path in files_below(self.base_path)
+            if any(path.match(one) for one in patterns) and ".hoodie" not in path.parts and path.suffix != ".crc"
         )
 
     def log_files(self) -> list[str]:

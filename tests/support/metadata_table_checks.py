@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 import attrs
@@ -12,10 +11,11 @@ import hoodie
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
-from hoodie.exception import HoodieMissingFileException
+from hoodie.exception import HoodieIOException, HoodieMissingFileException
 from hoodie.metadata import HoodieBackedTableMetadata
-from hoodie.metadata.writer.table_metadata_writer import committed_files
+from hoodie.metadata.writer.latest_files import committed_files
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned
+from tests.support.folders import files_below
 
 __all__ = ["MetadataReader", "check_equals_a_new_one", "listed_partitions"]
 
@@ -37,21 +37,23 @@ class MetadataReader:
         table: The table.
         metadata: Its metadata table; None where none is listed.
         stored: The files that were in the table's folders just before or after it was opened.
+        going: The files that cleans were deleting then.
     """
 
     table: TableSnapshot
     metadata: HoodieBackedTableMetadata | None
     stored: Sizes
+    going: frozenset[tuple[str, str]]
 
     @classmethod
     def open(cls, base_path: Path | str) -> MetadataReader:
         """Open a table and, if the table lists one, its metadata table."""
         # A clean that starts while the table is opened deletes files that it lists.
         before = _stored_files(TableSnapshot.load(str(base_path)))
-        table = TableSnapshot.load(str(base_path))
+        table, going = _with_files_being_cleaned(str(base_path))
         is_listed = bool(table.table_config.metadata_partitions)
         metadata = HoodieBackedTableMetadata.open(table) if is_listed else None
-        return cls(table, metadata, {**before, **_stored_files(table)})
+        return cls(table, metadata, {**before, **_stored_files(table)}, going)
 
     def check(self) -> None:
         """The metadata table lists each file of each completed write, with its size, and no file of any other write.
@@ -79,8 +81,7 @@ class MetadataReader:
         archived = self.table.archived_timeline.completed_writes().times if others else ()
         others = {file for file in others if _instant_of(file[1]) not in archived}
         assert not others, f"files of writes that are not completed are listed: {sorted(others)}"
-        going = files_being_cleaned(self.table.active_timeline).keys()
-        gone = listed.keys() - self.stored.keys() - going
+        gone = listed.keys() - self.stored.keys() - self.going
         assert not gone, f"files are listed that are not there: {sorted(gone)}"
 
     def _is_outdated(self) -> bool:
@@ -145,6 +146,25 @@ def check_equals_a_new_one(base_path: Path | str, *, may_be_absent: bool = False
     assert len(left) <= 1, f"leftovers of dead writers: {left}"
 
 
+def _with_files_being_cleaned(base_path: str) -> tuple[TableSnapshot, frozenset[tuple[str, str]]]:
+    """A table, and the files that its pending cleans delete.
+
+    A service beside may complete a clean and archive it before its plan is read. Then the table is loaded again.
+    """
+    while True:
+        table = TableSnapshot.load(base_path)
+        try:
+            going = frozenset(files_being_cleaned(table.active_timeline))
+        except HoodieIOException as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            continue
+        cleans = table.active_timeline.filter_actions(Action.CLEAN).filter_pending()
+        now = table.refreshed().active_timeline
+        if all(now.contains(clean.requested_time) for clean in cleans):
+            return table, going
+
+
 def _instant_of(name: str) -> str | None:
     parsed = parse_base_file_name(name) or parse_log_file_name(name)
     return None if parsed is None else parsed.instant_time
@@ -157,12 +177,10 @@ def _listing(metadata: HoodieBackedTableMetadata) -> Sizes:
 
 def _stored_files(table: TableSnapshot) -> Sizes:
     sizes: Sizes = {}
-    # Writers and cleans may be at work: os.walk passes over folders that are gone.
-    for folder, folders, names in os.walk(table.base_path):
-        folders[:] = [name for name in folders if name != ".hoodie"]
-        partition = os.path.relpath(folder, table.base_path).removeprefix(".")
-        for name in names:
-            if _instant_of(name) is not None:
-                with contextlib.suppress(FileNotFoundError):
-                    sizes[partition, name] = os.path.getsize(os.path.join(folder, name))
+    root = Path(table.base_path)
+    for file in files_below(root):
+        if _instant_of(file.name) is not None and ".hoodie" not in file.parts:
+            # A clean may be at work.
+            with contextlib.suppress(FileNotFoundError):
+                sizes[file.parent.relative_to(root).as_posix().removeprefix("."), file.name] = file.stat().st_size
     return sizes

@@ -22,6 +22,7 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.timeline.instant import Action
 from hoodie.engine.local_engine_context import LocalEngineContext
+from tests.support.folders import files_below
 
 __all__ = [
     "SCHEMA",
@@ -172,7 +173,7 @@ def sorted_rows(table: pa.Table) -> list[tuple[Any, ...]]:
 
 def content(path: str | Path) -> dict[str, bytes]:
     """All files of a table by their paths in it, but the notes of the process that holds the table now."""
-    files = (file for file in sorted(Path(path).rglob("*")) if file.is_file() and file.parent.name != ".locks")
+    files = (file for file in sorted(files_below(path)) if file.parent.name != ".locks")
     return {file.relative_to(path).as_posix(): file.read_bytes() for file in files}
 
 

@@ -13,6 +13,7 @@ from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name,
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.table.repair import find_orphan_files
+from tests.support.folders import files_below
 from tests.support.model import TableModel
 
 __all__ = ["check_table"]
@@ -61,7 +62,7 @@ def check_table(
 
 def _check_files(table: HoodieTableMetaClient, was_cleaned: bool) -> None:
     base_path = Path(table.base_path)
-    found = (path.relative_to(base_path) for path in base_path.rglob("*"))
+    found = (path.relative_to(base_path) for path in files_below(base_path))
     on_storage = {str(path) for path in found if path.parts[0] != ".hoodie" and is_data_file_name(path.name)}
     committed: set[str] = set()
     ends: dict[str, str] = {}

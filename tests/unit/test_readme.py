@@ -18,7 +18,9 @@ ELSEWHERE = ("import hoodie.spark", "s3://")
 COLUMNS = ["uuid", "city", "ts", "fare"]
 
 
-def test_the_programs_of_the_readme_do_what_they_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_programs_of_the_readme_do_what_they_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     base_path = tmp_path / "trips"
     first, second, third = (one for one in PROGRAMS if not any(word in one for word in ELSEWHERE))
     assert 'base_path = "/tmp/trips"' in first
@@ -40,6 +42,7 @@ def test_the_programs_of_the_readme_do_what_they_say(tmp_path: Path, capsys: pyt
     moved = [("b", "sf", 2, 28.5), ("c", "rome", 1, 1.0), ("d", "sf", 3, 11.0)]
     assert read_rows(base_path, COLUMNS) == moved
     assert "would rewrite" in capsys.readouterr().out
+    assert caplog.text == "", "a program warns"
 
 
 def test_what_is_not_there_is_said_and_found_from_the_top() -> None:

@@ -196,7 +196,8 @@ def parse_log_file_name(name: str) -> LogFileName | None:
 
 def is_data_file_name(name: str) -> bool:
     """Whether a name is that of a base file or of a file group's log file."""
-    if parse_base_file_name(name) is not None:
+    match = _BASE_FILE_NAME.fullmatch(name)
+    if match is not None and match["extension"] in BASE_FILE_EXTENSIONS:
         return True
     log_file = parse_log_file_name(name)
     return log_file is not None and not log_file.is_archive

@@ -35,7 +35,7 @@ class TableSchemaResolver:
         storage: The table's storage.
         base_path: The table's folder.
         timeline: The active timeline.
-        view: Finds a base file if no commit of the timeline has a schema.
+        view: Gives what finds a base file, if no commit of the timeline has a schema.
         table_config: The table's properties, with the schema that it was created with.
         commits: Completed commits whose metadata was read in the search, for other users of it.
     """
@@ -43,7 +43,7 @@ class TableSchemaResolver:
     storage: HoodieStorage
     base_path: str
     timeline: HoodieActiveTimeline
-    view: HoodieTableFileSystemView
+    view: Callable[[], HoodieTableFileSystemView]
     table_config: HoodieTableConfig
     commits: dict[HoodieInstant, HoodieCommitMetadata] = attrs.field(factory=dict)
 
@@ -115,8 +115,9 @@ class TableSchemaResolver:
             for stat in self._read_commit_metadata(instant).write_stats:
                 if stat.path and stat.path.endswith(".parquet"):
                     yield storage_path.join(self.base_path, stat.path)
-        for partition_path in self.view.list_partitions():
-            for base_file in self.view.latest_base_files(partition_path):
+        view = self.view()
+        for partition_path in view.list_partitions():
+            for base_file in view.latest_base_files(partition_path):
                 yield base_file.path
 
     def _schema_of_footer(self, reader: HoodieParquetReader) -> str:

@@ -279,7 +279,7 @@ class TableSnapshot:
         return self._schema_read[0][0]
 
     def _schema_resolver(self) -> TableSchemaResolver:
-        return TableSchemaResolver(self.storage, self.base_path, self.active_timeline, self.view(), self.table_config)
+        return TableSchemaResolver(self.storage, self.base_path, self.active_timeline, self.view, self.table_config)
 
     @property
     def commits_at_hand(self) -> Mapping[HoodieInstant, HoodieCommitMetadata]:

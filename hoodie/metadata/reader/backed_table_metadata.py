@@ -80,14 +80,13 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
     Attributes:
         table: The table.
         files: The files of the metadata table.
-        definitions: What the table says of its indexes, by their partitions.
 
     Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadata. Differs: never falls back to listing the file system.
     """
 
     table: TableSnapshot
     files: MetadataTableFiles
-    definitions: Mapping[str, HoodieIndexDefinition]
+    _definitions: list[Mapping[str, HoodieIndexDefinition]] = attrs.field(factory=list, repr=False)
 
     @classmethod
     def open(cls, table: TableSnapshot) -> HoodieBackedTableMetadata:
@@ -100,11 +99,21 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
             TableNotFoundException: The table has no metadata table, or lists one that is not there.
             InvalidTableException: The properties of the metadata table are damaged.
             HoodieNotSupportedException: It has a version that hoodie does not know.
-            HoodieCorruptedDataException: The definitions of indexes are damaged.
             HoodieIOException: Storage failed.
         """
-        files = MetadataTableFiles.load(table)
-        return cls(table, files, load_index_definitions(table.storage, table.meta_path))
+        return cls(table, MetadataTableFiles.load(table))
+
+    @property
+    def definitions(self) -> Mapping[str, HoodieIndexDefinition]:
+        """What the table says of its indexes, by their partitions; read on first use.
+
+        Raises:
+            HoodieCorruptedDataException: The definitions are damaged.
+            HoodieIOException: Storage failed.
+        """
+        if not self._definitions:
+            self._definitions.append(load_index_definitions(self.table.storage, self.table.meta_path))
+        return self._definitions[0]
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -323,6 +332,17 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         wanted = None if values is None else secondary_key_prefixes(pa.array(list(values), pa.string())).to_pylist()
         found = self.read_records(path, prefixes=wanted)
         return pa.Table.from_arrays(list(split_secondary_index_keys(found.keys)), schema=_SECONDARY_ENTRIES)
+
+    def list_together(self, partitions: Sequence[str]) -> None:
+        """List some partitions of the metadata table that will be read, at the same time.
+
+        Args:
+            partitions: Their paths; those that are not ready are passed over.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        self.files.view.load_partitions([path for path in partitions if path in self.partitions])
 
     def stored_bytes(self, partition: str) -> int:
         """The size of the files of a partition of the metadata table that readers look at.

@@ -27,7 +27,7 @@ from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, oldest
 from hoodie.exception import HoodieException
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
-from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
+from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, is_initial_time
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.storage.storage import FileStatus
 
@@ -40,8 +40,6 @@ _SMALL_BYTES = 4 << 20
 """Up to this size on storage all listings are read together, which saves requests."""
 _DIGITS = 17
 """Of an instant time. In version 6 the instants that initialise a metadata table have three more."""
-_INITIAL = "00000000000000"
-"""What the times of those begin with in versions 8 and 9, and in tables that had no commit yet."""
 
 
 @attrs.frozen
@@ -176,7 +174,7 @@ def first_lacking_commit(snapshot: TableSnapshot, files: MetadataTableFiles) -> 
     """
     own = files.snapshot.active_timeline.filter_completed_instants()
     known = own.times
-    initial = [instant for instant in own if _is_initial(instant.requested_time)]
+    initial = [instant for instant in own if is_initial_time(instant.requested_time)]
     first = oldest(known - {instant.requested_time for instant in initial})
     made_at = oldest(instant.completion_time for instant in initial)
     made_after = oldest(instant.requested_time[:_DIGITS] for instant in initial)
@@ -193,10 +191,6 @@ def first_lacking_commit(snapshot: TableSnapshot, files: MetadataTableFiles) -> 
         if not is_covered:
             return instant
     return None
-
-
-def _is_initial(instant_time: str) -> bool:
-    return instant_time.startswith(_INITIAL) or instant_time[_DIGITS:].startswith("01")
 
 
 def _warn(snapshot: TableSnapshot, problem: str) -> None:

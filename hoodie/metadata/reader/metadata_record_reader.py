@@ -6,7 +6,8 @@ Hudi: org.apache.hudi.metadata.HoodieMetadataMergedLogRecordScanner, and its use
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Self
 
 import attrs
@@ -24,6 +25,7 @@ from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.log.log_records import LogDeletes
 from hoodie.io.log.metadata_log_scanner import LogHFile, MetadataLogScanner, chosen_entries
 from hoodie.metadata.reader.decoded_files import DECODED_FILES, SMALL_BYTES, DecodedEntries
+from hoodie.metadata.reader.empty_log_files import without_empty_log_files
 from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFiles
 from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values
 from hoodie.metadata.records.record_merging import merge_records
@@ -183,7 +185,8 @@ class MetadataSliceReader:
         Raises:
             HoodieException: See `read_records`.
         """
-        parts = list(self.parts(query, self.log_scanner(query.file_slice)))
+        query = attrs.evolve(query, file_slice=without_empty_log_files(query.file_slice))
+        parts = self._parts_at_once(query)
         if not parts:
             return MetadataRecords(pa.array([], pa.string()), one_batch([], self.payload.schema))
         found = one_batch([part.rows for part in parts], self.payload.schema)
@@ -196,6 +199,19 @@ class MetadataSliceReader:
         """What gives the log blocks of a slice."""
         return MetadataLogScanner(self.storage, file_slice.log_files, self.block_filter, DECODED_FILES)
 
+    def _parts_at_once(self, query: SliceQuery) -> list[SlicePart]:
+        """`parts`, where storage is not waited for one file after the other."""
+        file_slice, scanner = query.file_slice, self.log_scanner(query.file_slice)
+        base_file = file_slice.base_file
+        are_known = all(DECODED_FILES.find(log_file) is not None for log_file in file_slice.log_files)
+        if base_file is None or are_known or DECODED_FILES.find_entries(base_file, 0, self.payload) is not None:
+            return list(self.parts(query, scanner))
+        readers: tuple[Callable[[], Iterator[SlicePart]], ...] = (
+            partial(self._base_parts, base_file, query),
+            partial(self._log_parts, query, scanner),
+        )
+        return [part for parts in map_concurrently(lambda read: list(read()), readers) for part in parts]
+
     def parts(self, query: SliceQuery, scanner: MetadataLogScanner) -> Iterator[SlicePart]:
         """What the base file and each log block say of what is wanted, the oldest first.
 
@@ -206,9 +222,12 @@ class MetadataSliceReader:
         Raises:
             HoodieException: See `read_records`.
         """
+        if query.file_slice.base_file is not None:
+            yield from self._base_parts(query.file_slice.base_file, query)
+        yield from self._log_parts(query, scanner)
+
+    def _log_parts(self, query: SliceQuery, scanner: MetadataLogScanner) -> Iterator[SlicePart]:
         file_slice, payload = query.file_slice, self.payload
-        if file_slice.base_file is not None:
-            yield from self._base_parts(file_slice.base_file, query)
         log_files = {log_file.path: log_file for log_file in file_slice.log_files}
         for part in scanner.blocks():
             if not isinstance(part, LogDeletes):

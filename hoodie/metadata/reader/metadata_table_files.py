@@ -39,6 +39,8 @@ _DIGITS = 17
 """Of an instant time. Version 6 has three more for instants of the metadata table alone."""
 LAST_INITIAL_TIME = "00000000000001"
 """Later than the times of instants that built partitions, in table versions 8 and 9."""
+INITIAL_TIME = "00000000000000"
+"""What those begin with, and in version 6 those of a table that had no commit yet."""
 REBUILD = (
     "List the file system instead; to get a right metadata table again, switch this one off "
     "(hoodie.metadata.enable=false), and Hudi's next write with it builds it anew"
@@ -46,6 +48,11 @@ REBUILD = (
 """What helps against a metadata table that is broken."""
 _FOLDER = "metadata"
 _TIMEZONE = "hoodie.table.timeline.timezone"
+
+
+def is_initial_time(instant_time: str) -> bool:
+    """Whether the delta commit of an instant of a metadata table has built a partition, or was part of that."""
+    return instant_time.startswith(INITIAL_TIME) or instant_time[_DIGITS:].startswith("01")
 
 
 def metadata_folder(snapshot: TableSnapshot) -> str:

@@ -1,4 +1,4 @@
-"""The data files that readers see once an action is completed.
+"""The data files that readers see once an action is completed, and all that are committed.
 
 Hudi: HoodieMetadataWriteUtils.getFilesToFetchColumnStats. Differs: leaves out what the action replaces.
 """
@@ -11,6 +11,7 @@ import attrs
 
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.table.table_metadata import HoodieTableMetadata
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant_time import oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
@@ -121,3 +122,25 @@ class KnownFiles(HoodieTableMetadata):
     def list_stored_files(self) -> dict[str, list[FileStatus]]:
         """See `HoodieTableMetadata.list_stored_files`."""
         return self.list_files_of(list(self.files))
+
+
+def committed_files(table: TableSnapshot) -> Mapping[str, Sequence[FileStatus]]:
+    """The files of completed instants on storage, by partition: those of replaced file groups, too.
+
+    Args:
+        table: The table, without pending instants other than those that have written nothing.
+    """
+    view = table.stored_view()
+    paths = view.list_partitions()
+    view.load_partitions(paths)
+    found: dict[str, Sequence[FileStatus]] = {}
+    for path in paths:
+        slices = [file_slice for group in view.all_file_groups(path) for file_slice in group.slices]
+        files = [
+            FileStatus(file.path, file.size_bytes, 0)
+            for file_slice in slices
+            for file in (file_slice.base_file, *file_slice.log_files)
+            if file is not None and file.size_bytes > 0
+        ]
+        found[path] = sorted(files, key=lambda file: file.path)
+    return found

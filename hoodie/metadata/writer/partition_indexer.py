@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.metadata.index.Indexer.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Protocol
 
@@ -60,8 +60,29 @@ class EntriesOnDriver:
 
     def write(self, writer: MetadataFileGroupWriter, engine: HoodieEngineContext) -> list[HoodieWriteStat]:
         """See `PartitionRecords.write`."""
-        groups = self.entries.by_file_group(writer.group_count, by_secondary_key=self.by_secondary_key)
-        return list(map_concurrently(lambda number: writer.write(number, groups[number]), groups))
+        return write_together([(writer, self)])
+
+
+def write_together(given: Iterable[tuple[MetadataFileGroupWriter, EntriesOnDriver]]) -> list[HoodieWriteStat]:
+    """Write the files of some partitions at the same time.
+
+    Args:
+        given: What writes the file groups of each partition, and its records.
+
+    Returns:
+        The statistics of the files, partition by partition.
+
+    Raises:
+        HoodieException: See `PartitionRecords.write`.
+    """
+    items = [
+        (writer, number, entries)
+        for writer, records in given
+        for number, entries in records.entries.by_file_group(
+            writer.group_count, by_secondary_key=records.by_secondary_key
+        ).items()
+    ]
+    return list(map_concurrently(lambda item: item[0].write(item[1], item[2]), items))
 
 
 @attrs.frozen

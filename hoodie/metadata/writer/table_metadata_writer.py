@@ -54,6 +54,7 @@ from hoodie.metadata.records.metadata_record_schema import with_meta_columns
 from hoodie.metadata.writer.file_group_writer import MetadataFileGroup, MetadataFileGroupWriter
 from hoodie.metadata.writer.index_definition_writer import save_index_definition
 from hoodie.metadata.writer.indexers import indexer_of
+from hoodie.metadata.writer.latest_files import committed_files
 from hoodie.metadata.writer.metadata_table_services import MetadataTableCompactor
 from hoodie.metadata.writer.new_metadata_table import create_metadata_table, newest_record_schema
 from hoodie.metadata.writer.overtaken_records import hidden_by
@@ -64,10 +65,10 @@ from hoodie.metadata.writer.partition_indexer import (
     InitialRecords,
     MetadataPartitionIndexer,
     PartitionRecords,
+    write_together,
 )
 from hoodie.metadata.writer.table_difference import CatchingUpIndexer, ListedTable, TableDifference
 from hoodie.metadata.writer.taken_back import PENDING_KEY, withdraw_delta_commit
-from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import file_name, join
 
 logger = logging.getLogger(__name__)
@@ -459,12 +460,13 @@ class HoodieBackedTableMetadataWriter:
         *,
         is_refusing: bool = True,
     ) -> None:
-        files = self._compacted(self._without_leftovers(instant_time), instant_time, check, is_refusing)
-        stats, avro_schema = self._write_records(files, instant_time, records_of)
+        context = self._context(self._without_leftovers(instant_time))
+        files, context = self._compacted(context, instant_time, check, is_refusing)
+        stats, avro_schema = self._write_records(files, context, instant_time, records_of)
         later = hidden_by(files, stats, instant_time)
         if later:
             files = self._compacted_below(files, instant_time, check, later)
-            stats, avro_schema = self._write_records(files, instant_time, records_of)
+            stats, avro_schema = self._write_records(files, self._context(files), instant_time, records_of)
         metadata = _metadata(stats, avro_schema, WriteOperationType.UPSERT_PREPPED)
         timeline = files.snapshot.active_timeline
         timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata, check, is_sole_writer=True)
@@ -472,22 +474,30 @@ class HoodieBackedTableMetadataWriter:
     def _write_records(
         self,
         files: MetadataTableFiles,
+        context: IndexingContext,
         instant_time: str,
         records_of: Callable[[MetadataPartitionIndexer, IndexingContext, str], PartitionRecords | None],
     ) -> tuple[list[HoodieWriteStat], str]:
         """Begin a delta commit; its files, and the schema of its records."""
-        context, timeline = self._context(files), files.snapshot.active_timeline
+        timeline = files.snapshot.active_timeline
         version = self.table.table_config.table_version
         indexers = {path: indexer_of(path, version) for path in self.table.table_config.metadata_partitions}
         avro_schema = newest_record_schema(files.snapshot)
         timeline.create_requested(instant_time, Action.DELTA_COMMIT)
         timeline.transition_requested_to_inflight(instant_time, Action.DELTA_COMMIT)
         stats: list[HoodieWriteStat] = []
+        waiting: list[tuple[MetadataFileGroupWriter, EntriesOnDriver]] = []
         for partition, indexer in indexers.items():
             records = records_of(indexer, context, partition)
-            if records is not None:
-                stats += records.write(self._writer(files, partition, instant_time, avro_schema), self.engine)
-        return stats, avro_schema
+            if records is None:
+                continue
+            writer = self._writer(files, partition, instant_time, avro_schema)
+            if isinstance(records, EntriesOnDriver):
+                waiting.append((writer, records))
+            else:
+                stats += records.write(writer, self.engine)
+        # Each file is waited for until it is on the disk.
+        return [*write_together(waiting), *stats], avro_schema
 
     def _compacted_below(
         self, files: MetadataTableFiles, instant_time: str, check: Callable[[], None], later: frozenset[str]
@@ -522,13 +532,16 @@ class HoodieBackedTableMetadataWriter:
         return MetadataTableFiles.load(self.table) if stale else files
 
     def _compacted(
-        self, files: MetadataTableFiles, instant_time: str, check: Callable[[], None], is_refusing: bool
-    ) -> MetadataTableFiles:
+        self, context: IndexingContext, instant_time: str, check: Callable[[], None], is_refusing: bool
+    ) -> tuple[MetadataTableFiles, IndexingContext]:
         """The metadata table after the compaction that is due, if one is."""
-        metadata = self._context(files).metadata
+        metadata = context.metadata
         assert metadata is not None
         compactor = MetadataTableCompactor(metadata, self.config, self.engine, check, instant_time, is_refusing)
-        return MetadataTableFiles.load(self.table) if compactor.compact_if_due() else files
+        if not compactor.compact_if_due():
+            return metadata.files, context
+        files = MetadataTableFiles.load(self.table)
+        return files, self._context(files)
 
     def _writer(
         self, files: MetadataTableFiles, partition: str, instant_time: str, avro_schema: str
@@ -547,34 +560,12 @@ class HoodieBackedTableMetadataWriter:
     def _context(self, files: MetadataTableFiles | None) -> IndexingContext:
         table = self.table
         definitions = load_index_definitions(table.storage, table.meta_path)
-        metadata = None if files is None else HoodieBackedTableMetadata(table, files, definitions)
+        metadata = None if files is None else HoodieBackedTableMetadata(table, files, [definitions])
         return IndexingContext(table, self.engine, self.config, definitions, metadata)
 
     @property
     def _is_later(self) -> bool:
         return self.table.active_timeline.layout.has_completion_times
-
-
-def committed_files(table: TableSnapshot) -> Mapping[str, Sequence[FileStatus]]:
-    """The files of completed instants on storage, by partition: those of replaced file groups, too.
-
-    Args:
-        table: The table, without pending instants other than those that have written nothing.
-    """
-    view = table.stored_view()
-    paths = view.list_partitions()
-    view.load_partitions(paths)
-    found: dict[str, Sequence[FileStatus]] = {}
-    for path in paths:
-        slices = [file_slice for group in view.all_file_groups(path) for file_slice in group.slices]
-        files = [
-            FileStatus(file.path, file.size_bytes, 0)
-            for file_slice in slices
-            for file in (file_slice.base_file, *file_slice.log_files)
-            if file is not None and file.size_bytes > 0
-        ]
-        found[path] = sorted(files, key=lambda file: file.path)
-    return found
 
 
 def _with_definition(context: IndexingContext, indexer: MetadataPartitionIndexer) -> IndexingContext:

@@ -276,7 +276,7 @@ class _Rebuilding:
         else:
             self._add_those_of_later_versions()
         known = HoodieTableConfig({key: entry.value for key, entry in self._told.items()})
-        avro = TableSchemaResolver(self._storage, self._base_path, timeline, view, known).load_avro_schema()
+        avro = TableSchemaResolver(self._storage, self._base_path, timeline, lambda: view, known).load_avro_schema()
         if avro is None:
             raise InvalidTableException(f"no commit and no base file of {self._base_path} has a schema")
         self._add("hoodie.table.create.schema", avro, "the newest commit")

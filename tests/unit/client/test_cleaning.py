@@ -602,7 +602,7 @@ def test_a_way_back_waits_for_the_clean_of_its_own_client(
         for _ in range(2):
             table.upsert("a", client=client)
         kept = table.upsert("a", client=client)
-        assert begun.wait(10)
+        assert begun.wait(60)
         made = client.savepoint()
     assert made.instant_time == kept
 
@@ -784,7 +784,7 @@ def test_an_asynchronous_clean_runs_beside_and_is_waited_for_at_the_end(
 
     def delete_file(self: LocalStorage, path: str) -> bool:
         if threading.current_thread().name == "hoodie-table-services":
-            assert may_go_on.wait(20)
+            assert may_go_on.wait(60)
         return original(self, path)
 
     for _ in range(2):

@@ -197,7 +197,7 @@ def test_an_interrupted_closing_leaves_no_heartbeat(base_path: str, monkeypatch:
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(client._services, "wait", interrupt)
         client.close()
-    heart.join(10)
+    heart.join(60)
     assert not heart.is_alive()
     client.close()
 

@@ -10,7 +10,7 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,14 @@ from hoodie import HoodieTableMetaClient
 from hoodie.common.table import table_definition
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieMissingFileException
+from tests.support.folders import files_below, make_older
 from tests.support.killed_writer import Killed, WriterServer, apply, carry_out, new_client, next_write
 from tests.support.merge_on_read_table import read_by_hudi_rs
+from tests.support.metadata_table_checks import check_equals_a_new_one, listed_partitions
 from tests.support.model import TableModel, read_model
 from tests.support.table_builder import init_table
 from tests.support.table_invariants import check_table
+from tests.support.timeline_files import timeline_folder
 
 SERVICES = {
     "hoodie.cleaner.commits.retained": 1,
@@ -65,12 +68,32 @@ WITH_METADATA = {
     "hoodie.metadata.compact.max.delta.commits": 3,
 }
 """A metadata table that is compacted often."""
+EVERY_PARTITION = {
+    **WITH_METADATA,
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.metadata.index.bloom.filter.file.group.count": 1,
+    "hoodie.metadata.index.column.stats.file.group.count": 1,
+}
+"""A secondary index is made besides, where the version has them."""
+THREAD = {**COMPACTING["thread"], "hoodie.clean.async": "true", "hoodie.archive.async": "true"}
+BY_RECORD_INDEX = {"hoodie.index.type": "RECORD_INDEX"}
+BY_FILTERS = {"hoodie.index.type": "BLOOM", "hoodie.bloom.index.use.metadata": "true"}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "cow-inline": ("COPY_ON_WRITE", {**SERVICES, **BY_RECORD_INDEX}),
+    "cow-thread": ("COPY_ON_WRITE", {**THREAD, **BY_FILTERS}),
+    "mor-inline": ("MERGE_ON_READ", {**COMPACTING["inline"], **BY_FILTERS}),
+    "mor-thread": ("MERGE_ON_READ", {**THREAD, **BY_RECORD_INDEX}),
+    "mor-beside": ("MERGE_ON_READ", {**COMPACTING["beside"], **BY_RECORD_INDEX}),
+}
+"""The type of a table, who cleans, archives and compacts, and how keys are found."""
 QUICK = ((6, "beside", "SIMPLE"), (8, "thread", "BUCKET"), (9, "inline", "SIMPLE"), (9, "beside", "BUCKET"))
 LOGS = [
     pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.soak], id="-".join(map(str, case)))
     for case in ((version, who, index) for version in VERSIONS for who in COMPACTING for index in INDEXES)
 ]
 MAX_DELAY_S = 0.3
+MAX_WAIT_S = 2
+"""For a moment in a write."""
 WRITES = {"COPY_ON_WRITE": 4, "MERGE_ON_READ": 12}
 """As long as so many writes take, processes live at most: some compact in between."""
 
@@ -126,6 +149,28 @@ def test_processes_killed_while_they_compact_leave_a_right_metadata_table(
     assert HoodieTableMetaClient.load(str(tmp_path / "t")).table_config.metadata_partitions
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("table_version", VERSIONS, indirect=True)
+def test_killed_processes_leave_every_partition_of_the_metadata_table_right(
+    tmp_path: Path, server: WriterServer, servers: dict[str, WriterServer], table_version: int, kind: str
+) -> None:
+    table_type, given = KINDS[kind]
+    properties = {**given, **EVERY_PARTITION}
+    path = init_table(tmp_path / "t", ordering_fields=[], table_type=table_type)
+    partitions = {"files", "column_stats", "bloom_filters", "record_index"}
+    first = {"kind": "upsert", "keys": ["x1", "x2", "y1"], "value": 0}
+    with new_client(path, properties) as client:
+        carry_out(client, first)
+        if table_version > 6:
+            client.create_index("idx_ts", "ts")
+            partitions |= {"partition_stats", "secondary_index_idx_ts"}
+    names = ("writer", *PROCESSES_BESIDE) if kind.endswith("beside") else ("writer",)
+    processes = {"writer": server} if table_type == "COPY_ON_WRITE" else {name: servers[name] for name in names}
+    kill_writers(path, processes, properties, 8, apply(TableModel(), first), slower=3)
+    assert set(listed_partitions(path)) == partitions
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", MODES)
 def test_250_killed_writers(tmp_path: Path, server: WriterServer, mode: str) -> None:
@@ -173,18 +218,34 @@ class Counts:
     """How often its files were cleaned away from under a reader."""
 
 
-def kill_writers(path: str, servers: dict[str, WriterServer], properties: dict[str, Any], loops: int) -> None:
-    """Kill processes again and again, each time on the table that those before left and another one recovered."""
+def kill_writers(
+    path: str,
+    servers: dict[str, WriterServer],
+    properties: dict[str, Any],
+    loops: int,
+    rows: TableModel | None = None,
+    slower: float = 1,
+) -> None:
+    """Kill processes again and again, each time on the table that those before left and another one recovered.
+
+    Args:
+        path: The table.
+        servers: Of the processes that are alive at a time, by what they do.
+        properties: Of all of them.
+        loops: How often they are killed.
+        rows: What the table holds.
+        slower: How much longer they live than `WRITES` says, since their writes take longer.
+    """
     table_type = str(HoodieTableMetaClient.load(path).table_config.table_type)
     first_seed = int(os.environ.get("HOODIE_SEED", time.time_ns() % 1_000_000))
     print(f"HOODIE_SEED={first_seed}")
-    rows = TableModel()
+    rows = TableModel() if rows is None else rows
     counts = Counts()
     for number in range(loops):
         seed = f"{first_seed} {number}"
         rng = random.Random(seed)
         # A slow machine is given the time for some writes, too.
-        longest_s = max(MAX_DELAY_S, WRITES[table_type] * servers["writer"].write_s)
+        longest_s = slower * max(MAX_DELAY_S, WRITES[table_type] * servers["writer"].write_s)
         delay_s = rng.uniform(0, longest_s)
         killed = Killed()
         try:
@@ -217,6 +278,7 @@ def kill_writers(path: str, servers: dict[str, WriterServer], properties: dict[s
             if table_type == "MERGE_ON_READ":
                 assert read_by_hudi_rs(Path(path)) == sorted(rows.values())
             check_nothing_is_left(Path(path))
+            check_equals_a_new_one(path, may_be_absent=True)
         except BaseException as error:
             error.add_note(
                 f"HOODIE_SEED={first_seed}, process {number}, killed after {delay_s * 1000:.0f} ms and "
@@ -254,6 +316,8 @@ def work_and_kill(
                 except HoodieMissingFileException:
                     counts.missed += 1
             time.sleep(max(0, began + moments[name] - time.monotonic()))
+            if name == "writer" and "hoodie.metadata.enable" in properties and rng.random() < 0.7:
+                wait_for_a_recording(Path(path), rng)
             found = servers[name].kill()
             killed = found if name == "writer" else killed
     finally:
@@ -261,6 +325,20 @@ def work_and_kill(
             if server.is_at_work:
                 server.kill()
     return killed, seen
+
+
+def wait_for_a_recording(base_path: Path, rng: random.Random) -> None:
+    """Let the writer come to where it begins to record its action in the metadata table, or has recorded it."""
+    ending = rng.choice([".deltacommit.inflight", ".deltacommit", ".deltacommit"])
+    folder = timeline_folder(base_path / ".hoodie/metadata")
+    deadline = time.monotonic() + MAX_WAIT_S
+    with suppress(FileNotFoundError):
+        known = set(os.listdir(folder))
+        while time.monotonic() < deadline:
+            if any(name.endswith(ending) for name in set(os.listdir(folder)) - known):
+                break
+            time.sleep(0.0005)
+    time.sleep(rng.uniform(0, 0.02) if ending.endswith("inflight") else rng.choice([0, 0, 0.005]))
 
 
 def check_order(seen: list[TableModel], possible: list[TableModel]) -> None:
@@ -280,9 +358,8 @@ def finish_compactions(client: Any, rows: TableModel) -> None:
 def let_expire(base_path: Path) -> None:
     """Let heartbeats, locks and temporary files grow old."""
     folder = base_path / ".hoodie"
-    old = time.time() - 2 * 3600
-    for file in [*folder.glob(".heartbeat/*"), *folder.glob("lock*"), *folder.rglob(".hoodie_tmp_*")]:
-        os.utime(file, (old, old))
+    temporary = [file for file in files_below(folder) if file.name.startswith(".hoodie_tmp_")]
+    make_older([*folder.glob(".heartbeat/*"), *folder.glob("lock*"), *temporary])
 
 
 def check_nothing_is_left(base_path: Path) -> None:

@@ -73,7 +73,7 @@ def provider(base_path: object, **properties: object) -> FileSystemBasedLockProv
 def left(tmp_path: Path) -> Path:
     """The lock of a process that has ended."""
     taker = run(TAKE_AND_DIE, str(tmp_path))
-    assert taker.communicate(timeout=60) == ("", "")
+    assert taker.communicate(timeout=300) == ("", "")
     return tmp_path / ".hoodie" / "lock"
 
 

@@ -195,7 +195,7 @@ def test_prometheus_fetches_the_last_figures(
     for _ in range(2):
         with client(base_path, "PROMETHEUS", prometheus_port=port) as writer:
             writer.upsert(ROWS)
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         assert "trips_v1_commit_totalUpdateRecordsWritten 2.0" in answer.read().decode()
     [(server, thread)] = started
     server.shutdown()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +39,7 @@ from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBa
 from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
 from hoodie.transaction.lock.lock_provider import LockConfiguration
 from hoodie.transaction.transaction_manager import Transaction
+from tests.support.folders import make_older
 from tests.support.hookable_storage import hooked
 from tests.support.model import model
 from tests.support.pending_clustering import schedule_clustering
@@ -89,9 +89,7 @@ def heartbeats(path: str) -> list[str]:
 
 def age(path: str, seconds: float = 100_000) -> None:
     """Let the heartbeats and the lock of the table grow older."""
-    for file in [*Path(path, ".hoodie", ".heartbeat").iterdir(), *Path(path, ".hoodie").glob("lock*")]:
-        modified = time.time() - seconds
-        os.utime(file, (modified, modified))
+    make_older([*Path(path, ".hoodie", ".heartbeat").iterdir(), *Path(path, ".hoodie").glob("lock*")], seconds)
 
 
 def lose_the_lock(path: str) -> None:

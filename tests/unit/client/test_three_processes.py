@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.rollback import rollback_service
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.transaction.transaction_manager import Transaction
+from tests.support.folders import make_older
 from tests.support.hookable_storage import hooked
 from tests.support.services_table import ServicesTable
 from tests.support.table_builder import SCHEMA
@@ -46,9 +46,7 @@ class Dead(BaseException):
 def age(table: ServicesTable) -> None:
     """Let heartbeats and the lock expire."""
     meta = table.base_path / ".hoodie"
-    for file in [*(meta / ".heartbeat").glob("*"), *meta.glob("lock*")]:
-        modified = time.time() - 100_000
-        os.utime(file, (modified, modified))
+    make_older([*(meta / ".heartbeat").glob("*"), *meta.glob("lock*")])
 
 
 def row(key: str, ts: int, region: str = "x") -> pa.Table:
@@ -68,7 +66,7 @@ def test_a_savepoint_whose_files_a_planned_clean_deletes_is_not_made(
 
     def late(self: CleanActionExecutor, files: Any) -> Any:
         is_planned.set()
-        assert may_delete.wait(20)
+        assert may_delete.wait(60)
         return delete(self, files)
 
     def cleaning() -> None:
@@ -90,20 +88,20 @@ def test_a_savepoint_whose_files_a_planned_clean_deletes_is_not_made(
                 listed.append(path)
                 age(table)
                 taking.set()
-                assert taken.wait(20)
+                assert taken.wait(60)
         elif name == "create" and path.endswith(".savepoint.inflight") and not begun:
             begun.append(path)
             taken.set()
             if not several:
                 thread.start()
-            assert is_planned.wait(20)
+            assert is_planned.wait(60)
 
     taking, taken = threading.Event(), threading.Event()
     made = None
     with hooked(monkeypatch, meanwhile):
         if several:
             thread.start()
-            assert taking.wait(20)
+            assert taking.wait(60)
         try:
             with table.client(**properties) as client:
                 made = client.savepoint(times[1])
@@ -135,7 +133,7 @@ def test_a_commit_of_which_its_writer_was_told_is_not_undone_by_a_plan_whose_mak
             # The writer goes on; its commit is there before anybody can see the rollback.
             raise_at.append(path)
             release.set()
-            assert committed.wait(20)
+            assert committed.wait(60)
         elif raise_at and "died" not in steps and path != raise_at[0]:
             steps.append("died")
             raise Dead
@@ -159,7 +157,7 @@ def test_a_commit_of_which_its_writer_was_told_is_not_undone_by_a_plan_whose_mak
                 steps.append("w")
                 age(table)
                 thread.start()
-                assert release.wait(20)
+                assert release.wait(60)
                 age(table)
         else:
             rolling_back(name, path)
@@ -245,7 +243,7 @@ def test_a_savepoint_is_not_deleted_beside_the_archiving_of_the_same_client(
     monkeypatch.setattr(HoodieTimelineArchiver, "_archive_instants", slowly)
     with table.client(**properties) as client:
         table.upsert("a5", client=client)
-        assert begun.wait(10)
+        assert begun.wait(60)
         client.delete_savepoint(first)
         deleted.set()
     assert [r[0] for r in table.read()] == ["a0", "a1", "a2", "a3", "a4", "a5"]
@@ -269,7 +267,7 @@ def test_a_late_commit_is_not_taken_back_to_files_that_a_clean_deletes(
 
     def late(self: CleanActionExecutor, files: Any) -> Any:
         is_planned.set()
-        assert may_delete.wait(20)
+        assert may_delete.wait(60)
         return delete(self, files)
 
     monkeypatch.setattr(CleanActionExecutor, "_delete", late)
@@ -297,7 +295,7 @@ def test_a_late_commit_is_not_taken_back_to_files_that_a_clean_deletes(
 
     def look_again(self: Any, *arguments: Any) -> Any:
         thread.start()
-        assert is_planned.wait(20)
+        assert is_planned.wait(60)
         return look(self, *arguments)
 
     monkeypatch.setattr(Committer, "_look_again", look_again)
@@ -483,8 +481,8 @@ def test_a_commit_that_one_undoes_while_another_withdraws_the_rollback_is_not_to
     def slow_execute(*arguments: Any, **named: Any) -> Any:
         if threading.current_thread() is threads["A"]:
             planned.set()
-            assert completed.wait(20)
-            assert finishing.wait(20)
+            assert completed.wait(60)
+            assert finishing.wait(60)
             try:
                 return execute(*arguments, **named)
             finally:
@@ -494,7 +492,7 @@ def test_a_commit_that_one_undoes_while_another_withdraws_the_rollback_is_not_to
     def slow_delete(self: RollbackActionExecutor, *arguments: Any) -> Any:
         if threading.current_thread() is threads["C"]:
             finishing.set()
-            assert withdrawn.wait(20)
+            assert withdrawn.wait(60)
         return delete(self, *arguments)
 
     monkeypatch.setattr(rollback_service, "carry_out", slow_execute)
@@ -508,9 +506,9 @@ def test_a_commit_that_one_undoes_while_another_withdraws_the_rollback_is_not_to
             steps.append("w")
             age(table)
             threads["A"].start()
-            assert planned.wait(20)
+            assert planned.wait(60)
             threads["C"].start()
-            assert finishing.wait(20)
+            assert finishing.wait(60)
         elif steps == ["w"] and not is_completed_file(path, instant_time=instant_time):
             steps.append("completed")
             completed.set()
@@ -596,7 +594,7 @@ def test_a_clean_that_is_withdrawn_while_another_carries_it_out_is_seen_by_who_g
 
     def late(self: CleanActionExecutor, files: Any) -> Any:
         deleting.set()
-        assert may_delete.wait(20)
+        assert may_delete.wait(60)
         return delete(self, files)
 
     def cleaning() -> None:
@@ -619,7 +617,7 @@ def test_a_clean_that_is_withdrawn_while_another_carries_it_out_is_seen_by_who_g
         elif done == ["rolled back"] and name in ("status", "delete") and ".clean" in path:
             done.append("withdrawing")
             thread.start()
-            assert deleting.wait(20)
+            assert deleting.wait(60)
 
     create = HoodieActiveTimeline.create_new_instant_time
 
@@ -662,7 +660,7 @@ def test_a_rollback_whose_planner_died_is_not_finished_once_the_version_before_i
 
     def late(self: CleanActionExecutor, files: Any) -> Any:
         deleting.set()
-        assert may_delete.wait(20)
+        assert may_delete.wait(60)
         return delete(self, files)
 
     def cleaning() -> None:
@@ -676,7 +674,7 @@ def test_a_rollback_whose_planner_died_is_not_finished_once_the_version_before_i
         if action is not Action.ROLLBACK:
             return create(self, action, *arguments)
         thread.start()
-        assert deleting.wait(20)
+        assert deleting.wait(60)
         if is_carried_out:
             may_delete.set()
             thread.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import random
 import tempfile
@@ -635,12 +636,11 @@ def test_small_log_files_of_several_file_groups_are_read_at_the_same_time(
 ) -> None:
     readers = [reader for reader in groups for _ in range(4) if reader.has_log_files]
     together = threading.Barrier(8)
-    prepare, met = MergingReader._prepare, []
+    prepare, number = MergingReader._prepare, itertools.count()
 
     def waiting(reader: MergingReader, turn: Any) -> Any:
-        if len(met) < 8:
-            met.append(1)
-            together.wait(timeout=30)
+        if next(number) < 8:
+            together.wait(timeout=60)
         return prepare(reader, turn)
 
     monkeypatch.setattr(MergingReader, "_prepare", waiting)

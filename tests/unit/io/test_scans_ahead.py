@@ -268,7 +268,7 @@ class Left:
         assert not [t.name for t in threading.enumerate() if t.name.startswith("hoodie-log-reader")]
         gc.collect()
         # Threads of Arrow may still read what they began to read ahead.
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while storage.left_open and time.monotonic() < deadline:
             time.sleep(0.01)
         assert not storage.left_open

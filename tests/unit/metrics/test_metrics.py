@@ -91,9 +91,9 @@ def test_advancing_tasks_are_told_from_another_thread_and_only_when_they_changed
     metrics = HoodieMetrics(job, [SafeCallback(listen)])
     with metrics.operation("upsert"), metrics.step("write buckets", "4"):
         done[0] = 2
-        assert halfway.wait(10)
+        assert halfway.wait(60)
         done[0] = 4
-        assert all_done.wait(10)
+        assert all_done.wait(60)
     told = [(event.done, event.total) for event in events if event.state is ProgressState.ADVANCED]
     assert told[-2:] == [(2, 4), (4, 4)]
     assert len(told) == len(set(told))
@@ -148,7 +148,7 @@ def test_a_ticker_whose_function_fails_ends_and_can_be_stopped() -> None:
         raise RuntimeError("the engine is gone")
 
     ticker = Ticker(fail)
-    assert failed.wait(10)
+    assert failed.wait(60)
     ticker.stop()
     assert calls == [1]
 
@@ -167,7 +167,7 @@ def test_steps_of_a_thread_beside_the_client_are_nobodys() -> None:
     with metrics.operation("upsert"), metrics.step("commit"):
         thread = threading.Thread(target=work)
         thread.start()
-        assert done.wait(10)
+        assert done.wait(60)
         thread.join()
     assert [step.name for step in metrics.steps] == ["commit", "after"]
     assert "clean" not in {event.step for event in events}

@@ -6,6 +6,7 @@ import fcntl
 import io
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -107,18 +108,19 @@ def test_the_line_is_drawn_on_a_terminal_and_a_summary_stays(terminal: Terminal)
     metrics = HoodieMetrics(listeners=[bar])
     with metrics.operation("upsert") as call:
         with metrics.step("tag location", "SIMPLE"):
-            assert bar.drawn.wait(10)
+            assert bar.drawn.wait(60)
         call.summary = "3 inserted"
     text = terminal.seen()
-    assert "\rhoodie upsert: tag location (SIMPLE), 0:00" in text
-    assert on_screen(text, 80) == ["hoodie: 3 inserted in 0:00", ""]
+    assert re.search(r"\rhoodie upsert: tag location \(SIMPLE\), \d+:\d\d", text)
+    line, nothing = on_screen(text, 80)
+    assert re.fullmatch(r"hoodie: 3 inserted in \d+:\d\d", line) and nothing == ""
 
 
 def test_an_error_takes_the_line_away(terminal: Terminal) -> None:
     bar = TickedOnly(TerminalDisplay(terminal.stream), 0.0)
     metrics = HoodieMetrics(listeners=[bar])
     with pytest.raises(KeyboardInterrupt), metrics.operation("upsert"), metrics.step("commit"):
-        assert bar.drawn.wait(10)
+        assert bar.drawn.wait(60)
         raise KeyboardInterrupt
     text = terminal.seen()
     assert "commit" in text
@@ -151,7 +153,7 @@ def test_a_quick_call_shows_nothing(terminal: Terminal) -> None:
     bar = TickedOnly(TerminalDisplay(terminal.stream), 60.0)
     metrics = HoodieMetrics(listeners=[bar])
     with metrics.operation("upsert") as call, metrics.step("commit"):
-        assert bar.drawn.wait(10)
+        assert bar.drawn.wait(60)
         call.summary = "3 inserted"
     assert terminal.seen() == ""
 
@@ -221,7 +223,7 @@ def test_a_notebook_replaces_the_text_below_its_cell(monkeypatch: pytest.MonkeyP
     bar.tick()
     bar.end("3 inserted")
     assert [kind for kind, _ in shown] == ["display", "update", "update"]
-    assert shown[-1][1] == "hoodie: 3 inserted in 0:00"
+    assert re.fullmatch(r"hoodie: 3 inserted in \d+:\d\d", shown[-1][1])
     bar = ProgressBar(NotebookDisplay(display), 0.0)
     bar.begin("upsert")
     bar.on_event(EVENT)
@@ -249,9 +251,8 @@ def run_program(folder: Path, mode: str, stderr: int) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "CI"} | {"TERM": "xterm"}
     repository = str(Path(__file__).parents[3])
     environment["PYTHONPATH"] = repository
-    subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder / "t"), mode], check=True, stderr=stderr, env=environment, timeout=60
-    )
+    command = [sys.executable, "-c", PROGRAM, str(folder / "t"), mode]
+    subprocess.run(command, check=True, stderr=stderr, env=environment, timeout=300)
 
 
 def test_a_program_on_a_terminal_shows_its_write_and_one_into_a_file_nothing(

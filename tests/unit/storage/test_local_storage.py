@@ -46,7 +46,7 @@ def test_of_several_processes_exactly_one_creates_the_file(tmp_path: Path) -> No
     for process in processes:
         process.start()
     start.set()
-    results = dict(answers.get(timeout=60) for _ in processes)
+    results = dict(answers.get(timeout=300) for _ in processes)
     for process in processes:
         process.join()
     winners = [number for number, won in results.items() if won]

@@ -45,6 +45,8 @@ _COMPLETED_ACTIONS = {
 
 COMMIT_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
 """The completed actions that change what the table holds."""
+WRITE_ACTIONS = frozenset(action for action in Action if action.completed_action in COMMIT_ACTIONS)
+"""The actions that complete as one of them."""
 
 
 def commit_action(table_type: HoodieTableType) -> Action:
@@ -76,6 +78,8 @@ class HoodieInstant:
             None in timeline layout 1, whose files do not hold it.
         has_legacy_name: Whether the name of its completed file lacks the completion time in timeline layout 2, as in
             tables of early releases; the time is then that of the file's last change.
+        key: What all states of one instant share; a compaction and the commit that completes it share it as well.
+        newest_time: The completion time, or the requested time where there is none; or the later one.
 
     Hudi: org.apache.hudi.common.table.timeline.HoodieInstant.
     """
@@ -85,6 +89,17 @@ class HoodieInstant:
     state: State
     completion_time: str | None = None
     has_legacy_name: bool = False
+    # Computed once: the same instants are met in each listing.
+    key: tuple[str, Action] = attrs.field(init=False, eq=False, repr=False)
+    newest_time: str = attrs.field(init=False, eq=False, repr=False)
+
+    @key.default
+    def _key(self) -> tuple[str, Action]:
+        return self.requested_time, self.action.completed_action
+
+    @newest_time.default
+    def _newest_time(self) -> str:
+        return max(self.requested_time, self.completion_time or "")
 
     @property
     def is_requested(self) -> bool:
@@ -104,16 +119,6 @@ class HoodieInstant:
     def in_state(self, state: State) -> HoodieInstant:
         """This instant in another state, without a completion time, which later layouts need for the completed one."""
         return HoodieInstant(self.requested_time, self.action, state)
-
-    @property
-    def key(self) -> tuple[str, Action]:
-        """What all states of one instant share; a compaction and the commit that completes it share it as well."""
-        return self.requested_time, self.action.completed_action
-
-    @property
-    def newest_time(self) -> str:
-        """The completion time, or the requested time where there is none; or the later one."""
-        return max(self.requested_time, self.completion_time or "")
 
     @property
     def sort_key(self) -> tuple[str, Action, State]:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import attrs
 
-from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant import WRITE_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_after, is_before, oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.util.shown_table import plural
@@ -84,14 +84,14 @@ class HoodieTimeline:
 
         Hudi: getWriteTimeline (commit, deltacommit, replacecommit, compaction, logcompaction).
         """
-        return self.filter(lambda instant: instant.action.completed_action in COMMIT_ACTIONS)
+        return self.filter(lambda instant: instant.action in WRITE_ACTIONS)
 
     def completed_writes(self) -> HoodieTimeline:
         """The completed instants that added or replaced data.
 
         Hudi: getCommitsTimeline().filterCompletedInstants().
         """
-        return self.commits_timeline().filter_completed_instants()
+        return self.filter(lambda instant: instant.state is State.COMPLETED and instant.action in WRITE_ACTIONS)
 
     @property
     def first_instant(self) -> HoodieInstant | None:

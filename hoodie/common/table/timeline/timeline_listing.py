@@ -50,10 +50,11 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
     """
     statuses = storage.list_directory(layout.active_path(meta_path))
     instants = [instant for status in statuses if (instant := layout.instant_of(status)) is not None]
-    names = {status.name for status in statuses}
-    if layout.version == 1 and TIMELINE_FOLDER in names:
+    sign = f"/{TIMELINE_FOLDER if layout.version == 1 else UPGRADE_FILE_NAME}"
+    is_moved = any(status.path.endswith(sign) for status in statuses)
+    if layout.version == 1 and is_moved:
         _refuse_moved_to_layout_2(storage, meta_path)
-    elif layout.version == 2 and (UPGRADE_FILE_NAME in names or not instants):
+    elif layout.version == 2 and (is_moved or not instants):
         _refuse_unless_current(storage, meta_path, layout)
     yield from instants
 

@@ -104,6 +104,12 @@ def build_file_groups(
         if group_id in replaced:
             continue
         bases, logs = base_files.get(file_id, {}), log_files.get(file_id, ())
+        if len(bases) == 1 and not logs and not (compactions or {}).get(group_id):
+            # Nothing is to be placed: most file groups of copy-on-write tables.
+            ((instant_time, candidates),) = bases.items()
+            base_file = _the_base_file(group_id, candidates, committed_file_name)
+            groups.append(HoodieFileGroup(group_id, (FileSlice(partition_path, file_id, instant_time, base_file),)))
+            continue
         if instants.has_completion_times:
             base_instants = {*bases, *(compactions or {}).get(group_id, ())}
             placed = place_log_files(base_instants, logs, completion_time or instants.completion_times.get)
@@ -310,6 +316,8 @@ class HoodieTableFileSystemView:
         if partition_path not in self._groups:
             self.load_partitions([partition_path])
         replaced = self.replaced_file_groups()
+        if not replaced:
+            return list(self._groups[partition_path])
         return [
             group
             for group in self._groups[partition_path]

@@ -219,7 +219,7 @@ def test_of_two_processes_one_creates_the_table(storage: LocalStorage, tmp_path:
     for process in processes:
         process.start()
     start.set()
-    results = [answers.get(timeout=60) for _ in processes]
+    results = [answers.get(timeout=300) for _ in processes]
     for process in processes:
         process.join()
     winners = [name for name in results if name is not None]

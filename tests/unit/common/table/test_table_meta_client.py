@@ -189,7 +189,7 @@ def test_of_two_processes_that_create_a_table_one_is_told_that_it_exists(tmp_pat
     processes = [context.Process(target=create_or_lose, args=(str(tmp_path / "t"), barrier, results)) for _ in range(2)]
     for process in processes:
         process.start()
-    assert sorted(results.get(timeout=60) for _ in processes) == ["created", "exists"]
+    assert sorted(results.get(timeout=300) for _ in processes) == ["created", "exists"]
     for process in processes:
         process.join()
     assert HoodieTableMetaClient.load(str(tmp_path / "t")).table_config.table_name == "trips"

@@ -23,6 +23,7 @@ from hoodie.exception import (
 )
 from hoodie.metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.decoded_files import DECODED_FILES
+from hoodie.metadata.reader.empty_log_files import without_empty_log_files
 from tests.support.hookable_storage import Call, HookableStorage
 from tests.support.metadata_tampering import copied, tables_with_metadata
 
@@ -259,7 +260,7 @@ def test_a_look_up_opens_the_files_of_its_file_group_only(later_tables: Path) ->
     storage.calls.clear()
     metadata.list_partitions()
     files = next(iter(metadata.files.file_groups("files").values()))[0]
-    assert storage.calls["file"] == len(files.record_files)
+    assert storage.calls["file"] == len(without_empty_log_files(files).record_files)
     assert storage.calls["list"] == 1
     storage.calls.clear()
     metadata.read_record_index(["k00010"])
@@ -366,7 +367,8 @@ def test_other_damage_is_told(later_tables: Path, tmp_path: Path) -> None:
                  '"sourceFields": 7}}}', "[" * 100_000):  # fmt: skip
         definitions.write_text(text)
         with pytest.raises(HoodieCorruptedDataException, match=r"definitions of indexes in .*index\.json"):
-            opened(table)
+            opened(table).read_records("expr_index_idx_ts")
+        assert opened(table).list_partitions()
     definitions.unlink()
     with pytest.raises(HoodieCorruptedDataException, match="does not define expr_index_idx_ts"):
         opened(table).read_records("expr_index_idx_ts")

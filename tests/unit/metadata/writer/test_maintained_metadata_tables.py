@@ -222,7 +222,7 @@ def test_old_temporary_files_of_dead_writers_are_deleted(table: ServicesTable) -
     active = timeline_folder(folder)
     name = ".hoodie_tmp_0123456789abcdef0123456789abcdef"
     archive = active / ("archived" if active.name == ".hoodie" else "history")
-    left = [path / name for path in (folder / ".hoodie", active, archive, folder / "files")]
+    left = [path / name for path in (folder / ".hoodie", folder / ".hoodie/.temp", active, archive, folder / "files")]
     for path in left:
         path.write_bytes(b"half")
         os.utime(path, (1, 1))

@@ -18,8 +18,8 @@ from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.metadata import HoodieBackedTableMetadata
 from hoodie.metadata.writer.indexers import indexer_of
+from hoodie.metadata.writer.latest_files import committed_files
 from hoodie.metadata.writer.partition_indexer import CommittedChange, EntriesOnDriver, IndexingContext
-from hoodie.metadata.writer.table_metadata_writer import committed_files
 from tests.support.table_builder import SMALL_FILTERS, TRIPS, init_table, local_client, rows
 
 ALL = {

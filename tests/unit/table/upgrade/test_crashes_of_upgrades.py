@@ -4,6 +4,7 @@ run, in either direction, puts everything in order.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
 from pathlib import Path
@@ -252,22 +253,25 @@ def test_readers_beside_many_changes(tmp_path: Path, made: dict[int, Path]) -> N
     table = Path(shutil.copytree(made[6], tmp_path / "t"))
     expected = history_of(table).rows
     problems: list[BaseException] = []
+    count = 0
 
     def change() -> None:
         try:
-            for version in (9, 6, 8, 6, 9, 8, 6, 9, 6):
+            for number, version in enumerate(itertools.cycle((9, 6, 8, 6, 9, 8, 6))):
+                # A slow reader is waited for.
+                if number >= 9 and count > 2:
+                    return
                 bring(table, version)
         except BaseException as error:
             problems.append(error)
 
     changing = threading.Thread(target=change)
     changing.start()
-    count = 0
     while changing.is_alive():
         assert sorted(map(repr, hoodie.read_table(str(table)).to_pylist())) == expected
         count += 1
     changing.join()
-    assert not problems and count > 2
+    assert not problems
 
 
 @pytest.mark.parametrize(("first", "version"), [(6, 9), (9, 6)])

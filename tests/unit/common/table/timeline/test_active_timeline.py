@@ -471,7 +471,7 @@ def test_processes_racing_for_instants_never_share_a_time(tmp_path: Path) -> Non
     for process in processes:
         process.start()
     start.set()
-    taken = [answers.get(timeout=60) for _ in processes]
+    taken = [answers.get(timeout=300) for _ in processes]
     for process in processes:
         process.join()
     every = [time for times in taken for time in times]

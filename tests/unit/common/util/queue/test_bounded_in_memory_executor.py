@@ -39,6 +39,10 @@ def test_producer_is_ahead_by_no_more_than_the_limit() -> None:
         nonlocal most_ahead
         consumed = 0
         for _ in items:
+            deadline = time.monotonic() + 60
+            while len(produced) < min(20, consumed + 3) and time.monotonic() < deadline:
+                time.sleep(0.001)
+            # Time for items that would be too many.
             time.sleep(0.005)
             consumed += 1
             most_ahead = max(most_ahead, len(produced) - consumed)
@@ -57,14 +61,14 @@ def test_a_slow_producer_and_a_slow_consumer_overlap() -> None:
     def produce() -> Iterator[int]:
         yield 0
         # Only a consumer that runs at the same time sets this.
-        overlapped.append(in_consumer.wait(5))
+        overlapped.append(in_consumer.wait(60))
         in_producer.set()
         yield 1
 
     def consume(items: Iterator[int]) -> list[int]:
         seen = [next(items)]
         in_consumer.set()
-        overlapped.append(in_producer.wait(5))
+        overlapped.append(in_producer.wait(60))
         return seen + list(items)
 
     assert BoundedInMemoryExecutor([produce()], consume, limit_bytes=1, size_of=lambda item: 1).execute() == [0, 1]
