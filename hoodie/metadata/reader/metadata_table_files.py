@@ -27,7 +27,7 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.timeline.instant_time import is_after, newest
+from hoodie.common.table.timeline.instant_time import is_after, newest, oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieCorruptedDataException, HoodieMissingFileException, TableNotFoundException
@@ -224,6 +224,11 @@ class MetadataTableFiles:
 def _valid_instants(table: TableSnapshot, metadata_table: TableSnapshot) -> VisibleInstants:
     """See the module."""
     instants = metadata_table.active_timeline.visible_instants
+    if instants.has_completion_times:
+        # A build has the earliest time of all, but others may have been archived before it.
+        writes = instants.completed | instants.pending | instants.pending_compactions
+        start = oldest(time for time in writes if is_after(time, LAST_INITIAL_TIME))
+        instants = attrs.evolve(instants, start=start or instants.start)
     known = list(table.active_timeline)
     pending = {i.requested_time for i in known if i.is_pending and i.action is not Action.INDEXING}
     # A savepoint has the time of its commit.

@@ -54,6 +54,7 @@ from hoodie.metadata.records.metadata_record_schema import with_meta_columns
 from hoodie.metadata.writer.file_group_writer import MetadataFileGroup, MetadataFileGroupWriter
 from hoodie.metadata.writer.index_definition_writer import save_index_definition
 from hoodie.metadata.writer.indexers import indexer_of
+from hoodie.metadata.writer.initial_times import initial_time
 from hoodie.metadata.writer.latest_files import committed_files
 from hoodie.metadata.writer.metadata_table_services import MetadataTableCompactor
 from hoodie.metadata.writer.new_metadata_table import create_metadata_table, newest_record_schema
@@ -75,9 +76,6 @@ logger = logging.getLogger(__name__)
 
 _FILES = MetadataPartitionType.FILES.partition_path
 _NO_INSTANT = "00000000000000"
-_FIRST_SUFFIX = 10
-_FIRST_BESIDE_WRITERS = 500
-"""Nobody else takes such a number for a partition, while it is being built without a lock."""
 _mutexes: dict[str, threading.RLock] = {}
 _mutexes_guard = threading.Lock()
 
@@ -249,7 +247,7 @@ class HoodieBackedTableMetadataWriter:
         listed = ListedTable.of(table)
         return BuildingSite(
             tuple(sorted(partitions, key=lambda path: (order[require_supported(path, version)], path))),
-            self._initial_time(metadata_table, listed.last_instant, _FIRST_BESIDE_WRITERS),
+            initial_time(metadata_table, listed.last_instant, is_beside_writers=True),
             newest_record_schema(metadata_table),
             listed,
         )
@@ -321,7 +319,7 @@ class HoodieBackedTableMetadataWriter:
             context = _with_definition(context, indexer)
         difference = TableDifference.between(site.listed, now)
         if not difference.is_empty:
-            time = self._initial_time(files.snapshot, now.last_instant, _FIRST_BESIDE_WRITERS)
+            time = initial_time(files.snapshot, now.last_instant, is_beside_writers=True)
             more: list[HoodieWriteStat] = []
             for indexer in indexers:
                 records = indexer.of_difference(context, difference)
@@ -395,7 +393,7 @@ class HoodieBackedTableMetadataWriter:
         last = table.active_timeline.filter_completed_instants().last_instant
         after = last.requested_time if last is not None else _NO_INSTANT
         initial = indexer.initial(context, committed_files(table), after)
-        instant_time = self._initial_time(metadata_table, after)
+        instant_time = initial_time(metadata_table, after)
         timeline, avro_schema = metadata_table.active_timeline, newest_record_schema(metadata_table)
         timeline.create_requested(instant_time, Action.DELTA_COMMIT)
         timeline.transition_requested_to_inflight(instant_time, Action.DELTA_COMMIT)
@@ -429,16 +427,6 @@ class HoodieBackedTableMetadataWriter:
         )
         file_ids = [kind.file_id(number, partition) for number in range(initial.group_count)]
         return initial.records.write(writer.with_new_groups(file_ids), self.engine)
-
-    def _initial_time(self, metadata_table: TableSnapshot, after: str, first: int = 0) -> str:
-        """The next free instant time of an initialisation."""
-        taken = {instant.requested_time for instant in metadata_table.active_timeline}
-        number = first
-        while True:
-            time = f"{number:017d}" if self._is_later else f"{after}{_FIRST_SUFFIX + number:03d}"
-            if time not in taken:
-                return time
-            number += 1
 
     def _list(
         self, partitions: Iterable[str], gone: Iterable[str] = (), set_aside: Iterable[str] = ()

@@ -216,3 +216,30 @@ def test_a_clean_that_died_anywhere_is_finished_by_the_next(
         assert validate(str(path)).is_right
         shutil.rmtree(path)
     assert left >= 2
+
+
+def test_file_groups_without_records_stay_when_their_beginning_is_archived(table: Path, table_version: int) -> None:
+    """They consist of the log file that a build began them with, and another build comes later."""
+    keep = {**SERVICES_SHORT, "cleaner_commits_retained": "1", "keep_min_commits": "2", "keep_max_commits": "3"}
+    index = {"hoodie.metadata.global.record.level.index.enable": "true"}
+    groups = {"hoodie.metadata.global.record.level.index.min.filegroup.count": "40"}
+    with local_client(table, METADATA | OFF | index | groups) as client:
+        client.upsert(rows(("a", "x", 0, 0.0)))
+    write(table, 1, 11, **keep)
+    before = opened(table).files
+    archived = before.snapshot.archived_timeline.times
+    slices = [one for group in before.file_groups("record_index").values() for one in group]
+    assert len(slices) == 40
+    assert any(one.base_file is None for one in slices)
+    # An option of the client that wrote the last rows drops and builds.
+    for enabled in ("false", "true"):
+        with local_client(table, METADATA | OFF | {"hoodie.metadata.index.column.stats.enable": enabled}) as client:
+            client.upsert(rows(("a", "x", 100, 1.0)))
+    after = opened(table).files
+    assert len([one for group in after.file_groups("record_index").values() for one in group]) == 40
+    built = after.snapshot.active_timeline.filter_actions(Action.DELTA_COMMIT).instants[0].requested_time
+    if table_version == 9:
+        assert {"00000000000000000", "00000000000000001"} <= archived
+        assert built not in archived and built > max(time for time in archived if time < "00000000000001")
+    result = validate(str(table))
+    assert result.is_right, result

@@ -162,7 +162,7 @@ def test_partitions_are_added_to_it_and_taken_away(table: ServicesTable) -> None
     assert set(listed_partitions(table.base_path)) >= OF_ALL
     check_equals_a_new_one(table.base_path)
     with table.client(**{"hoodie.metadata.index.column.stats.enable": "false"}) as client:
-        table.upsert("b", "c", client=client)
+        table.upsert("b", "d", client=client)
     assert set(listed_partitions(table.base_path)) == {"files", "bloom_filters", "record_index"}
     assert not (table.base_path / ".hoodie/metadata/column_stats").exists()
     check_equals_a_new_one(table.base_path)
