@@ -30,6 +30,9 @@ from tests.support.table_builder import init_table
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import timeline_folder
 
+# What the killed processes make is that of users.
+pytestmark = pytest.mark.metadata_table
+
 SERVICES = {
     "hoodie.cleaner.commits.retained": 1,
     "hoodie.keep.min.commits": 3,
