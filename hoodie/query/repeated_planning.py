@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hoodie.avro.service_metadata import HoodieCleanerPlan
+from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -14,11 +15,17 @@ from hoodie.common.table.timeline.instant_time import is_after, oldest
 from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
 from hoodie.config.clean_config import CleaningPolicy
 from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 _DELETING_ACTIONS = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
 _POLICIES_OF_COMMITS = (CleaningPolicy.KEEP_LATEST_COMMITS, CleaningPolicy.KEEP_LATEST_BY_HOURS)
+_OF_NEWEST_STATE = (
+    MetadataPartitionType.RECORD_INDEX,
+    MetadataPartitionType.SECONDARY_INDEX,
+    MetadataPartitionType.PARTITION_STATS,
+)
 _MAX_PLANS = 10
 
 
@@ -30,15 +37,19 @@ def plan_until_complete(load: Callable[[], TableSnapshot], plan: Callable[[Table
     listed once more, once for each read. A clean that retains what readers of older commits need is no reason to plan
     again.
 
-    Hudi has no such check.
+    Indexes and ranges of partitions tell of the newest state, so they are read as they were at that moment. A partition
+    of the metadata table that was dropped and built anew meanwhile tells of a later one. So the properties, which list
+    the partitions, must not have been written since either.
+
+    Hudi has no such checks.
 
     Args:
         load: Opens the table.
         plan: Lists what is to be read; called again with the table opened anew when files that it needs may have been
-            deleted meanwhile.
+            deleted meanwhile, or partitions of the metadata table built.
 
     Raises:
-        HoodieIOException: Files may have been deleted each time.
+        HoodieIOException: That may have been so each time.
         HoodieException: Opening or planning failed.
     """
     for _ in range(_MAX_PLANS):
@@ -46,17 +57,35 @@ def plan_until_complete(load: Callable[[], TableSnapshot], plan: Callable[[Table
         before = snapshot.active_timeline
         try:
             result = plan(snapshot)
-        except HoodieIOException:
-            if not _has_changed(before) and not _may_lack_files(before):
+        except HoodieException as error:
+            is_of_files = isinstance(error, HoodieIOException) and (_has_changed(before) or _may_lack_files(before))
+            if not is_of_files and not _may_be_indexed_later(snapshot):
                 raise
         else:
-            if not _may_lack_files(before):
+            if not _may_lack_files(before) and not _may_be_indexed_later(snapshot):
                 return result
-        logger.info("files of %s were deleted while it was listed; listing it again", snapshot.base_path)
+        logger.info("%s was changed while it was listed; listing it again", snapshot.base_path)
     raise HoodieIOException(
-        f"reading {snapshot.base_path}: files were cleaned or rolled back each of the {_MAX_PLANS} times it was "
-        "listed, so rows would be missing. Read it again, and let cleans retain more (hoodie.cleaner.commits.retained)"
+        f"reading {snapshot.base_path}: files were cleaned or rolled back, or the table's properties changed, each of "
+        f"the {_MAX_PLANS} times it was listed, so rows would be missing. Read it again, and let cleans retain more "
+        "(hoodie.cleaner.commits.retained)"
     )
+
+
+def _may_be_indexed_later(snapshot: TableSnapshot) -> bool:
+    """Whether partitions of the metadata table that tell of the newest state may have been built since a snapshot."""
+    listed = snapshot.table_config.metadata_partitions
+    if snapshot.listing_choice is None or not any(map(_tells_of_newest_state, listed)):
+        return False
+    return HoodieTableConfig.load(snapshot.storage, snapshot.base_path).digest != snapshot.table_config.digest
+
+
+def _tells_of_newest_state(partition: str) -> bool:
+    """Whether what a partition of the metadata table tells of a moment cannot be told of a later one.
+
+    Listings and statistics of files can: files are never changed, and listings name old files until they are deleted.
+    """
+    return MetadataPartitionType.of_path(partition) in _OF_NEWEST_STATE
 
 
 def _may_lack_files(before: HoodieActiveTimeline) -> bool:

@@ -8,6 +8,7 @@ left that died between the steps.
 from __future__ import annotations
 
 import errno
+import hashlib
 import logging
 import time
 import uuid
@@ -80,11 +81,14 @@ class HoodieTableConfig:
 
     Attributes:
         properties: All properties as stored, including unknown ones, in the order of the file.
+        digest: Of the file that they were loaded from; empty for others. Each change of a table's properties gives
+            another one, also a change back, because the file says when it was written.
 
     Hudi: org.apache.hudi.common.table.HoodieTableConfig. Differs: immutable.
     """
 
     properties: Mapping[str, str] = attrs.field(converter=_copy)
+    digest: bytes = attrs.field(default=b"", eq=False)
 
     def __repr__(self) -> str:
         shown = {key: display_value(key, self.properties[key]) for key in _SHOWN_KEYS if key in self.properties}
@@ -591,7 +595,7 @@ def _parsed(content: bytes) -> HoodieTableConfig | str:
     expected = _checksum(properties)
     if properties.get(_CHECKSUM, expected) != expected:
         return f"{_CHECKSUM} is {properties[_CHECKSUM]}, but database and table name give {expected}"
-    config = HoodieTableConfig(properties)
+    config = HoodieTableConfig(properties, hashlib.sha256(content).digest())
     version = properties.get("hoodie.table.version", "").strip()
     if _CHECKSUM not in properties and version.isdecimal() and int(version) >= _FIRST_VERSION_WITH_CHECKSUM:
         # Without its last lines a file may still look whole and yet lack, for example, the partition fields.
