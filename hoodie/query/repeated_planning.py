@@ -65,10 +65,15 @@ def plan_until_complete(load: Callable[[], TableSnapshot], plan: Callable[[Table
             if not _may_lack_files(before) and not _may_be_indexed_later(snapshot):
                 return result
         logger.info("%s was changed while it was listed; listing it again", snapshot.base_path)
+    if not _may_lack_files(before):
+        raise HoodieIOException(
+            f"reading {snapshot.base_path}: its properties were changed each of the {_MAX_PLANS} times it was listed, "
+            "so indexes may have been built anew, and rows would be missing. Read it again, or without the metadata "
+            "table (hoodie.metadata.enable=false)"
+        )
     raise HoodieIOException(
-        f"reading {snapshot.base_path}: files were cleaned or rolled back, or the table's properties changed, each of "
-        f"the {_MAX_PLANS} times it was listed, so rows would be missing. Read it again, and let cleans retain more "
-        "(hoodie.cleaner.commits.retained)"
+        f"reading {snapshot.base_path}: files were cleaned or rolled back each of the {_MAX_PLANS} times it was "
+        "listed, so rows would be missing. Read it again, and let cleans retain more (hoodie.cleaner.commits.retained)"
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieReadClient
+from hoodie.exception import HoodieIOException
 from tests.support.hookable_storage import hooked
 from tests.support.table_builder import TRIPS, init_table, local_client, rows
 
@@ -96,3 +97,15 @@ def test_a_read_client_finds_a_row_that_is_moved(table: Path, monkeypatch: pytes
 
     wrong = {call: found for call, found in during_each_call(table, monkeypatch, read) if found != ["a"]}
     assert not wrong
+
+
+def test_a_table_whose_indexes_are_built_anew_each_time_is_not_read(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rewrite(name: str, path: str) -> None:
+        properties = table / ".hoodie" / "hoodie.properties"
+        if name == "list":
+            properties.write_bytes(properties.read_bytes() + b"#\n")
+
+    with hooked(monkeypatch, rewrite), pytest.raises(HoodieIOException, match="its properties were changed each of"):
+        hoodie.read_table(str(table), filters=QUESTIONS["record key"])
