@@ -47,7 +47,8 @@ class IndexCalls(ABC):
             HoodieIndexException: The table has no such column, or an index of that name on another one; or an instant
                 is pending.
             HoodieAmbiguousKeyException: A key is in several file groups, so that there can be no record index.
-            HoodieNotSupportedException: The version of the table, or the type of the column.
+            HoodieNotSupportedException: The version of the table, or the type of the column; or the record index is one
+                by partitions, with which a key may be in several.
             HoodieIOException: Storage failed; call again.
         """
         with self._call("create_index") as call, self._alone():

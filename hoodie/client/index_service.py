@@ -6,7 +6,6 @@ Hudi: org.apache.hudi.HoodieSparkIndexClient. Differs: a secondary index is buil
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Sequence
 
 import attrs
@@ -17,11 +16,15 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
-from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
-from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
+from hoodie.exception import HoodieConfigException, HoodieIndexException
+from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.writer.index_definition_writer import delete_index_definition, save_index_definition
-from hoodie.metadata.writer.secondary_index_indexer import INDEX_TYPE, check_indexed_column
+from hoodie.metadata.writer.secondary_index_definitions import (
+    new_secondary_index,
+    require_record_index,
+    secondary_index_partition,
+)
 from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.index.run_index_action_executor import RunIndexActionExecutor
@@ -33,11 +36,8 @@ from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
-_PREFIX = MetadataPartitionType.SECONDARY_INDEX.partition_path
 _NEEDED = (MetadataPartitionType.FILES.partition_path, MetadataPartitionType.RECORD_INDEX.partition_path)
 _NO_INDEXING = "nothing is indexed until it is finished"
-_NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
-_FIRST_VERSION, _FIRST_HASHED_BY_VALUE = 8, 9
 
 
 @attrs.frozen(eq=False)
@@ -108,23 +108,14 @@ class IndexService:
 
     def create(self, name: str, column: str) -> bool:
         """Build an index; see `BaseHoodieTableServiceClient.create_index`."""
-        partition = _partition_of(name)
+        partition = secondary_index_partition(name)
         snapshot = load_table(self.config)
         if self.config.metadata.enable is False:
             raise HoodieConfigException(
                 f"hoodie.metadata.enable=false: an index of {snapshot.base_path} is part of its metadata table; leave "
                 "the option out"
             )
-        version = snapshot.table_config.table_version
-        if version < _FIRST_VERSION:
-            raise HoodieNotSupportedException(
-                f"{snapshot.base_path} is of version {version}, and secondary indexes are for tables of version "
-                f"{_FIRST_VERSION} and later: upgrade it with HoodieTableMetaClient.upgrade"
-            )
-        check_indexed_column(snapshot.load_schema(), column)
-        definition = HoodieIndexDefinition(
-            partition, INDEX_TYPE, (column,), is_hashed_by_value=version >= _FIRST_HASHED_BY_VALUE
-        )
+        definition = new_secondary_index(snapshot, partition, column)
         what = f"creating the index {name}"
         with (
             self.metrics.step("create the index"),
@@ -144,6 +135,7 @@ class IndexService:
                     "choose another name"
                 )
             _refuse_pending(snapshot, what)
+            require_record_index(snapshot, self.config.metadata, (*_NEEDED, partition))
             upkeep = MetadataTableUpkeep(self.config.metadata, self.context)
             # These may be refused, and then there is no index to define.
             snapshot = upkeep.writer(snapshot).initialise([path for path in _NEEDED if path not in listed])
@@ -154,7 +146,7 @@ class IndexService:
 
     def drop(self, name: str) -> bool:
         """Delete an index; see `BaseHoodieTableServiceClient.drop_index`."""
-        partition = _partition_of(name)
+        partition = secondary_index_partition(name)
         snapshot = load_table(self.config)
         with self.transactions.transaction(snapshot, f"dropping the index {name}"), one_at_a_time(snapshot):
             snapshot = snapshot.with_properties_reloaded().refreshed()
@@ -163,15 +155,6 @@ class IndexService:
                 MetadataTableUpkeep(self.config.metadata, self.context).writer(snapshot).drop([partition])
             is_defined = delete_index_definition(snapshot, partition)
         return is_listed or is_defined
-
-
-def _partition_of(name: str) -> str:
-    """The partition of an index, by its name with or without the prefix."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name.removeprefix(_PREFIX)):
-        raise HoodieConfigException(
-            f"the name of an index is {name!r}: give one of letters, digits and underscores, such as idx_rider"
-        )
-    return name if name.startswith(_PREFIX) else f"{_PREFIX}{name}"
 
 
 def _refuse_pending(snapshot: TableSnapshot, what: str) -> None:
