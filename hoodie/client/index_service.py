@@ -1,17 +1,19 @@
 """Build partitions of the metadata table beside writers; create and drop secondary indexes.
 
-Hudi: org.apache.hudi.HoodieSparkIndexClient. Differs: a secondary index is built under the table's lock, in one step.
+Hudi: org.apache.hudi.HoodieSparkIndexClient. Differs: `create_index` builds under the table's lock, in one step, and
+`schedule_indexing` plans what is to be built beside writers.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import attrs
 
 from hoodie.avro.service_metadata import HoodieIndexCommitMetadata
 from hoodie.client.open_table import load_table
+from hoodie.common.table.index_plans import planned_partitions
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
@@ -60,7 +62,7 @@ class IndexService:
 
     # --- indexing -------------------------------------------------------------------------------------------------
 
-    def schedule(self, partitions: Sequence[str]) -> str:
+    def schedule(self, partitions: Mapping[str, str | None]) -> str:
         """Plan an indexing; see `BaseHoodieTableServiceClient.schedule_indexing`."""
         snapshot = self._load()
         with (
@@ -150,6 +152,12 @@ class IndexService:
         snapshot = load_table(self.config)
         with self.transactions.transaction(snapshot, f"dropping the index {name}"), one_at_a_time(snapshot):
             snapshot = snapshot.with_properties_reloaded().refreshed()
+            planned = planned_partitions(snapshot.active_timeline).get(partition)
+            if planned is not None:
+                raise HoodieIndexException(
+                    f"the index {name} of {snapshot.base_path} cannot be dropped while indexing {planned} is pending, "
+                    f"which is to build it: take that back with client.rollback('{planned}')"
+                )
             is_listed = partition in snapshot.table_config.metadata_partitions
             if is_listed:
                 MetadataTableUpkeep(self.config.metadata, self.context).writer(snapshot).drop([partition])
