@@ -31,7 +31,7 @@ from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.index.run_index_action_executor import RunIndexActionExecutor
 from hoodie.table.action.index.schedule_index_action_executor import ScheduleIndexActionExecutor
-from hoodie.table.metadata_table import MetadataTableUpkeep, refuse_unknown_partitions
+from hoodie.table.metadata_table import MetadataTableUpkeep, listed_partitions, refuse_unknown_partitions
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
@@ -158,7 +158,8 @@ class IndexService:
                     f"the index {name} of {snapshot.base_path} cannot be dropped while indexing {planned} is pending, "
                     f"which is to build it: take that back with client.rollback('{planned}')"
                 )
-            is_listed = partition in snapshot.table_config.metadata_partitions
+            # One that was set aside would be built by the next write, which then finds no definition.
+            is_listed = partition in listed_partitions(snapshot.table_config)
             if is_listed:
                 MetadataTableUpkeep(self.config.metadata, self.context).writer(snapshot).drop([partition])
             is_defined = delete_index_definition(snapshot, partition)

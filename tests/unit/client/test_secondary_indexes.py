@@ -264,3 +264,23 @@ def test_beside_a_record_index_by_partitions_no_query_uses_them(tmp_path: Path, 
     with client_of(path, **by_partition) as client, pytest.raises(HoodieNotSupportedException, match="whole table"):
         client.create_index("other", "n")
     assert set(HoodieTableMetaClient.load(path).table_config.metadata_partitions) == {"files", "record_index"}
+
+
+@pytest.mark.metadata_table
+def test_one_that_was_set_aside_can_be_dropped(tmp_path: Path) -> None:
+    rng, path = random.Random(9), new_table(tmp_path / "t")
+    with client_of(path) as client:
+        client.upsert(rows(range(12), 1, rng))
+        client.create_index("idx_color", "color")
+    with client_of(path, metadata__global__record__level__index__enable="false") as client:
+        client.upsert(rows(range(12), 2, rng))
+    with client_of(path) as client:
+        client.index(client.schedule_indexing(["record_index"]))
+        assert HoodieTableMetaClient.load(path).table_config.metadata_partitions_inflight
+        assert client.drop_index("idx_color")
+        assert not client.drop_index("idx_color")
+        client.upsert(rows(range(4), 3, rng))
+    table_config = HoodieTableMetaClient.load(path).table_config
+    assert set(table_config.metadata_partitions) == {"files", "record_index"}
+    assert not table_config.metadata_partitions_inflight
+    assert hoodie.metadata.validate(path).is_right
