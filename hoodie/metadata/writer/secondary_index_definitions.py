@@ -1,7 +1,6 @@
 """What a secondary index needs before it is built: a name, a definition, and a record index of the whole table.
 
-Hudi: org.apache.hudi.index.HoodieIndexUtils (getSecondaryOrExpressionIndexDefinition). Differs: refuses a record index
-by partitions.
+Hudi's ``CREATE INDEX`` checks the same, and allows a record index by partitions.
 """
 
 from __future__ import annotations
