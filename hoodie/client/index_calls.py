@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.client.BaseHoodieWriteClient (scheduleIndexing, index).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from hoodie.avro.service_metadata import HoodieIndexCommitMetadata
@@ -47,7 +47,8 @@ class IndexCalls(ABC):
             HoodieIndexException: The table has no such column, or an index of that name on another one; or an instant
                 is pending.
             HoodieAmbiguousKeyException: A key is in several file groups, so that there can be no record index.
-            HoodieNotSupportedException: The version of the table, or the type of the column.
+            HoodieNotSupportedException: The version of the table, or the type of the column; or the record index is one
+                by partitions, with which a key may be in several.
             HoodieIOException: Storage failed; call again.
         """
         with self._call("create_index") as call, self._alone():
@@ -66,6 +67,7 @@ class IndexCalls(ABC):
 
         Raises:
             HoodieConfigException: The name is none.
+            HoodieIndexException: An indexing that is to build it is pending.
             HoodieIOException: Storage failed; call again.
         """
         with self._call("drop_index") as call, self._alone():
@@ -73,16 +75,22 @@ class IndexCalls(ABC):
             call.summary = f"index {name} dropped" if is_gone else f"there is no index {name}"
         return is_gone
 
-    def schedule_indexing(self, partition_types: Sequence[str]) -> str:
+    def schedule_indexing(
+        self, partition_types: Sequence[str] = (), *, secondary_indexes: Mapping[str, str] | None = None
+    ) -> str:
         """Plan to build partitions of the metadata table beside writers; `index` builds them, here or elsewhere.
 
             client.index(client.schedule_indexing(["record_index", "column_stats"]))
+            client.index(client.schedule_indexing(secondary_indexes={"idx_rider": "rider"}))
 
         Until they are built nobody uses them, and the next writes do not build them either.
 
         Args:
             partition_types: Some of ``column_stats``, ``partition_stats`` (versions 8 and 9), ``bloom_filters`` and
-                ``record_index``. The options of the client say the rest, such as which columns have ranges.
+                ``record_index``. The options of the client say the rest, such as which columns have ranges. Also
+                secondary indexes that are defined already, as ``secondary_index_idx_rider``.
+            secondary_indexes: The columns of new secondary indexes by their names; see `create_index`. They need a
+                ``record_index``, which the table has, or which is built together with them.
 
         Returns:
             The indexing's instant time.
@@ -90,12 +98,13 @@ class IndexCalls(ABC):
         Raises:
             HoodieConfigException: There is no such kind, or an option of the client drops it.
             HoodieIndexException: One is built, or being built; or the table has no metadata table, or lacks what one
-                needs.
-            HoodieNotSupportedException: Tables of that version, or without record keys, cannot have it.
+                needs: a record index, or the column.
+            HoodieNotSupportedException: Tables of that version, or without record keys, cannot have it; or a secondary
+                index cannot be built, see `create_index`.
             HoodieCommitException: A restore is pending.
             HoodieIOException: Storage failed; call again.
         """
-        partitions = index_partitions(partition_types)
+        partitions = index_partitions(partition_types, secondary_indexes)
         with self._call("schedule_indexing") as call, self._alone():
             instant_time = self._indexes.schedule(partitions)
             call.summary = f"indexing {instant_time} of {', '.join(partitions)} planned"
@@ -116,10 +125,10 @@ class IndexCalls(ABC):
         Raises:
             HoodieConfigException: The instant time is not text.
             HoodieIndexException: There is no such indexing, a process that is alive is carrying one out, or the table
-                has lost its metadata table.
+                has lost its metadata table, or what a secondary index needs: its definition, and a record index.
             HoodieAmbiguousKeyException: A key is in several file groups, so that there can be no record index. The plan
                 stays: delete rows and call again, or take it back.
-            HoodieNotSupportedException: The plan, one of Hudi, names a partition that hoodie does not build so.
+            HoodieNotSupportedException: The plan, one of Hudi, names a partition or column that hoodie does not index.
             HoodieMissingFileException: Each time files that were read were cleaned meanwhile; call again.
             HoodieCommitException: A restore is pending.
             HoodieIOException: Storage failed; call again.

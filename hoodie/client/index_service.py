@@ -1,43 +1,45 @@
 """Build partitions of the metadata table beside writers; create and drop secondary indexes.
 
-Hudi: org.apache.hudi.HoodieSparkIndexClient. Differs: a secondary index is built under the table's lock, in one step.
+Hudi: org.apache.hudi.HoodieSparkIndexClient. Differs: `create_index` builds under the table's lock, in one step, and
+`schedule_indexing` plans what is to be built beside writers.
 """
 
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import attrs
 
 from hoodie.avro.service_metadata import HoodieIndexCommitMetadata
 from hoodie.client.open_table import load_table
+from hoodie.common.table.index_plans import planned_partitions
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
-from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
-from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
+from hoodie.exception import HoodieConfigException, HoodieIndexException
+from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.writer.index_definition_writer import delete_index_definition, save_index_definition
-from hoodie.metadata.writer.secondary_index_indexer import INDEX_TYPE, check_indexed_column
+from hoodie.metadata.writer.secondary_index_definitions import (
+    new_secondary_index,
+    require_record_index,
+    secondary_index_partition,
+)
 from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.index.run_index_action_executor import RunIndexActionExecutor
 from hoodie.table.action.index.schedule_index_action_executor import ScheduleIndexActionExecutor
-from hoodie.table.metadata_table import MetadataTableUpkeep, refuse_unknown_partitions
+from hoodie.table.metadata_table import MetadataTableUpkeep, listed_partitions, refuse_unknown_partitions
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
-_PREFIX = MetadataPartitionType.SECONDARY_INDEX.partition_path
 _NEEDED = (MetadataPartitionType.FILES.partition_path, MetadataPartitionType.RECORD_INDEX.partition_path)
 _NO_INDEXING = "nothing is indexed until it is finished"
-_NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
-_FIRST_VERSION, _FIRST_HASHED_BY_VALUE = 8, 9
 
 
 @attrs.frozen(eq=False)
@@ -60,7 +62,7 @@ class IndexService:
 
     # --- indexing -------------------------------------------------------------------------------------------------
 
-    def schedule(self, partitions: Sequence[str]) -> str:
+    def schedule(self, partitions: Mapping[str, str | None]) -> str:
         """Plan an indexing; see `BaseHoodieTableServiceClient.schedule_indexing`."""
         snapshot = self._load()
         with (
@@ -108,23 +110,14 @@ class IndexService:
 
     def create(self, name: str, column: str) -> bool:
         """Build an index; see `BaseHoodieTableServiceClient.create_index`."""
-        partition = _partition_of(name)
+        partition = secondary_index_partition(name)
         snapshot = load_table(self.config)
         if self.config.metadata.enable is False:
             raise HoodieConfigException(
                 f"hoodie.metadata.enable=false: an index of {snapshot.base_path} is part of its metadata table; leave "
                 "the option out"
             )
-        version = snapshot.table_config.table_version
-        if version < _FIRST_VERSION:
-            raise HoodieNotSupportedException(
-                f"{snapshot.base_path} is of version {version}, and secondary indexes are for tables of version "
-                f"{_FIRST_VERSION} and later: upgrade it with HoodieTableMetaClient.upgrade"
-            )
-        check_indexed_column(snapshot.load_schema(), column)
-        definition = HoodieIndexDefinition(
-            partition, INDEX_TYPE, (column,), is_hashed_by_value=version >= _FIRST_HASHED_BY_VALUE
-        )
+        definition = new_secondary_index(snapshot, partition, column)
         what = f"creating the index {name}"
         with (
             self.metrics.step("create the index"),
@@ -144,6 +137,7 @@ class IndexService:
                     "choose another name"
                 )
             _refuse_pending(snapshot, what)
+            require_record_index(snapshot, self.config.metadata, (*_NEEDED, partition))
             upkeep = MetadataTableUpkeep(self.config.metadata, self.context)
             # These may be refused, and then there is no index to define.
             snapshot = upkeep.writer(snapshot).initialise([path for path in _NEEDED if path not in listed])
@@ -154,24 +148,22 @@ class IndexService:
 
     def drop(self, name: str) -> bool:
         """Delete an index; see `BaseHoodieTableServiceClient.drop_index`."""
-        partition = _partition_of(name)
+        partition = secondary_index_partition(name)
         snapshot = load_table(self.config)
         with self.transactions.transaction(snapshot, f"dropping the index {name}"), one_at_a_time(snapshot):
             snapshot = snapshot.with_properties_reloaded().refreshed()
-            is_listed = partition in snapshot.table_config.metadata_partitions
+            planned = planned_partitions(snapshot.active_timeline).get(partition)
+            if planned is not None:
+                raise HoodieIndexException(
+                    f"the index {name} of {snapshot.base_path} cannot be dropped while indexing {planned} is pending, "
+                    f"which is to build it: take that back with client.rollback('{planned}')"
+                )
+            # One that was set aside would be built by the next write, which then finds no definition.
+            is_listed = partition in listed_partitions(snapshot.table_config)
             if is_listed:
                 MetadataTableUpkeep(self.config.metadata, self.context).writer(snapshot).drop([partition])
             is_defined = delete_index_definition(snapshot, partition)
         return is_listed or is_defined
-
-
-def _partition_of(name: str) -> str:
-    """The partition of an index, by its name with or without the prefix."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name.removeprefix(_PREFIX)):
-        raise HoodieConfigException(
-            f"the name of an index is {name!r}: give one of letters, digits and underscores, such as idx_rider"
-        )
-    return name if name.startswith(_PREFIX) else f"{_PREFIX}{name}"
 
 
 def _refuse_pending(snapshot: TableSnapshot, what: str) -> None:

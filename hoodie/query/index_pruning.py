@@ -3,7 +3,9 @@
 The record index knows where each record is now. So it is asked for the newest slices with their log files only: at an
 earlier time a record was elsewhere, or had not been deleted, and base files alone may hold what log files delete.
 
-A secondary index tells the record keys of values; then the record index is asked for these.
+A secondary index tells the record keys of values; then the record index is asked for these. It has one entry for a key
+and a value. Where a key may be in several partitions, the entry is gone when one of the rows is: so it is not asked
+beside a record index by partitions.
 
 Hudi: org.apache.hudi.{RecordLevelIndexSupport, SecondaryIndexSupport}. Differs: asks for record keys only, not for the
 values of a key field: writers can give records keys of their own.
@@ -85,6 +87,8 @@ def slices_by_secondary_index(
         wanted = values_of(row_filter, fields[0])
         if wanted is None:
             continue
+        if listing.ask(lambda metadata: metadata.is_record_index_by_partition) is not False:
+            return None
         values = wanted.values.to_pylist()
         found = listing.ask(
             partial(HoodieBackedTableMetadata.read_secondary_index, index_name=partition, values=values)

@@ -174,6 +174,12 @@ class HudiProcess:
         )
         return done
 
+    def index(self, base_path: Path | str, instant_time: str, options: Mapping[str, str]) -> bool:
+        """Carry out a plan of indexing; whether something was built."""
+        given = {**COMMON_OPTIONS, **self.standing_options(), **options}
+        done: bool = self._call(command="index", base_path=str(base_path), instant_time=instant_time, options=given)
+        return done
+
     def sql(self, text: str) -> Sequence[Sequence[str]]:
         """Run a statement; the values of its rows as strings."""
         result: Sequence[Sequence[str]] = self._call(command="sql", text=text)

@@ -105,6 +105,19 @@ def set_table_properties(spark: SparkSession, command: dict[str, Any]) -> None:
     update(meta_client.getStorage(), meta_client.getMetaPath(), properties)
 
 
+def index(spark: SparkSession, command: dict[str, Any]) -> bool:
+    """Carry out a plan of indexing; whether something was built."""
+    jvm = spark.sparkContext._jvm
+    no_table = jvm.scala.Option.apply(None)
+    make_client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
+    options = jvm.PythonUtils.toScalaMap(command["options"])
+    client = make_client(spark._jsparkSession, command["base_path"], options, no_table)
+    try:
+        return bool(client.index(command["instant_time"]).isPresent())
+    finally:
+        client.close()
+
+
 def rollback(spark: SparkSession, command: dict[str, Any]) -> bool:
     """Roll back a completed instant. The procedure ``rollback_to_instant`` of 1.x does not find such timelines."""
     jvm = spark.sparkContext._jvm
@@ -333,6 +346,7 @@ COMMANDS = {
     "read_hfile": read_hfile,
     "read_each": read_each,
     "read_stream": read_stream,
+    "index": index,
     "rollback": rollback,
     "set_table_properties": set_table_properties,
     "set_hadoop_property": set_hadoop_property,

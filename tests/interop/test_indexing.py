@@ -105,6 +105,47 @@ def test_hoodie_goes_on_after_an_index_that_real_hudi_built(
     table.check()
 
 
+@pytest.mark.table_versions(8, 9)
+def test_a_secondary_index_that_hoodie_planned(
+    tmp_path: Path, hudi: HudiProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real Hudi carries the plan out; a writer of Hudi builds what is defined; and hoodie beside such a writer."""
+    if hudi.version != "1.2.0":
+        pytest.skip("secondary indexes are tried with Hudi 1.2.0 only")
+    table = new_table(tmp_path, hudi)
+    table.options = {**KINDS["record_index"], "hoodie.metadata.index.column.stats.enable": "false"}
+    with table.client() as client:
+        planned = client.schedule_indexing(["record_index"], secondary_indexes={"ts": "ts"})
+        table.by_hoodie(0, 1, 14)
+        assert client.index(planned) is not None
+        table.check()
+        # Hudi carries it out.
+        planned = client.schedule_indexing(secondary_indexes={"by_hudi": "region"})
+        assert table.hudi.index(table.base_path, planned, {"hoodie.metadata.enable": "true", **table.options, **LOCK})
+        assert "secondary_index_by_hudi" in table.load().table_config.metadata_partitions
+        table.check()
+        # A writer of Hudi is faster.
+        planned = client.schedule_indexing(secondary_indexes={"faster": "ts"})
+        build = HoodieBackedTableMetadataWriter.build
+
+        def beside(self: HoodieBackedTableMetadataWriter, *given: Any) -> Any:
+            built = build(self, *given)
+            table.by_hudi(*range(8, 16))
+            assert "secondary_index_faster" in table.load().table_config.metadata_partitions
+            return built
+
+        with monkeypatch.context() as patch:
+            patch.setattr(HoodieBackedTableMetadataWriter, "build", beside)
+            assert client.index(planned) is not None
+        table.check()
+    names = {f"secondary_index_{name}" for name in ("ts", "by_hudi", "faster")}
+    assert set(table.load().table_config.metadata_partitions) == {"files", "record_index", *names}
+    table.by_hoodie(*range(4, 15))
+    table.check()
+    table.by_hudi(*range(3, 9))
+    table.check()
+
+
 def create_index(table: TableWithMetadata) -> None:
     """Real Hudi builds a record index beside writers."""
     table.hudi.sql("DROP TABLE IF EXISTS listed")

@@ -25,20 +25,23 @@ from typing import Any, Self
 
 import attrs
 
-from hoodie import HoodieKey, HoodieLocalWriteClient
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
+from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import (
     HoodieCommitException,
     HoodieCompactionException,
     HoodieException,
+    HoodieIndexException,
     HoodieLockException,
     HoodieMissingFileException,
     HoodieNotSupportedException,
     HoodieWriteConflictException,
 )
+from hoodie.metadata.writer.indexers import is_maintained
 from tests.support.model import TableModel
 from tests.support.table_builder import init_table, local_client, rows
 
-__all__ = ["SERVICES", "Killed", "WriterServer", "apply", "carry_out", "new_client", "next_write"]
+__all__ = ["INDEXED", "SERVICES", "Killed", "WriterServer", "apply", "carry_out", "new_client", "next_write"]
 
 REGIONS = ("x", "y")
 KEYS = 8
@@ -46,14 +49,39 @@ KINDS = {
     "COPY_ON_WRITE": ["upsert", "upsert", "upsert", "delete", "insert_overwrite"],
     "MERGE_ON_READ": ["upsert", "upsert", "upsert", "insert", "delete", "delete", "insert_overwrite"],
 }
+INDEXED = ("column_stats", "partition_stats", "bloom_filters", "record_index", "secondary_index_idx_ts")
+"""What the process ``indexer`` builds; in version 6 two less."""
+
+
+def index_what_is_missing(client: HoodieLocalWriteClient) -> None:
+    """Carry pending indexings out, or plan one of all that the table lacks; if it lacks nothing, drop something."""
+    table = HoodieTableMetaClient.load(client.config.base_path)
+    config = table.table_config
+    pending = sorted(table.active_timeline.filter_actions(Action.INDEXING).filter_pending().times)
+    if not pending:
+        wanted = [path for path in INDEXED if is_maintained(path, config.table_version)]
+        noted = (*config.metadata_partitions, *config.metadata_partitions_inflight)
+        missing = [path for path in wanted if path not in noted]
+        if not missing:
+            client.drop_index("idx_ts")
+            return
+        columns = {"idx_ts": "ts"} if INDEXED[-1] in missing else {}
+        pending = [
+            client.schedule_indexing([path for path in missing if path != INDEXED[-1]], secondary_indexes=columns)
+        ]
+    for planned in pending:
+        client.index(planned)
+
+
 SERVICES: dict[str, Callable[[HoodieLocalWriteClient], object]] = {
     "planner": lambda client: client.schedule_compaction(),
     "compactor": lambda client: client.compact(),
     "cleaner": lambda client: (client.clean(), client.archive()),
+    "indexer": index_what_is_missing,
 }
 """What a process does again and again that is no writer, by its name."""
 LOSING = (HoodieWriteConflictException, HoodieCompactionException, HoodieCommitException, HoodieLockException,
-          HoodieMissingFileException)  # fmt: skip
+          HoodieMissingFileException, HoodieIndexException)  # fmt: skip
 """What a service beside others may be told; its next run goes on."""
 
 

@@ -454,7 +454,7 @@ class MetadataHistory:
 
     def do_create_index(self) -> None:
         free = [column for column in ("Name", "n", "ok", "region") if f"idx_{column}" not in self.indexes]
-        if not free or not self.rows:
+        if not free or not self.rows or self.index_type == "RECORD_LEVEL_INDEX":
             return
         column = self.random.choice(free)
         with self.client() as client:

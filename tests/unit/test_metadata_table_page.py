@@ -25,7 +25,7 @@ FILE_OF_THE_PAGE = "7d4c-0_0-1-2_20260102101530123.parquet"
 
 def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base_path = str(tmp_path / "trips")
-    make, beside, secondary, validate, describe, ask = PROGRAMS
+    make, beside, secondary, secondary_beside, validate, describe, ask = PROGRAMS
     names: dict[str, Any] = {}
 
     def run(program: str) -> str:
@@ -48,6 +48,9 @@ def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path, capsys: pytes
     }
     run(secondary)
     assert partitions() == {"files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
+    run(secondary_beside)
+    assert "secondary_index_idx_rider" in partitions()
+    run(secondary)
     run(secondary.replace('    client.drop_index("idx_rider")\n', ""))
     assert run(validate).startswith(f"0 differences in the metadata table of {base_path}")
     told = run(describe)

@@ -120,6 +120,21 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         """The partitions of the metadata table that are ready."""
         return self.table.table_config.metadata_partitions
 
+    @property
+    def is_record_index_by_partition(self) -> bool:
+        """Whether there is a record index, and each partition of the table has file groups of its own in it.
+
+        Then a key may be in several partitions. It is listed on first use.
+
+        Raises:
+            HoodieException: See `MetadataTableFiles.file_groups`.
+        """
+        path = _PATH[MetadataPartitionType.RECORD_INDEX]
+        if path not in self.partitions:
+            return False
+        parts, definition = set(self.files.file_groups(path)), self.definitions.get(path)
+        return bool(parts - {None}) or (not parts and definition is not None and definition.is_partitioned)
+
     # --- listing --------------------------------------------------------------------------------------------------
 
     def list_partitions(self) -> list[str]:

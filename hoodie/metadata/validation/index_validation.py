@@ -98,8 +98,13 @@ def validate_secondary_index(
 
     Raises:
         HoodieNotSupportedException: hoodie does not know which column it indexes, or how Java prints its values; or
-            the keys of the table cannot be read.
+            the keys of the table cannot be read; or a key may be in several partitions.
     """
+    if metadata.is_record_index_by_partition:
+        raise HoodieNotSupportedException(
+            "it has one entry for a key that is in several partitions, since the record index is one by partitions; "
+            "hoodie's readers do not use it"
+        )
     definition = metadata.definitions.get(partition)
     if definition is None or len(definition.source_fields) != 1:
         raise HoodieNotSupportedException("the definitions of indexes do not name its column")

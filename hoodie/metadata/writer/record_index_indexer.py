@@ -87,7 +87,7 @@ class RecordIndexIndexer(CatchingUpIndexer):
         if not context.table.active_timeline.layout.has_completion_times:
             return None
         return HoodieIndexDefinition(
-            self.partition_path, self.partition_path, is_partitioned=self._is_by_partition(context)
+            self.partition_path, self.partition_path, is_partitioned=self.is_by_partition(context)
         )
 
     def initial(
@@ -95,7 +95,7 @@ class RecordIndexIndexer(CatchingUpIndexer):
     ) -> InitialRecords:
         """See `MetadataPartitionIndexer.initial`."""
         table, config = context.table, context.config
-        is_by_partition = self._is_by_partition(context)
+        is_by_partition = self.is_by_partition(context)
         view = table.view()
         paths = [path for path, listed in files.items() if listed]
         view.load_partitions(paths)
@@ -153,7 +153,7 @@ class RecordIndexIndexer(CatchingUpIndexer):
         files, new_file_ids = context.metadata.files, tuple[str, ...]()
         by_part = files.file_groups(self.partition_path)
         slices = tuple(file_slice for group in by_part.values() for file_slice in group)
-        is_by_partition = self._is_by_partition(context)
+        is_by_partition = self.is_by_partition(context)
         if is_by_partition:
             known, first = {}, 0
             for part, group in by_part.items():
@@ -174,17 +174,20 @@ class RecordIndexIndexer(CatchingUpIndexer):
         """Nothing: a clean deletes no record."""
         return EntriesOnDriver(_nothing())
 
-    def _is_by_partition(self, context: IndexingContext) -> bool:
-        """Whether each partition of the table has file groups of its own.
+    def is_by_partition(self, context: IndexingContext) -> bool:
+        """Whether each partition of the table has file groups of its own, or will have if there is no index yet.
+
+        Args:
+            context: The table.
 
         Raises:
             HoodieNotSupportedException: Tables of that version have no such index.
+            HoodieException: The metadata table cannot be read.
         """
         table, config = context.table, context.config
         definition = context.definitions.get(self.partition_path)
         if self.partition_path in table.table_config.metadata_partitions and context.metadata is not None:
-            parts = set(context.metadata.files.file_groups(self.partition_path))
-            return bool(parts - {None}) or (not parts and definition is not None and definition.is_partitioned)
+            return context.metadata.is_record_index_by_partition
         if config.record_index_enable:
             return False
         if not config.partitioned_record_index_enable:

@@ -40,10 +40,10 @@ from hoodie.metadata.writer.partition_indexer import (
     EntriesOnDriver,
     IndexingContext,
     InitialRecords,
-    MetadataPartitionIndexer,
     PartitionRecords,
 )
 from hoodie.metadata.writer.slice_keys import FileGroupChange, SliceKeys, changes_of
+from hoodie.metadata.writer.table_difference import CatchingUpIndexer, TableDifference
 from hoodie.storage.storage import FileStatus
 
 INDEX_TYPE = "secondary_index"
@@ -79,7 +79,7 @@ def check_indexed_column(schema: pa.Schema, column: str) -> None:
         )
 
 
-class SecondaryIndexIndexer(MetadataPartitionIndexer):
+class SecondaryIndexIndexer(CatchingUpIndexer):
     """Computes the records of a secondary index, whose column its definition names.
 
     Hudi: org.apache.hudi.metadata.index.secondary.SecondaryIndexer.
@@ -107,6 +107,12 @@ class SecondaryIndexIndexer(MetadataPartitionIndexer):
         rows = sum(stat.num_writes + stat.num_deletes for stat in change.metadata.write_stats)
         is_few = rows <= _FEW_ROWS and not change.metadata.replaced_file_groups
         return self._records(context, changes, change, is_few=is_few)
+
+    def of_difference(self, context: IndexingContext, difference: TableDifference) -> PartitionRecords:
+        """See `CatchingUpIndexer.of_difference`."""
+        changes = [FileGroupChange(*group, had, has) for group, (had, has) in difference.slices.items()]
+        size = sum(part.size_bytes for one in changes for part in (one.before, one.after) if part is not None)
+        return self._records(context, changes, None, is_few=size < _FEW_ROWS * _ROW_BYTES)
 
     def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
         """Nothing: a clean deletes no record."""

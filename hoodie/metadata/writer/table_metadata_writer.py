@@ -41,12 +41,13 @@ from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieAmbiguousKeyException,
+    HoodieIndexException,
     HoodieMetadataException,
     HoodieNotSupportedException,
     HoodieWriteConflictException,
 )
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
-from hoodie.metadata.reader.index_definitions import load_index_definitions
+from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
 from hoodie.metadata.records.file_records import rollback_files_entries
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, require_supported
@@ -68,6 +69,7 @@ from hoodie.metadata.writer.partition_indexer import (
     PartitionRecords,
     write_together,
 )
+from hoodie.metadata.writer.secondary_index_definitions import require_record_index, stored_secondary_indexes
 from hoodie.metadata.writer.table_difference import CatchingUpIndexer, ListedTable, TableDifference
 from hoodie.metadata.writer.taken_back import PENDING_KEY, withdraw_delta_commit
 from hoodie.storage.storage_path import file_name, join
@@ -102,12 +104,14 @@ class BuildingSite:
         instant_time: The delta commit of the metadata table that they begin with; it is made at the end.
         avro_schema: Of its records.
         listed: The table when the building began.
+        definitions: Those of the secondary indexes among the partitions, as they were then.
     """
 
     partitions: tuple[str, ...]
     instant_time: str
     avro_schema: str
     listed: ListedTable
+    definitions: Mapping[str, HoodieIndexDefinition] = {}
 
 
 @attrs.frozen(eq=False)
@@ -237,10 +241,14 @@ class HoodieBackedTableMetadataWriter:
             partitions: The partitions; ``files`` is listed, and none of them is.
 
         Raises:
+            HoodieIndexException: A secondary index has no definition, or the table no record index, which it needs.
+            HoodieNotSupportedException: A secondary index cannot be built; see `require_record_index`.
             HoodieException: The metadata table cannot be read, or storage failed; call again.
         """
         table, order = self.table, {kind: place for place, kind in enumerate(MetadataPartitionType)}
         version = table.table_config.table_version
+        definitions = stored_secondary_indexes(table, partitions)
+        require_record_index(table, self.config, partitions)
         metadata_table = MetadataTableFiles.load(table).snapshot
         for partition in partitions:
             table.storage.delete_directory(join(metadata_table.base_path, partition))
@@ -250,6 +258,7 @@ class HoodieBackedTableMetadataWriter:
             initial_time(metadata_table, listed.last_instant, is_beside_writers=True),
             newest_record_schema(metadata_table),
             listed,
+            definitions,
         )
 
     def build(self, site: BuildingSite, check: Callable[[], None]) -> list[HoodieWriteStat]:
@@ -294,6 +303,7 @@ class HoodieBackedTableMetadataWriter:
 
         Raises:
             HoodieMetadataException: Somebody has deleted what was built.
+            HoodieIndexException: Somebody has changed what a secondary index indexes.
             HoodieException: A file of the table cannot be read; or storage failed. Nothing was listed.
         """
         now = ListedTable.of(self.table)
@@ -304,6 +314,13 @@ class HoodieBackedTableMetadataWriter:
         stats = [stat for stat in stats if stat.partition_path in left]
         if not left:
             return now.table
+        defined = stored_secondary_indexes(now.table, left)
+        changed = [path for path, definition in defined.items() if definition != site.definitions.get(path)]
+        if changed:
+            raise HoodieIndexException(
+                f"the definition of {', '.join(changed)} of {now.table.base_path} changed while it was being built: "
+                "build it again"
+            )
         noted = {PENDING_KEY: ",".join(one.requested_time for one in now.table.active_timeline.filter_pending())}
         metadata = _metadata(stats, site.avro_schema, WriteOperationType.BULK_INSERT)
         check()
@@ -328,7 +345,7 @@ class HoodieBackedTableMetadataWriter:
             metadata = _metadata(more, site.avro_schema, WriteOperationType.UPSERT_PREPPED)
             self._complete_build(files.snapshot.active_timeline, time, metadata, noted, check)
         for indexer in indexers:
-            if indexer.partition_path in context.definitions:
+            if indexer.partition_path in context.definitions and indexer.partition_path not in defined:
                 save_index_definition(self.table, context.definitions[indexer.partition_path])
         check()
         logger.info("built the partitions %s of the metadata table of %s", ", ".join(left), self.table.base_path)

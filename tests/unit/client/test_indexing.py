@@ -39,8 +39,18 @@ PLAIN = {"hoodie.metadata.index.column.stats.enable": "false"}
 KINDS = ("column_stats", "bloom_filters", "record_index")
 
 
+SECONDARY = {"secondary_indexes": {"idx_ts": "ts", "idx_region": "region"}}
+
+
 def kinds_of(version: int) -> tuple[str, ...]:
     return KINDS if version == 6 else (*KINDS, "partition_stats")
+
+
+def all_of(version: int) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """The partitions that tables of a version can have, and what is given to plan those that are secondary indexes."""
+    if version == 6:
+        return kinds_of(version), {}
+    return (*kinds_of(version), *(f"secondary_index_{name}" for name in SECONDARY["secondary_indexes"])), SECONDARY
 
 
 def new_table(path: Path, table_type: str) -> ServicesTable:
@@ -59,9 +69,9 @@ def new_table(path: Path, table_type: str) -> ServicesTable:
 def test_writers_before_and_while_partitions_are_built(
     tmp_path: Path, table_type: str, table_version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, kinds = new_table(tmp_path / "t", table_type), kinds_of(table_version)
+    table, (kinds, secondary) = new_table(tmp_path / "t", table_type), all_of(table_version)
     with table.client(**ON) as client:
-        instant_time = client.schedule_indexing([kind.upper() for kind in kinds])
+        instant_time = client.schedule_indexing([kind.upper() for kind in kinds_of(table_version)], **secondary)
         assert listed_partitions(table.base_path) == ("files",)
         table.upsert("b", "d", client=client)
 
@@ -110,7 +120,7 @@ def beside_build(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any], *, be
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("table_version", [6, 8, 9], indirect=True)
 def test_a_write_that_is_pending_all_the_time(tmp_path: Path, table_type: str, table_version: int, ends: str) -> None:
-    table, kinds = new_table(tmp_path / "t", table_type), kinds_of(table_version)
+    table, (kinds, secondary) = new_table(tmp_path / "t", table_type), all_of(table_version)
     several = {
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
@@ -123,7 +133,7 @@ def test_a_write_that_is_pending_all_the_time(tmp_path: Path, table_type: str, t
     ):
         pending = slow.start_commit()
         written = slow.upsert(rows(("p", "w", 50), ("q", "w", 50)), pending)
-        planned = client.schedule_indexing(kinds)
+        planned = client.schedule_indexing(kinds_of(table_version), **secondary)
         # Only the newest commit can be rolled back.
         others = ("a", "b") if ends != "commit_and_rollback" else ()
         for key in others[:1]:
@@ -233,7 +243,7 @@ def test_files_are_those_of_hudi(tmp_path: Path, table_version: int, later_table
 def test_what_cannot_be_planned(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", "COPY_ON_WRITE")
     with table.client(**ON) as client:
-        for wrong in ([], ["files"], ["secondary_index_x"], ["nothing"], [3]):
+        for wrong in ([], ["files"], ["secondary_index_"], ["nothing"], [3]):
             with pytest.raises(HoodieConfigException, match="column_stats, partition_stats, bloom_filters"):
                 client.schedule_indexing(wrong)  # type: ignore[arg-type]
         with pytest.raises(HoodieIndexException, match="needs column_stats"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from hoodie.common.table import table_definition
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieMissingFileException
 from tests.support.folders import files_below, make_older
-from tests.support.killed_writer import Killed, WriterServer, apply, carry_out, new_client, next_write
+from tests.support.killed_writer import INDEXED, Killed, WriterServer, apply, carry_out, new_client, next_write
 from tests.support.merge_on_read_table import read_by_hudi_rs
 from tests.support.metadata_table_checks import check_equals_a_new_one, listed_partitions
 from tests.support.model import TableModel, read_model
@@ -228,6 +228,8 @@ def kill_writers(
     loops: int,
     rows: TableModel | None = None,
     slower: float = 1,
+    before: Callable[[random.Random, TableModel], TableModel] = lambda rng, rows: rows,
+    after_all: Callable[[random.Random], None] = lambda rng: None,
 ) -> None:
     """Kill processes again and again, each time on the table that those before left and another one recovered.
 
@@ -238,6 +240,8 @@ def kill_writers(
         loops: How often they are killed.
         rows: What the table holds.
         slower: How much longer they live than `WRITES` says, since their writes take longer.
+        before: What is done to the table before each time, given its rows; gives the rows after that.
+        after_all: What a recovery is to do besides.
     """
     table_type = str(HoodieTableMetaClient.load(path).table_config.table_type)
     first_seed = int(os.environ.get("HOODIE_SEED", time.time_ns() % 1_000_000))
@@ -247,6 +251,7 @@ def kill_writers(
     for number in range(loops):
         seed = f"{first_seed} {number}"
         rng = random.Random(seed)
+        rows = before(rng, rows)
         # A slow machine is given the time for some writes, too.
         longest_s = slower * max(MAX_DELAY_S, WRITES[table_type] * servers["writer"].write_s)
         delay_s = rng.uniform(0, longest_s)
@@ -277,6 +282,7 @@ def kill_writers(
             with new_client(path, properties) as client:
                 finish_compactions(client, rows)
                 client.clean()
+            after_all(rng)
             check_table(path, rows, was_cleaned=True)
             if table_type == "MERGE_ON_READ":
                 assert read_by_hudi_rs(Path(path)) == sorted(rows.values())
@@ -319,7 +325,9 @@ def work_and_kill(
                 except HoodieMissingFileException:
                     counts.missed += 1
             time.sleep(max(0, began + moments[name] - time.monotonic()))
-            if name == "writer" and "hoodie.metadata.enable" in properties and rng.random() < 0.7:
+            if name == "indexer":
+                wait_for_an_indexing(Path(path), rng)
+            elif name == "writer" and "hoodie.metadata.enable" in properties and rng.random() < 0.7:
                 wait_for_a_recording(Path(path), rng)
             found = servers[name].kill()
             killed = found if name == "writer" else killed
@@ -342,6 +350,32 @@ def wait_for_a_recording(base_path: Path, rng: random.Random) -> None:
                 break
             time.sleep(0.0005)
     time.sleep(rng.uniform(0, 0.02) if ending.endswith("inflight") else rng.choice([0, 0, 0.005]))
+
+
+def wait_for_an_indexing(base_path: Path, rng: random.Random) -> None:
+    """Let the indexer come to one of its steps, which leaves a file; and a little further."""
+    metadata = base_path / ".hoodie/metadata"
+    step = rng.choice(["plan", "plan", "base file", "base file", "delta commit", "delta commit", "anywhere"])
+    folders = {
+        "plan": [timeline_folder(base_path)],
+        "base file": [metadata / name for name in INDEXED],
+        "delta commit": [timeline_folder(metadata)],
+    }.get(step, [])
+    ending = rng.choice([".requested", ".inflight", ".indexing"] if step == "plan" else ["", ".inflight"])
+
+    def found() -> set[str]:
+        names: set[str] = set()
+        for folder in folders:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                names.update(f"{folder.name}/{name}" for name in os.listdir(folder))
+        return {name for name in names if step != "plan" or ".indexing" in name}
+
+    known, deadline = found(), time.monotonic() + MAX_WAIT_S / 2
+    while folders and time.monotonic() < deadline:
+        if any(name.endswith(ending if step != "base file" else "") for name in found() - known):
+            break
+        time.sleep(0.0005)
+    time.sleep(rng.uniform(0, 0.03))
 
 
 def check_order(seen: list[TableModel], possible: list[TableModel]) -> None:

@@ -230,3 +230,57 @@ def test_they_are_built_anew_with_the_record_index(tmp_path: Path, table_type: s
     assert keys_of(path, "idx_color", "red") == ["a", "b"]
     assert hoodie.read_table(path, filters=[("color", "=", "red")])["id"].to_pylist() == ["a", "b"]
     assert hoodie.metadata.validate(path).is_right
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_beside_a_record_index_by_partitions_no_query_uses_them(tmp_path: Path, table_type: str) -> None:
+    """A key may be in several partitions then, of which a secondary index has one entry."""
+    path = new_table(tmp_path / "t", 9, table_type)
+    whole = {"metadata__global__record__level__index__enable": "false"}
+    by_partition = {"metadata__record__level__index__enable": "true"}
+
+    def red(key: str, day: str) -> pa.Table:
+        return pa.table({"id": [key], "day": [day], "ts": [1], "color": ["red"], "n": [1]})
+
+    with client_of(path) as client:
+        client.upsert(red("a", "x"))
+        client.upsert(red("b", "z"))
+        client.create_index("idx_color", "color")
+    with client_of(path, **whole) as client:
+        client.upsert(red("b", "z"))
+    with client_of(path, **by_partition) as client:
+        client.insert(red("a", "y"))
+        listed = HoodieTableMetaClient.load(path).table_config.metadata_partitions
+        assert set(listed) == {"files", "record_index", "secondary_index_idx_color"}
+        client.delete([HoodieKey("a", "x")])
+        found = hoodie.read_table(path, filters=[("color", "=", "red")])["day"].to_pylist()
+        assert sorted(found) == ["y", "z"]
+        result = hoodie.metadata.validate(path)
+        assert result.is_right, result
+        assert "one by partitions" in result.not_validated["secondary_index_idx_color"]
+        with pytest.raises(HoodieNotSupportedException, match="record index of the whole table"):
+            client.create_index("other", "n")
+        client.drop_index("idx_color")
+    with client_of(path, **by_partition) as client, pytest.raises(HoodieNotSupportedException, match="whole table"):
+        client.create_index("other", "n")
+    assert set(HoodieTableMetaClient.load(path).table_config.metadata_partitions) == {"files", "record_index"}
+
+
+@pytest.mark.metadata_table
+def test_one_that_was_set_aside_can_be_dropped(tmp_path: Path) -> None:
+    rng, path = random.Random(9), new_table(tmp_path / "t")
+    with client_of(path) as client:
+        client.upsert(rows(range(12), 1, rng))
+        client.create_index("idx_color", "color")
+    with client_of(path, metadata__global__record__level__index__enable="false") as client:
+        client.upsert(rows(range(12), 2, rng))
+    with client_of(path) as client:
+        client.index(client.schedule_indexing(["record_index"]))
+        assert HoodieTableMetaClient.load(path).table_config.metadata_partitions_inflight
+        assert client.drop_index("idx_color")
+        assert not client.drop_index("idx_color")
+        client.upsert(rows(range(4), 3, rng))
+    table_config = HoodieTableMetaClient.load(path).table_config
+    assert set(table_config.metadata_partitions) == {"files", "record_index"}
+    assert not table_config.metadata_partitions_inflight
+    assert hoodie.metadata.validate(path).is_right

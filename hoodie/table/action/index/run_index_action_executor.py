@@ -37,6 +37,8 @@ from hoodie.config.write_options import HoodieWriteOptions
 from hoodie.exception import HoodieException, HoodieIndexException, HoodieRollbackException
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+from hoodie.metadata.writer.index_definition_writer import delete_index_definition
+from hoodie.metadata.writer.secondary_index_definitions import is_secondary_index
 from hoodie.metadata.writer.table_difference import ListedTable
 from hoodie.metadata.writer.table_metadata_writer import BuildingSite, one_at_a_time
 from hoodie.metadata.writer.taken_back import withdraw_delta_commit
@@ -139,6 +141,9 @@ class RunIndexActionExecutor:
             table = self._cleared(table, instant_time, plan)
             for partition in self._left(table, plan):
                 table.storage.delete_directory(join(metadata_folder(table), partition))
+                # Writers of Hudi build every secondary index that is defined.
+                if is_secondary_index(partition):
+                    delete_index_definition(table, partition)
             table.active_timeline.delete_pending(instant_time, Action.INDEXING)
             table.storage.delete_file(table.heartbeat_path(instant_time))
         return True

@@ -1,7 +1,8 @@
 """Plan to build partitions of the metadata table beside writers.
 
 The plan alone changes nothing for anybody: the partitions are not listed as being built, because writers of Hudi would
-then record their actions in files that are not there yet.
+then record their actions in files that are not there yet. Before the plan of a secondary index its definition is
+stored, as Hudi does: so Hudi can carry out the plan. But each of Hudi's writers builds what is defined and not listed.
 
 Hudi: org.apache.hudi.table.action.index.ScheduleIndexActionExecutor. Differs: refuses partitions that are built, or
 being built, where Hudi leaves them out.
@@ -9,7 +10,7 @@ being built, where Hudi leaves them out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hoodie.avro.service_metadata import HoodieIndexPartitionInfo, HoodieIndexPlan
 from hoodie.common.table.index_plans import planned_partitions
@@ -18,6 +19,14 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+from hoodie.metadata.writer.index_definition_writer import save_index_definition
+from hoodie.metadata.writer.secondary_index_definitions import (
+    is_secondary_index,
+    new_secondary_index,
+    require_record_index,
+    secondary_index_partition,
+    stored_secondary_indexes,
+)
 
 _FILES = MetadataPartitionType.FILES
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS
@@ -28,26 +37,43 @@ _KINDS = (_COLUMN_STATS, _PARTITION_STATS, _BLOOM_FILTERS, _RECORD_INDEX)
 _NO_INSTANT = "00000000000000"
 
 
-def index_partitions(partition_types: Sequence[str]) -> tuple[str, ...]:
-    """The partitions of kinds that can be built beside writers.
+def index_partitions(
+    partition_types: Sequence[str], secondary_indexes: Mapping[str, str] | None = None
+) -> dict[str, str | None]:
+    """The partitions that can be built beside writers, and the columns of secondary indexes.
 
-        index_partitions(["RECORD_INDEX", "column_stats"])    ("record_index", "column_stats")
+        index_partitions(["RECORD_INDEX", "secondary_index_a"], {"b": "rider"})
+
+        {"record_index": None, "secondary_index_a": None, "secondary_index_b": "rider"}
 
     Args:
-        partition_types: Their names, in small or capital letters.
+        partition_types: Kinds, in small or capital letters, and secondary indexes that are defined.
+        secondary_indexes: Columns of secondary indexes by their names.
 
     Raises:
         HoodieConfigException: None is given, or one is no such kind; the message has their names.
     """
     names = [partition_types] if isinstance(partition_types, str) else list(partition_types)
-    known = {kind.partition_path: kind.partition_path for kind in _KINDS}
-    wrong = [name for name in names if not isinstance(name, str) or name.lower() not in known]
-    if wrong or not names:
+    known = {kind.partition_path for kind in _KINDS}
+    wrong = [
+        name
+        for name in names
+        if not isinstance(name, str) or (name.lower() not in known and not is_secondary_index(name))
+    ]
+    if wrong or not (names or secondary_indexes):
         raise HoodieConfigException(
-            f"the partitions to be built beside writers are {names!r}: give some of {', '.join(known)}. The first "
-            "write with hoodie.metadata.enable=true makes files, and client.create_index makes secondary indexes"
+            f"the partitions to be built beside writers are {names!r}: give some of "
+            f"{', '.join(kind.partition_path for kind in _KINDS)}, or secondary_indexes={{name: column}}. The first "
+            "write with hoodie.metadata.enable=true makes files"
         )
-    return tuple(dict.fromkeys(known[name.lower()] for name in names))
+    found: dict[str, str | None] = dict.fromkeys(
+        secondary_index_partition(name) if is_secondary_index(name) else name.lower() for name in names
+    )
+    for name, column in (secondary_indexes or {}).items():
+        if not isinstance(column, str):
+            raise HoodieConfigException(f"the column of the secondary index {name!r} is {column!r}: give its name")
+        found[secondary_index_partition(name)] = column
+    return found
 
 
 class ScheduleIndexActionExecutor:
@@ -64,8 +90,8 @@ class ScheduleIndexActionExecutor:
         self._snapshot = snapshot
         self._config = config
 
-    def execute(self, partitions: Sequence[str]) -> str:
-        """Make the requested instant.
+    def execute(self, partitions: Mapping[str, str | None]) -> str:
+        """Store what secondary indexes are to index, and make the requested instant.
 
         Args:
             partitions: See `index_partitions`.
@@ -76,7 +102,8 @@ class ScheduleIndexActionExecutor:
         Raises:
             HoodieException: See `BaseHoodieTableServiceClient.schedule_indexing`.
         """
-        self._refuse(partitions)
+        self._refuse(list(partitions))
+        self._define(partitions)
         timeline = self._snapshot.active_timeline
         pending = timeline.commits_timeline().filter_pending().first_instant
         completed = timeline.completed_writes()
@@ -84,6 +111,20 @@ class ScheduleIndexActionExecutor:
         base = _NO_INSTANT if last is None else last.requested_time
         plan = HoodieIndexPlan(tuple(HoodieIndexPartitionInfo(path, base) for path in partitions))
         return timeline.create_new_instant_time(Action.INDEXING, plan)
+
+    def _define(self, partitions: Mapping[str, str | None]) -> None:
+        """Store the definitions of secondary indexes, once it is clear that all can be built.
+
+        A death leaves definitions alone, which harm nobody: another plan, or another index of that name, replaces them.
+        """
+        table = self._snapshot
+        given = {path: new_secondary_index(table, path, column) for path, column in partitions.items() if column}
+        stored = stored_secondary_indexes(table, [path for path in partitions if path not in given])
+        for path, definition in stored.items():
+            new_secondary_index(table, path, *definition.source_fields)
+        require_record_index(table, self._config, partitions)
+        for definition in given.values():
+            save_index_definition(table, definition)
 
     def _refuse(self, partitions: Sequence[str]) -> None:
         path, table_config, config = self._snapshot.base_path, self._snapshot.table_config, self._config
@@ -95,7 +136,7 @@ class ScheduleIndexActionExecutor:
             _RECORD_INDEX.partition_path: config.record_index_enable is False
             and not config.partitioned_record_index_enable,
         }
-        off = [name for name in partitions if switched_off[name]]
+        off = [name for name in partitions if switched_off.get(name)]
         if config.enable is False or off:
             raise HoodieConfigException(
                 f"the options of this client drop {', '.join(off) or 'the metadata table'} of {path}: leave out the "
@@ -106,14 +147,12 @@ class ScheduleIndexActionExecutor:
                 f"{path} has no metadata table, of which {', '.join(partitions)} would be part: write with "
                 "hoodie.metadata.enable=true first"
             )
-        unknown = [
-            kind.partition_path
-            for kind in _KINDS
-            if kind.partition_path in partitions and not kind.is_in_version(table_config.table_version)
-        ]
+        kinds = {name: MetadataPartitionType.of_path(name) for name in partitions}
+        version = table_config.table_version
+        unknown = [name for name, kind in kinds.items() if kind is None or not kind.is_in_version(version)]
         if unknown:
             raise HoodieNotSupportedException(
-                f"{path} is of version {table_config.table_version}, and {', '.join(unknown)} is for tables of version "
+                f"{path} is of version {version}, and {', '.join(unknown)} is for tables of version "
                 "8 and later: upgrade it with HoodieTableMetaClient.upgrade"
             )
         built = [name for name in partitions if name in listed]

@@ -1,4 +1,4 @@
-"""`schedule_indexing` and `index` die, or meet one failure of the store, at every call to the storage.
+"""`schedule_indexing` and `index`, or a writer beside them, die at every call to the storage, or meet one failure.
 
 Readers see nothing of what is not ready. A second `index`, or a rollback of the indexing, and the next write leave a
 metadata table that equals one that is built anew.
@@ -19,6 +19,8 @@ from tests.support.hookable_storage import Faults, faults_of, run_with_faults
 from tests.support.merge_on_read_table import MergeOnReadTable
 from tests.support.metadata_table_checks import MetadataReader, check_equals_a_new_one, listed_partitions
 from tests.support.services_table import ServicesTable
+from tests.support.table_builder import read_rows
+from tests.unit.client.test_indexing import beside_build
 
 pytestmark = pytest.mark.usefixtures("faulty_storage")
 
@@ -62,9 +64,12 @@ def test_an_indexing_that_fails_at_any_call(
     template = table.base_path.rename(tmp_path / "template")
     kinds = KINDS if table_version == 6 else (*KINDS, "partition_stats")
 
+    secondary = {} if table_version == 6 else {"idx_ts": "ts"}
+    ready = (*kinds, *(f"secondary_index_{name}" for name in secondary))
+
     def index(copy: ServicesTable) -> None:
         client = copy.client(**ON)
-        planned = client.schedule_indexing(kinds)
+        planned = client.schedule_indexing(kinds, secondary_indexes=secondary)
         client.index(planned)
 
     def attempt(faults: Faults) -> ServicesTable:
@@ -79,7 +84,7 @@ def test_an_indexing_that_fails_at_any_call(
         return copy
 
     healthy = Faults()
-    recover_and_check(attempt(healthy), kinds, is_taken_back=False)
+    recover_and_check(attempt(healthy), ready, is_taken_back=False)
     ends = set()
     for place, (number, how) in enumerate(list(faults_of(healthy.calls))[::share]):
         for is_taken_back in (False, True):
@@ -88,7 +93,7 @@ def test_an_indexing_that_fails_at_any_call(
             what = f"call {number} of {len(healthy.calls)}, {how}: {faults.calls[number - 1][0]}, {is_taken_back}"
             assert faults.fired, what
             try:
-                ends.add(recover_and_check(copy, kinds, is_taken_back=is_taken_back))
+                ends.add(recover_and_check(copy, ready, is_taken_back=is_taken_back))
             except (AssertionError, HoodieException) as problem:
                 problem.add_note(what)
                 raise
@@ -120,3 +125,69 @@ def recover_and_check(table: ServicesTable, kinds: tuple[str, ...], *, is_taken_
     assert not HoodieTableMetaClient.load(str(table.base_path)).active_timeline.filter_pending().times
     check_equals_a_new_one(table.base_path)
     return bool(pending)
+
+
+BESIDE = [
+    pytest.param(is_mor, share, version, id=f"{'mor' if is_mor else 'cow'}-{version}{name}", marks=marks)
+    for share, name, marks in ((60, "-some", []), (1, "", [pytest.mark.soak]))
+    for is_mor, version in ((True, 9), (False, 8), (True, 6), (False, 9), (True, 8), (False, 6))
+    if share == 1 or (is_mor, version) in ((True, 9), (False, 6))
+]
+
+
+@pytest.mark.parametrize(("is_merge_on_read", "share", "table_version"), BESIDE, indirect=["table_version"])
+def test_a_writer_that_dies_while_partitions_are_built(
+    tmp_path: Path, is_merge_on_read: bool, share: int, table_version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is dead when the building ends: what it recorded, and did not complete, is no part of what was built."""
+    table = (MergeOnReadTable if is_merge_on_read else ServicesTable)(tmp_path / "t")
+    with table.client(**ON, **{"hoodie.metadata.index.column.stats.enable": "false"}) as client:
+        table.upsert("a", "b", client=client)
+        table.upsert("c", region="y", client=client)
+    template = table.base_path.rename(tmp_path / "template")
+    kinds = KINDS if table_version == 6 else (*KINDS, "partition_stats")
+    secondary = {} if table_version == 6 else {"idx_ts": "ts"}
+    ready = (*kinds, *(f"secondary_index_{name}" for name in secondary))
+
+    def attempt(faults: Faults, *, is_before: bool) -> tuple[ServicesTable, set[tuple[str, str, int]]]:
+        """An indexing with a writer beside it; the rows that there may be of its keys."""
+        shutil.rmtree(table.base_path, ignore_errors=True)
+        shutil.copytree(template, table.base_path)
+        copy = at(table, table.base_path)
+        before = set(read_rows(copy.base_path))
+
+        def die() -> None:
+            copy._ts = 2000
+            error = run_with_faults(faults, lambda: copy.upsert("a", "d", client=copy.client(**ON)))
+            assert faults.fired or error is None, error
+
+        with monkeypatch.context() as patch, copy.client(**ON) as client:
+            beside_build(patch, die, before=is_before)
+            client.index(client.schedule_indexing(kinds, secondary_indexes=secondary))
+        after = {(key, region, 2001 if key in "ad" else ts) for key, region, ts in {*before, ("d", "x", 0)}}
+        found = set(read_rows(copy.base_path))
+        assert found in (before, after)
+        return copy, found
+
+    healthy = Faults()
+    attempt(healthy, is_before=False)
+    for place, (number, how) in enumerate(list(faults_of(healthy.calls))[::share]):
+        faults = Faults(number, how)
+        what = f"call {number} of {len(healthy.calls)}, {how}: {healthy.calls[number - 1][0]}"
+        try:
+            copy, found = attempt(faults, is_before=place % 2 == 1)
+            assert faults.fired
+            MetadataReader.open(copy.base_path).check()
+            assert set(listed_partitions(copy.base_path)) == {"files", *ready}
+            for file in (copy.base_path / ".hoodie/.heartbeat").glob("*"):
+                os.utime(file, (1, 1))
+            with copy.client(**ON) as client:
+                client.rollback_failed_writes()
+                assert set(read_rows(copy.base_path)) == found
+                check_equals_a_new_one(copy.base_path)
+                copy.upsert("a", "m", client=client)
+            check_equals_a_new_one(copy.base_path)
+            assert set(listed_partitions(copy.base_path)) == {"files", *ready}, "it was built anew"
+        except (AssertionError, HoodieException) as problem:
+            problem.add_note(what)
+            raise

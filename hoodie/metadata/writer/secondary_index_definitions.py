@@ -1,0 +1,138 @@
+"""What a secondary index needs before it is built: a name, a definition, and a record index of the whole table.
+
+Hudi's ``CREATE INDEX`` checks the same, and allows a record index by partitions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
+from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
+from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+from hoodie.metadata.writer.partition_indexer import IndexingContext
+from hoodie.metadata.writer.record_index_indexer import RecordIndexIndexer
+from hoodie.metadata.writer.secondary_index_indexer import INDEX_TYPE, check_indexed_column
+
+_KIND = MetadataPartitionType.SECONDARY_INDEX
+_PREFIX = _KIND.partition_path
+_FILES = MetadataPartitionType.FILES.partition_path
+_RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
+_NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
+_FIRST_VERSION, _FIRST_HASHED_BY_VALUE = 8, 9
+
+
+def is_secondary_index(partition_path: str) -> bool:
+    """Whether a partition of a metadata table is a secondary index.
+
+    Args:
+        partition_path: The partition.
+    """
+    return MetadataPartitionType.of_path(partition_path) is _KIND
+
+
+def secondary_index_partition(name: object) -> str:
+    """The partition of an index.
+
+        secondary_index_partition("idx_rider")    "secondary_index_idx_rider"
+
+    Args:
+        name: Its name, with or without the prefix.
+
+    Raises:
+        HoodieConfigException: It is no name.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name.removeprefix(_PREFIX)):
+        raise HoodieConfigException(
+            f"the name of an index is {name!r}: give one of letters, digits and underscores, such as idx_rider"
+        )
+    return name if name.startswith(_PREFIX) else f"{_PREFIX}{name}"
+
+
+def new_secondary_index(table: TableSnapshot, partition_path: str, column: str) -> HoodieIndexDefinition:
+    """The definition of an index that a table can have.
+
+    Args:
+        table: The table.
+        partition_path: See `secondary_index_partition`.
+        column: The column.
+
+    Raises:
+        HoodieIndexException: The table has no such column on its top level.
+        HoodieNotSupportedException: The version of the table, or the type of the column.
+    """
+    version = table.table_config.table_version
+    if version < _FIRST_VERSION:
+        raise HoodieNotSupportedException(
+            f"{table.base_path} is of version {version}, and secondary indexes are for tables of version "
+            f"{_FIRST_VERSION} and later: upgrade it with HoodieTableMetaClient.upgrade"
+        )
+    check_indexed_column(table.load_schema(), column)
+    return HoodieIndexDefinition(
+        partition_path, INDEX_TYPE, (column,), is_hashed_by_value=version >= _FIRST_HASHED_BY_VALUE
+    )
+
+
+def stored_secondary_indexes(
+    table: TableSnapshot, partition_paths: Iterable[str]
+) -> Mapping[str, HoodieIndexDefinition]:
+    """The stored definitions of the secondary indexes among partitions.
+
+    Args:
+        table: The table, under its lock.
+        partition_paths: The partitions; others are passed over.
+
+    Raises:
+        HoodieIndexException: One has no definition, so that nobody knows its column.
+        HoodieCorruptedDataException: The definitions are damaged.
+        HoodieIOException: Storage failed; call again.
+    """
+    wanted = [path for path in partition_paths if is_secondary_index(path)]
+    stored = load_index_definitions(table.storage, table.meta_path) if wanted else {}
+    for path in wanted:
+        if path not in stored or len(stored[path].source_fields) != 1:
+            raise HoodieIndexException(
+                f"{table.meta_path}/.index_defs/index.json does not say which column {path} indexes: take the indexing "
+                f"back (client.rollback), if there is one, and say it: client.schedule_indexing(secondary_indexes="
+                f"{{{path.removeprefix(_PREFIX)!r}: column}})"
+            )
+    return {path: stored[path] for path in wanted}
+
+
+def require_record_index(table: TableSnapshot, config: HoodieMetadataConfig, partition_paths: Iterable[str]) -> None:
+    """Refuse secondary indexes without a record index of the whole table.
+
+    An index has one entry for a key and a value. It says where the rows are only where a key is in one place.
+
+    Args:
+        table: The table, under its lock.
+        config: What this writer's metadata table holds.
+        partition_paths: What is to be built; nothing is checked without a secondary index among it.
+
+    Raises:
+        HoodieIndexException: The table has no record index, and none is to be built.
+        HoodieNotSupportedException: It is, or would be, one by partitions.
+        HoodieException: The metadata table cannot be read.
+    """
+    paths = list(partition_paths)
+    indexes, listed = [path for path in paths if is_secondary_index(path)], table.table_config.metadata_partitions
+    if not indexes:
+        return
+    if _RECORD_INDEX not in (*listed, *paths):
+        raise HoodieIndexException(
+            f"{', '.join(indexes)} of {table.base_path} needs a {_RECORD_INDEX}: build it before, or both together"
+        )
+    definitions = load_index_definitions(table.storage, table.meta_path)
+    metadata = HoodieBackedTableMetadata.open(table) if _FILES in listed else None
+    context = IndexingContext(table, LocalEngineContext(), config, definitions, metadata)
+    if RecordIndexIndexer(_RECORD_INDEX).is_by_partition(context):
+        raise HoodieNotSupportedException(
+            f"{', '.join(indexes)} of {table.base_path} needs a record index of the whole table, and a key may be in "
+            "several partitions with hoodie.metadata.record.level.index.enable: write with that option set to false, "
+            "and build one with hoodie.metadata.global.record.level.index.enable=true"
+        )
