@@ -82,22 +82,6 @@ def check_folder(action: str, path: str, root: str) -> None:
         )
 
 
-def _may_lead_away(folder: str, root: str) -> bool:
-    """Whether a folder below a root has a link, or a name such as ``..``, between them. Most have none."""
-    place = root.rstrip("/")
-    for name in folder[len(place) + 1 :].split("/"):
-        if name in _NOT_A_NAME:
-            return True
-        place = f"{place}/{name}"
-        try:
-            if stat.S_ISLNK(os.lstat(place).st_mode):
-                return True
-        except OSError:
-            # What is not there is no link; neither is anything below it.
-            return False
-    return False
-
-
 def create_exclusively(path: str, data: bytes) -> bool:
     """Create a whole, durable file unless the name is taken.
 
@@ -310,6 +294,22 @@ def exclusively(path: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _may_lead_away(folder: str, root: str) -> bool:
+    """Whether a folder below a root has a link, or a name such as ``..``, between them. Most have none."""
+    place = root.rstrip("/")
+    for name in folder[len(place) + 1 :].split("/"):
+        if name in _NOT_A_NAME:
+            return True
+        place = f"{place}/{name}"
+        try:
+            if stat.S_ISLNK(os.lstat(place).st_mode):
+                return True
+        except OSError:
+            # What is not there is no link; neither is anything below it.
+            return False
+    return False
 
 
 def _check_link(entry: os.DirEntry[str], root: str) -> None:
