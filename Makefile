@@ -23,7 +23,7 @@ ALL_OF_6 := tests/unit/client tests/unit/common/table tests/unit/index tests/uni
 ON_READ := $(addprefix tests/unit/client/test_,closed_clients.py committer.py concurrent_writers.py late_attempts.py left_locks.py \
 	several_writers.py uncombined_deletes.py)
 # Most tests make tables without a metadata table. These hold with one as well, as new tables of users have it.
-WITH_METADATA := $(addprefix tests/contract/test_local_,data.py indexes.py) $(addprefix tests/unit/client/test_,local_write_client.py \
+WITH_METADATA := tests/contract/test_local_indexes.py $(addprefix tests/unit/client/test_,local_write_client.py \
 	merge_on_read_services.py replace_operations.py twin_tables.py virtual_keys.py) \
 	$(addprefix tests/unit/query/test_,log_files.py metadata_pruning.py times.py)
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
