@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.client import open_table
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_definition
 from hoodie.metadata.writer import due_partitions
+from hoodie.transaction.lock.lock_manager import clock_skew_ms
 from tests.support.hookable_storage import Faults, FaultyStorage, use_for_local_files
 from tests.support.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.support.postgres_server import find_postgres, running_postgres
@@ -24,6 +26,7 @@ from tests.support.table_builder import init_table, local_client
 from tests.support.zookeeper_server import running_zookeeper
 
 VERSIONS = (6, 8, 9)
+_DEFAULT_VERSION = 9
 _MADE_FROM_VERSION, _NO_VERSION = due_partitions.MADE_FROM_VERSION, 1000
 """From which version on new tables have a metadata table: for users, and in tests that are written without one."""
 SHARED = Path(__file__).parents[2] / "shared"
@@ -37,7 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """What the tables that tests make without saying so are like."""
     types, default = list(HoodieTableType), HoodieTableType.COPY_ON_WRITE
     parser.addoption("--table-type", choices=types, default=default, help="of the tables that tests make by init_table")
-    parser.addoption("--table-version", type=int, choices=VERSIONS, default=9, help="of the tables that tests make")
+    parser.addoption(
+        "--table-version", type=int, choices=VERSIONS, default=_DEFAULT_VERSION, help="of the tables that tests make"
+    )
     parser.addoption(
         "--metadata-table", choices=("on", "off"), default="off", help="of new tables whose writers say nothing of one"
     )
@@ -55,11 +60,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is true of copy-on-write tables alone where tests make others, and cases that are not asked for.
+    """Leave out what another run does in the same way.
 
-    ``--one-case`` is for slow tests, and for a second version of something, of Spark or of tables.
+    That is what is true of copy-on-write tables alone where tests make others; tests that name what the command line
+    gives other tests, which they do without it as well; and cases that are not asked for. ``--one-case`` is for slow
+    tests, and for a second version of something, of Spark or of tables.
     """
     left_out = set()
+    if config.getoption("--table-version") != _DEFAULT_VERSION:
+        left_out.update(item for item in items if _names_its_version(item))
+    if config.getoption("--metadata-table") == "on":
+        left_out.update(item for item in items if item.get_closest_marker("metadata_table"))
     if config.getoption("--table-type") != HoodieTableType.COPY_ON_WRITE:
         left_out.update(item for item in items if item.get_closest_marker("copy_on_write"))
     if config.getoption("--one-case"):
@@ -74,11 +85,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
+def _names_its_version(item: pytest.Item) -> bool:
+    given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return "table_version" in given or item.get_closest_marker("table_version") is not None
+
+
 @pytest.fixture(autouse=True, scope="session")
 def nothing_waits_for_the_disk() -> Iterator[None]:
     """No test outlives a power cut. Those of durability replace `os.fsync` to see its calls."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def writers_share_a_clock() -> Iterator[None]:
+    """All writers run on this machine: those that do not say how far their clocks may differ do not wait for others."""
+
+    def skew_ms(config: HoodieWriteConfig) -> int:
+        found = clock_skew_ms(config)
+        return found if config.lock.max_expected_clock_skew_ms is not None else min(found, 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_table, "clock_skew_ms", skew_ms)
         yield
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from hoodie.common.config.property import (
+    ConfigProperty,
     PropertyGroup,
     all_keys,
     changed_properties,
@@ -142,6 +143,8 @@ class HoodieWriteConfig:
     metrics: HoodieMetricsConfig = attrs.field(factory=HoodieMetricsConfig)
     streaming: HoodieStreamingConfig = attrs.field(factory=HoodieStreamingConfig)
     commit_metadata: Mapping[str, str] = attrs.field(factory=dict)
+    # The table's properties that agreed last. A write checks them several times, and they seldom change.
+    _agreed: list[Mapping[str, str]] = attrs.field(init=False, factory=list, eq=False)
 
     @classmethod
     def from_properties(
@@ -202,7 +205,7 @@ class HoodieWriteConfig:
         changed: dict[str, str] = {}
         for name in GROUPS:
             changed |= changed_properties(getattr(self, name))
-        known = all_keys(GROUPS.values())
+        known = _own_keys()
         # Keys of other systems may hold secrets under names that we do not recognise.
         others = {key: value for key, value in self.properties.items() if key.startswith(_PREFIX) and key not in known}
         changed |= {key: display_value(key, value) for key, value in others.items()}
@@ -227,6 +230,8 @@ class HoodieWriteConfig:
                 or payload than the table has, or a concurrency mode that its tables cannot have; one message names all
                 differences.
         """
+        if self._agreed == [table_config.properties]:
+            return
         found = [
             *self.table.contradictions(table_config),
             *self.payload.contradictions(table_config),
@@ -241,6 +246,7 @@ class HoodieWriteConfig:
             raise HoodieConfigException(
                 f"The properties of this writer contradict those of the table at {self.base_path!r}:{lines}"
             )
+        self._agreed[:] = [dict(table_config.properties)]
 
     def concurrency_problems(self, table_type: str, table_version: int) -> list[str]:
         """Why a table cannot be written in the writer's concurrency mode; empty if it can.
@@ -328,7 +334,7 @@ def _as_text(properties: Mapping[str, Any], problems: list[str]) -> dict[str, st
 
 def _check_keys(given: Mapping[str, str], metadata_prefix: str, problems: list[str], warnings: list[str]) -> list[str]:
     """Find unknown and refused keys (problems), and keys without the wished effect (warnings); return harmless keys."""
-    used = all_keys(GROUPS.values())
+    used = _own_keys()
     # A prefix that all of Hudi's names have does not make a misspelt name right.
     is_narrow = not _PREFIX.startswith(metadata_prefix)
     ignored = []
@@ -357,8 +363,13 @@ def _check_keys(given: Mapping[str, str], metadata_prefix: str, problems: list[s
 
 
 @cache
+def _own_keys() -> Mapping[str, ConfigProperty]:
+    return MappingProxyType(all_keys(GROUPS.values()))
+
+
+@cache
 def _known_names() -> tuple[str, ...]:
-    return (*all_keys(GROUPS.values()), *(name for name in load_hudi_keys() if not name.endswith("*")))
+    return (*_own_keys(), *(name for name in load_hudi_keys() if not name.endswith("*")))
 
 
 def _is_misspelt_prefix(key: str) -> bool:
@@ -366,9 +377,7 @@ def _is_misspelt_prefix(key: str) -> bool:
     if not rest or first == "hoodie":
         return False
     similar = difflib.SequenceMatcher(None, first.lower(), "hoodie").ratio() >= 0.6
-    return similar and (
-        f"{_PREFIX}{rest}" in all_keys(GROUPS.values()) or find_hudi_key(f"{_PREFIX}{rest}") is not None
-    )
+    return similar and (f"{_PREFIX}{rest}" in _own_keys() or find_hudi_key(f"{_PREFIX}{rest}") is not None)
 
 
 def _without_effect(config: HoodieWriteConfig) -> list[str]:

@@ -40,6 +40,7 @@ _HIDDEN = re.compile(r"^(?:\..+\.crc|\.hoodie_tmp_[0-9a-f]{32})$", re.DOTALL)
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK}
 _NO_DIRECTORY_FSYNC = {errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EACCES, errno.EPERM}
 
+_NOT_A_NAME = {"", ".", ".."}
 _NAME_OF = operator.attrgetter("name")
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
@@ -70,7 +71,7 @@ def check_folder(action: str, path: str, root: str) -> None:
     folder = os.path.dirname(path)
     if path != root and not path.startswith(root.rstrip("/") + "/"):
         raise HoodieIOException(f"{action} {path} was refused: it is not in {root}")
-    if path == root or folder == root:
+    if path == root or folder == root or not _may_lead_away(folder, root):
         return
     real_root = os.path.realpath(root)
     real_folder = os.path.realpath(folder)
@@ -293,6 +294,22 @@ def exclusively(path: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _may_lead_away(folder: str, root: str) -> bool:
+    """Whether a folder below a root has a link, or a name such as ``..``, between them. Most have none."""
+    place = root.rstrip("/")
+    for name in folder[len(place) + 1 :].split("/"):
+        if name in _NOT_A_NAME:
+            return True
+        place = f"{place}/{name}"
+        try:
+            if stat.S_ISLNK(os.lstat(place).st_mode):
+                return True
+        except OSError:
+            # What is not there is no link; neither is anything below it.
+            return False
+    return False
 
 
 def _check_link(entry: os.DirEntry[str], root: str) -> None:

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 # Every JVM of the tests lives for minutes and runs little often: C2, the slower compiler, takes more processor time
-# than its code saves. Code that C1 compiled does the same.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+# than its code saves. Code that C1 compiled does the same. So do the threads of the concurrent collector, G1.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 PARTITIONS = "4"
 """Of a shuffle."""

@@ -330,10 +330,20 @@ def run_with_faults(faults: Faults, work: Callable[[], Any]) -> BaseException | 
     return None
 
 
-def faults_of(calls: list[tuple[str, bool, bool]]) -> Iterator[tuple[int, str]]:
-    """Every call failing in every way that differs; a call that changes nothing has one."""
+def faults_of(calls: list[tuple[str, bool, bool]], dies: bool = False) -> Iterator[tuple[int, str]]:
+    """Every call failing in every way that differs; a call that changes nothing has one.
+
+    A death leaves what the changes before it have left, whichever call it comes to next: of deaths there is one before
+    the first change, and one after, or in the middle of, each (`tests.unit.client.test_crashes` compares them).
+
+    Args:
+        calls: `Faults.calls` of a run without failure.
+        dies: Whether the process dies, and does not go on after one failure.
+    """
+    first = next((number for number, (_, changes, _) in enumerate(calls, 1) if changes), 0)
     for number, (_, changes, can_tear) in enumerate(calls, 1):
-        yield number, "before"
+        if not dies or number == first:
+            yield number, "before"
         if changes:
             yield number, "after"
         if can_tear:

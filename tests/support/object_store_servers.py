@@ -201,7 +201,7 @@ class FaultyProxy:
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 
     def forwarded(self, request: Request) -> tuple[str, dict[str, str]]:

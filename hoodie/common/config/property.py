@@ -26,6 +26,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
@@ -224,6 +225,8 @@ def read_group(group: type[G], given: Mapping[str, str], problems: list[str]) ->
     Returns:
         The group.
     """
+    if given.keys().isdisjoint(_keys_of(group)):  # type: ignore[arg-type]  # a class is hashable
+        return group()
     values: dict[str, Any] = {}
     for name, prop in properties_of(group).items():
         parsed: dict[str, Any] = {}
@@ -246,6 +249,11 @@ def read_group(group: type[G], given: Mapping[str, str], problems: list[str]) ->
                     f"{display_value(other, given[other])} mean the same property: give one of them"
                 )
     return group(**values)
+
+
+@cache
+def _keys_of(group: type[Any]) -> frozenset[str]:
+    return frozenset(all_keys([group]))
 
 
 def check_properties(properties: object, argument: str = "properties") -> None:

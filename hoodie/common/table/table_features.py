@@ -11,6 +11,7 @@ treated the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 import attrs
 
@@ -266,6 +267,13 @@ def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
     Returns:
         Texts such as ``hoodie.table.cdc.enabled=true (write to this table with Hudi ...)``.
     """
+    return list(_problems(tuple(properties.items()), to_write))
+
+
+@lru_cache(maxsize=64)
+def _problems(items: tuple[tuple[str, str], ...], to_write: bool) -> tuple[str, ...]:
+    """`problems`; a write checks the same properties several times."""
+    properties = dict(items)
     found: list[str] = []
     version = properties.get(_VERSION, "").strip()
     is_later = version in _LAYOUT_OF_VERSION and version != "6"
@@ -277,7 +285,7 @@ def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
             found.append(f"{rule.key}={value} ({rule.way_out})")
             if rule.key == _VERSION:
                 # In another version any other property may have another meaning.
-                return found
+                return tuple(found)
     if to_write and is_later:
         merging = merging_problems(properties, int(version))
         found += [f"{key}={properties.get(key, '(absent)')} ({way_out})" for key, way_out in merging.items()]
@@ -288,7 +296,7 @@ def problems(properties: Mapping[str, str], to_write: bool) -> list[str]:
             for key, value in properties.items()
             if _is_unknown(key, is_later)
         ]
-    return found
+    return tuple(found)
 
 
 def _is_unknown(key: str, is_later: bool) -> bool:

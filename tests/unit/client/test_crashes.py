@@ -376,7 +376,7 @@ def let_fail(tmp_path: Path, operation: Operation, dies: bool) -> None:
     recover_and_check(base_path, operation.after, operation.properties)
 
     recovered: set[tuple[tuple[str, ...], bool]] = set()
-    for number, how in faults_of(healthy.calls):
+    for number, how in faults_of(healthy.calls, dies):
         if operation.only_changes and not healthy.calls[number - 1][1]:
             continue
         faults = Faults(number, how, dies)
@@ -400,6 +400,31 @@ def let_fail(tmp_path: Path, operation: Operation, dies: bool) -> None:
                 raise
         shutil.rmtree(base_path)
     print(f"{operation.name}: {len(healthy.calls)} calls, {len(recovered)} states on storage")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", OPERATIONS, ids=[operation.name.replace(" ", "_") for operation in OPERATIONS])
+def test_a_death_at_any_call_leaves_what_one_at_a_change_leaves(tmp_path: Path, operation: Operation) -> None:
+    template = tmp_path / "template"
+    HoodieTableMetaClient.init_table(str(template), **INIT)
+    with new_client(template) as client:
+        client.upsert(rows(*FIRST))
+    target = operation.prepare(template)
+
+    def left_by(faults: Faults) -> tuple[str, ...]:
+        base_path = tmp_path / "t"
+        shutil.copytree(template, base_path)
+        run_with_faults(faults, lambda: operation.run(new_client(base_path), target))
+        shape = shape_of(base_path)
+        shutil.rmtree(base_path)
+        return shape
+
+    left_by(healthy := Faults())
+    every, chosen = set(faults_of(healthy.calls)), set(faults_of(healthy.calls, dies=True))
+    assert chosen < every
+    states = {moment: left_by(Faults(*moment)) for moment in every}
+    assert {states[moment] for moment in every} == {states[moment] for moment in chosen}
+    print(f"{operation.name}: {len(chosen)} of {len(every)} deaths leave {len(set(states.values()))} states")
 
 
 class CallSites(Faults):
@@ -439,7 +464,7 @@ def test_more_small_files_are_joined_by_the_same_calls(tmp_path: Path, monkeypat
 def test_a_table_whose_creation_failed_at_any_call_is_there_or_can_be_created(tmp_path: Path, dies: bool) -> None:
     healthy = Faults()
     assert run_with_faults(healthy, lambda: HoodieTableMetaClient.init_table(str(tmp_path / "t"), **INIT)) is None
-    for number, how in faults_of(healthy.calls):
+    for number, how in faults_of(healthy.calls, dies):
         base_path = tmp_path / f"{number}_{how}"
         faults = Faults(number, how, dies)
         error = run_with_faults(faults, partial(HoodieTableMetaClient.init_table, str(base_path), **INIT))

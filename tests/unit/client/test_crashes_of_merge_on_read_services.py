@@ -131,7 +131,7 @@ def test_a_service_that_fails_at_any_call_is_finished_by_the_next(
     assert service.changes_rows == (after != before)
     files = shape_of_files(template)
     seen: set[tuple[tuple[str, ...], bool]] = set()
-    for number, how in faults_of(healthy.calls):
+    for number, how in faults_of(healthy.calls, dies):
         faults = Faults(number, how, dies)
         table = attempt(faults)
         what = f"call {number} of {len(healthy.calls)}, {how}: {faults.calls[number - 1][0]}"

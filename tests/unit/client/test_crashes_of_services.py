@@ -162,7 +162,7 @@ def test_a_service_that_fails_at_any_call_is_finished_by_the_next(tmp_path: Path
     healthy = at(tmp_path / "healthy")
     count = 0
     seen: set[tuple[tuple[str, ...], bool]] = set()
-    for number, how in faults_of(healthy_faults.calls):
+    for number, how in faults_of(healthy_faults.calls, dies):
         faults = Faults(number, how, dies)
         table = attempt(faults)
         what = f"call {number} of {len(healthy_faults.calls)}, {how}: {faults.calls[number - 1][0]}"

@@ -870,7 +870,7 @@ def test_a_failure_at_any_call_leaves_all_or_nothing(
     assert before != after
     done = len(completed_files(target))
     outcomes = set()
-    for number, how in faults_of(healthy.calls):
+    for number, how in faults_of(healthy.calls, dies):
         target, error = attempt(f"{number}_{how}", Faults(number, how, dies))
         is_committed = len(completed_files(target)) == done
         found = read_by_hudi_rs(target)

@@ -504,7 +504,7 @@ def test_a_write_that_fails_at_any_call_stands_whole_or_not_at_all_beside_anothe
     healthy = Faults()
     assert run_with_faults(healthy, lambda: run(first)) is None
     outcomes = set()
-    for number, how in faults_of(healthy.calls):
+    for number, how in faults_of(healthy.calls, dies):
         base_path = tmp_path / f"{number}_{how}"
         shutil.copytree(path, base_path)
         faults = Faults(number, how, dies)

@@ -429,7 +429,7 @@ def test_a_failure_at_any_call_is_finished_by_doing_it_again(tmp_path: Path, fau
     shutil.copytree(template, tmp_path / "healthy")
     assert run_with_faults(healthy, lambda: run(tmp_path / "healthy")) is None
     seen: set[tuple[tuple[str, ...], bool, bool]] = set()
-    for number, how in faults_of(healthy.calls):
+    for number, how in faults_of(healthy.calls, dies=True):
         base_path = tmp_path / f"{number}_{how}"
         shutil.copytree(template, base_path)
         error = run_with_faults(Faults(number, how), lambda base_path=base_path: run(base_path))

@@ -51,6 +51,17 @@ def test_properties_that_agree_are_accepted() -> None:
     ).check_against_table(TRIPS)
 
 
+def test_a_table_whose_properties_change_is_compared_again() -> None:
+    mine = config({"hoodie.datasource.write.precombine.field": "ts"})
+    changed = Table({**TRIPS.properties, "hoodie.table.precombine.field": "other"})
+    for _ in range(2):
+        mine.check_against_table(TRIPS)
+        mine.check_against_table(Table(dict(TRIPS.properties)))
+        with pytest.raises(HoodieConfigException, match=r"the table has 'other'"):
+            mine.check_against_table(changed)
+    assert mine == config({"hoodie.datasource.write.precombine.field": "ts"})
+
+
 def test_the_ordering_field_may_have_the_name_that_later_releases_of_hudi_store() -> None:
     properties = {key: value for key, value in TRIPS.properties.items() if key != "hoodie.table.precombine.field"}
     table = Table({**properties, "hoodie.table.ordering.fields": "ts"})

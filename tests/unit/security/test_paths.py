@@ -309,6 +309,17 @@ def test_nothing_is_changed_through_a_link_out_of_the_base_path(tmp_path: Path, 
     assert [path.name for path in outside.iterdir()] == ["kept.txt"]
 
 
+@pytest.mark.parametrize("way", ["y/z/p/new", "y/z/p/missing/new", "y/../../outside/new", "y/./z/p/new", "y//z/p/new"])
+def test_nothing_is_made_by_any_way_out_of_the_base_path(tmp_path: Path, outside: Path, way: str) -> None:
+    (tmp_path / "t" / "y" / "z").mkdir(parents=True)
+    (tmp_path / "t" / "y" / "z" / "p").symlink_to(outside)
+    storage = LocalStorage(str(tmp_path / "t"))
+    with pytest.raises(HoodieIOException, match="symbolic link"):
+        storage.create_if_absent(f"{tmp_path}/t/{way}", b"x")
+    assert everything(outside) == {"kept.txt": b"kept"}
+    assert storage.create_if_absent(f"{tmp_path}/t/y/z/../new", b"x")
+
+
 def test_a_link_itself_can_be_deleted_and_its_target_stays(tmp_path: Path, outside: Path) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "link").symlink_to(outside / "kept.txt")

@@ -170,7 +170,7 @@ def test_a_run_that_died_at_any_call_is_finished_by_the_next(real: Path, tmp_pat
     run_with_faults(counted, lambda: switch_off(real))
     assert len(counted.calls) > 5
     left_over = 0
-    for number, how in faults_of(counted.calls):
+    for number, how in faults_of(counted.calls, dies=True):
         shutil.rmtree(real)
         shutil.copytree(kept, real)
         run_with_faults(Faults(number, how), lambda: switch_off(real))
@@ -301,7 +301,7 @@ def test_a_drop_of_an_index_that_died_at_any_call_is_finished_by_the_next(table:
     counted = Faults()
     assert run_with_faults(counted, drop) is None
     assert len(counted.calls) > 5
-    for number, how in faults_of(counted.calls):
+    for number, how in faults_of(counted.calls, dies=True):
         shutil.rmtree(table.base_path)
         shutil.copytree(kept, table.base_path)
         run_with_faults(Faults(number, how), drop)
@@ -374,7 +374,7 @@ def test_a_write_that_died_at_any_call_leaves_nothing_behind_a_listed_one(table:
     assert listed(table.base_path) == () and failed not in table.files()["x"] and len(counted.calls) > 30
     whole = {path for path in content(kept) if path.startswith(".hoodie/metadata/")}
     switched_off = 0
-    for number, how in faults_of(counted.calls):
+    for number, how in faults_of(counted.calls, dies=True):
         shutil.rmtree(table.base_path)
         shutil.copytree(kept, table.base_path)
         run_with_faults(Faults(number, how), lambda: table.client(**OFF).start_commit())

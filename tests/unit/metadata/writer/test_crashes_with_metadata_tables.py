@@ -40,7 +40,7 @@ ON = {
 LATER = (("b", "x", 9, 90.0), ("new", "z", 1, 9.0))
 QUICK = {("rollback of a commit", 9), ("upsert into log files", 6), ("clean", 8), ("create_index", 9)}
 """Of these some failures are looked at in quick runs; all of them in slow ones."""
-SHARE = 30
+SHARE = 8
 """In quick runs one failure of so many is looked at."""
 SLOW = ("upsert", "insert_overwrite", "rollback of a failed write", "rollback of a commit", "upsert into log files",
         "upsert and compaction", "clean", "enable", "restore")  # fmt: skip
@@ -96,7 +96,7 @@ def test_a_write_that_fails_at_any_call_leaves_a_right_metadata_table(
     healthy = Faults()
     recover_and_check(attempt("healthy", healthy), operation, is_done=True)
     seen: set[tuple[tuple[str, ...], bool]] = set()
-    for number, how in list(faults_of(healthy.calls))[::share]:
+    for number, how in list(faults_of(healthy.calls, dies))[::share]:
         faults = Faults(number, how, dies)
         base_path = attempt(f"{number}_{how}", faults)
         what = f"call {number} of {len(healthy.calls)}, {how}: {faults.calls[number - 1][0]}"
@@ -276,7 +276,7 @@ def test_a_service_that_fails_at_any_call_leaves_a_right_metadata_table(
     healthy = Faults()
     finish_and_check(attempt(healthy), service, given, properties)
     seen: set[tuple[tuple[str, ...], bool]] = set()
-    for number, how in list(faults_of(healthy.calls))[::share]:
+    for number, how in list(faults_of(healthy.calls, dies))[::share]:
         faults = Faults(number, how, dies)
         found = attempt(faults)
         what = f"call {number} of {len(healthy.calls)}, {how}: {faults.calls[number - 1][0]}"

@@ -143,8 +143,8 @@ def test_a_repair_that_fails_at_any_call_is_finished_by_the_next(tmp_path: Path,
     repair.check(table, True)
     count = 0
     seen = set()
-    for number, how in faults_of(healthy.calls):
-        for dies in (True, False):
+    for dies in (True, False):
+        for number, how in faults_of(healthy.calls, dies):
             faults = Faults(number, how, dies)
             attempt(faults)
             what = f"call {number} of {len(healthy.calls)}, {how}: {faults.calls[number - 1][0]}"

@@ -87,7 +87,7 @@ def test_a_run_that_dies_leaves_a_whole_table_and_the_next_one_finishes(
     assert run_with_faults(counting, lambda: bring(tmp_path / "count", version)) is None
     assert history_of(tmp_path / "count") == expected
     seen = set()
-    for number, how in faults_of(counting.calls):
+    for number, how in faults_of(counting.calls, dies=True):
         where = (number, how, counting.calls[number - 1][0])
         table = Path(shutil.copytree(made[first], tmp_path / f"{number}{how}"))
         error = run_with_faults(Faults(number, how), lambda: bring(table, version))  # noqa: B023

@@ -34,8 +34,6 @@ OTHER_LAYOUT = [(6, 9), (9, 6)]
 every_change = pytest.mark.parametrize(("table_version", "to_version"), CHANGES, indirect=["table_version"])
 every_other_layout = pytest.mark.parametrize(("table_version", "to_version"), OTHER_LAYOUT, indirect=["table_version"])
 ONE_VERSION = {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": "1"}
-READS_APART = 8
-"""Of the calls that change nothing, one in so many dies in the sweep."""
 SEVERAL = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.cleaner.policy.failed.writes": "LAZY",
@@ -424,11 +422,8 @@ def test_a_run_that_dies_while_it_compacts_or_changes_the_version(
     counting = Faults()
     assert run_with_faults(counting, partial(bring, copy("count"), to_version)) is None
     states = set()
-    for number, how in faults_of(counting.calls):
-        call, changes, _ = counting.calls[number - 1]
-        if not changes and number % READS_APART:
-            continue
-        where = (number, how, call)
+    for number, how in faults_of(counting.calls, dies=True):
+        where = (number, how, counting.calls[number - 1][0])
         table = copy(f"{number}{how}")
         error = run_with_faults(Faults(number, how), partial(bring, table, to_version))
         compactions = table.load().active_timeline.filter_actions(Action.COMPACTION, Action.COMMIT)
