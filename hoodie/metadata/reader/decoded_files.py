@@ -90,7 +90,9 @@ class DecodedFiles:
             The merged records for the largest number of blocks that is kept, and that number; None and 0 if none is.
         """
         places = _places(file_slice, blocks)
-        for count in range(len(blocks), -1, -1) if places is not None else ():
+        if places is None:
+            return None, 0
+        for count in range(len(blocks), -1, -1):
             found = self._merged.get((places[: count + 1], payload))
             if found is not None:
                 return found, count
@@ -126,9 +128,12 @@ def _identity(file: HoodieBaseFile | HoodieLogFile) -> tuple[str, int, int]:
 
 def _places(file_slice: FileSlice, blocks: Sequence[StoredLogBlock]) -> tuple[Hashable, ...] | None:
     """The base file of a slice and its log blocks in their order; None if the files cannot be told from others."""
-    base_file = file_slice.base_file
-    files = {log_file.path: log_file for log_file in file_slice.log_files}
-    if not all(file.modification_time_ms for file in (*files.values(), *([] if base_file is None else [base_file]))):
+    base_file, log_files = file_slice.base_file, file_slice.log_files
+    times = [log_file.modification_time_ms for log_file in log_files]
+    if base_file is not None:
+        times.append(base_file.modification_time_ms)
+    if not all(times):
         return None
+    known = {log_file.path: _identity(log_file) for log_file in log_files}
     base = None if base_file is None else _identity(base_file)
-    return base, *((*_identity(files[block.path]), block.offset_bytes) for block in blocks)
+    return base, *((known[block.path], block.offset_bytes) for block in blocks)
