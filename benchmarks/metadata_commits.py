@@ -1,11 +1,15 @@
 """What a metadata table costs each local commit, in turn with and without one.
 
+Beside the time it prints the CPU time of the process, which says more on a busy machine, and how often a file or folder
+is flushed to the disk.
+
 python -m benchmarks.metadata_commits --commits 30 --version 9
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
@@ -37,18 +41,31 @@ def main() -> None:
                 table_version=arguments.version,
             )  # fmt: skip
             clients[name] = HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, options))
-        taken: dict[str, list[float]] = {name: [] for name in clients}
+        flushed, flush = [0], os.fsync
+
+        def counted_flush(descriptor: int) -> None:
+            flushed[0] += 1
+            flush(descriptor)
+
+        os.fsync = counted_flush
+        taken: dict[str, list[tuple[float, float, int]]] = {name: [] for name in clients}
         for number in range(2 * arguments.commits):
             row = pa.table({"id": [f"k{number % 7}"], "day": ["a"], "ts": [number], "v": [number * 1.5]})
             for name, client in clients.items():
-                started = time.perf_counter()
+                started = time.perf_counter(), time.process_time(), flushed[0]
                 client.upsert(row)
+                ended = time.perf_counter(), time.process_time(), flushed[0]
                 if number >= arguments.commits:
-                    taken[name].append((time.perf_counter() - started) * 1000)
-        base = statistics.median(taken["none"])
-        for name, times in taken.items():
-            median = statistics.median(times)
-            print(f"{name:24} {median:6.1f} ms a commit, {median - base:+6.1f} ms")
+                    taken[name].append(
+                        ((ended[0] - started[0]) * 1000, (ended[1] - started[1]) * 1000, ended[2] - started[2])
+                    )
+        base = [statistics.median(column) for column in zip(*taken["none"], strict=True)]
+        for name, rows in taken.items():
+            time_ms, cpu_ms, count = (statistics.median(column) for column in zip(*rows, strict=True))
+            print(
+                f"{name:24} {time_ms:6.1f} ms a commit, {time_ms - base[0]:+6.1f} ms; "
+                f"CPU {cpu_ms:6.1f} ms, {cpu_ms - base[1]:+6.1f} ms; {count:.0f} flushes"
+            )
         for client in clients.values():
             client.close()
 

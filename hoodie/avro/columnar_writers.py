@@ -67,6 +67,10 @@ class RowWriter:
             for number, branch in enumerate(avro.inner)
             if branch.kind != "null" and branch.arrow_type == avro.arrow_type
         )
+        if nulls and values.null_count == len(values) and branch.kind in _HEADS:
+            _conformed(branch, values)
+            self._add((np.full((len(values), 1), 2 * nulls[0], np.uint8), None), is_present)
+            return
         if not values.null_count or not nulls:
             is_valid = self._required(avro, values, is_present)
             codes = np.full(len(values), 2 * number, np.uint8)

@@ -1,9 +1,9 @@
 """The atomic steps and the listing of a POSIX file system.
 
-A new file is written under a temporary name in its own directory and flushed to the disk. Only then it gets its final
-name: by a hard link, which fails if the name is taken, or by a rename, which replaces. A reader therefore never sees a
-part of a file under its final name. To open the final name exclusively is not enough, because the file would be visible
-while it is empty.
+A new file is written under a temporary name in its own directory and flushed to the disk, unless it is empty. Only then
+it gets its final name: by a hard link, which fails if the name is taken, or by a rename, which replaces. Then the
+directory is flushed. A reader therefore never sees a part of a file under its final name. To open the final name
+exclusively is not enough, because the file would be visible while it is empty.
 
 Temporary names are ``.hoodie_tmp_<32 hex digits>``. If the process is killed in between, the temporary file stays:
 listings leave it out, Hudi ignores names that start with a dot, and `delete_temporary_files` removes it later.
@@ -82,12 +82,13 @@ def check_folder(action: str, path: str, root: str) -> None:
         )
 
 
-def create_exclusively(path: str, data: bytes) -> bool:
+def create_exclusively(path: str, data: bytes, *, is_flushed: bool = True) -> bool:
     """Create a whole, durable file unless the name is taken.
 
     Args:
         path: The final name; missing parents are made.
         data: The whole content.
+        is_flushed: Whether the name is durable too when the call returns; if not, call `flush_directory`.
 
     Returns:
         True when this call gave the file its name, False when the name was taken.
@@ -109,8 +110,8 @@ def create_exclusively(path: str, data: bytes) -> bool:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
-    if created:
-        _flush_directory(os.path.dirname(path))
+    if created and is_flushed:
+        flush_directory(os.path.dirname(path))
     return created
 
 
@@ -137,7 +138,7 @@ def replace_atomically(path: str, data: bytes) -> None:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    _flush_directory(os.path.dirname(path))
+    flush_directory(os.path.dirname(path))
 
 
 def scan(directory: str, root: str) -> list[FileStatus]:
@@ -159,24 +160,42 @@ def scan(directory: str, root: str) -> list[FileStatus]:
         OSError: The file system failed.
     """
     children: list[FileStatus] = []
+    prefix = f"{directory.rstrip('/')}/"
+    for entry in _visible_entries(directory):
+        # A file that vanishes between scandir and stat was deleted while we listed.
+        try:
+            if entry.is_symlink():
+                _check_link(entry, root)
+            children.append(file_status(prefix + entry.name, entry.stat()))
+        except FileNotFoundError:
+            continue
+    return children
+
+
+def scan_names(directory: str, root: str) -> list[str]:
+    """The names of what `scan` gives, in the same order, those of directories with ``/`` at the end.
+
+    The kind of an entry comes with its name, so that the file system is not asked for each file.
+    """
+    names: list[str] = []
+    for entry in _visible_entries(directory):
+        try:
+            if entry.is_symlink():
+                _check_link(entry, root)
+            names.append(f"{entry.name}/" if entry.is_dir() else entry.name)
+        except FileNotFoundError:
+            continue
+    return names
+
+
+def _visible_entries(directory: str) -> list[os.DirEntry[str]]:
+    """The entries of a directory by name; none of one that is missing."""
     try:
         with os.scandir(directory) as found:
             entries = sorted(found, key=_NAME_OF)
     except FileNotFoundError:
         return []
-    prefix = f"{directory.rstrip('/')}/"
-    for entry in entries:
-        name = entry.name
-        if name.startswith(".") and is_hidden_from_listings(name):
-            continue
-        # A file that vanishes between scandir and stat was deleted while we listed.
-        try:
-            if entry.is_symlink():
-                _check_link(entry, root)
-            children.append(file_status(prefix + name, entry.stat()))
-        except FileNotFoundError:
-            continue
-    return children
+    return [entry for entry in entries if not is_hidden_from_listings(entry.name)]
 
 
 def file_status(path: str, status: os.stat_result) -> FileStatus:
@@ -226,7 +245,7 @@ def remove_empty(directory: str) -> bool:
         if error.errno in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
             return False
         raise
-    _flush_directory(os.path.dirname(directory))
+    flush_directory(os.path.dirname(directory))
     return True
 
 
@@ -337,7 +356,9 @@ def _write_temporary(path: str, data: bytes) -> str:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if data:
+                # Of an empty file there is but the name, which the flush of the directory keeps.
+                os.fsync(file.fileno())
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
@@ -376,7 +397,7 @@ def make_directories(directory: str) -> None:
             if not os.path.isdir(path):
                 raise
         else:
-            _flush_directory(os.path.dirname(path))
+            flush_directory(os.path.dirname(path))
 
 
 def _give_name(temporary: str, path: str) -> bool:
@@ -419,7 +440,8 @@ def _rename_without_replacing(temporary: str, path: str, link_error: OSError) ->
     raise OSError(number, os.strerror(number), path) from link_error
 
 
-def _flush_directory(directory: str) -> None:
+def flush_directory(directory: str) -> None:
+    """Make the names in a directory durable; a failure is only a warning, since everybody sees them already."""
     try:
         descriptor = os.open(directory or "/", os.O_RDONLY)
     except FileNotFoundError:

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
@@ -106,6 +106,21 @@ class LocalStorage(HoodieStorage):
                 raise
             return self._find_out(path, data, error)
 
+    def create_all_if_absent(self, files: Sequence[tuple[str, bytes]]) -> list[bool]:
+        """Create some files; see `HoodieStorage.create_all_if_absent`. Each folder is flushed once."""
+        made: list[bool] = []
+        for path, data in files:
+            try:
+                self._check_folder("Creating", path)
+                made.append(local_files.create_exclusively(path, data, is_flushed=False))
+            except OSError as error:
+                if isinstance(error, HoodieException):
+                    raise
+                made.append(self._find_out(path, data, error))
+        for folder in dict.fromkeys(os.path.dirname(path) for path, _ in files):
+            local_files.flush_directory(folder)
+        return made
+
     def _find_out(self, path: str, data: bytes, error: OSError) -> bool:
         message = f"Creating {path} failed: {error}"
         try:
@@ -155,6 +170,11 @@ class LocalStorage(HoodieStorage):
         """Direct children; see `HoodieStorage.list_directory`."""
         with named_errors("Listing", path):
             return local_files.scan(path, self.base_path)
+
+    def list_names(self, path: str) -> list[str]:
+        """Names of direct children; see `HoodieStorage.list_names`."""
+        with named_errors("Listing", path):
+            return local_files.scan_names(path, self.base_path)
 
     def list_files(self, path: str) -> list[FileStatus]:
         """All files below a directory; see `HoodieStorage.list_files`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import attrs
 import pyarrow as pa
@@ -61,6 +61,19 @@ class HoodieStorage(ABC):
             True if this call created the file; False if the name was taken, and nothing was changed.
         """
 
+    def create_all_if_absent(self, files: Sequence[tuple[str, bytes]]) -> list[bool]:
+        """Create some files, each as `create_if_absent` does, in their order; all are durable when the call returns.
+
+        Until then a power cut may take any of them. Others see the first ones while the last ones are not there yet.
+
+        Args:
+            files: The path and the content of each file.
+
+        Returns:
+            The answer for each file.
+        """
+        return [self.create_if_absent(path, data) for path, data in files]
+
     @abstractmethod
     def replace(self, path: str, data: bytes) -> None:
         """Put a whole file under its name, whatever was there. Atomic: readers see the old or the new content.
@@ -87,6 +100,13 @@ class HoodieStorage(ABC):
         Hadoop's checksum siblings (``.<name>.crc``) and temporary files of `create_if_absent` and `replace` are left
         out. Never answered from a cache.
         """
+
+    def list_names(self, path: str) -> list[str]:
+        """The names of direct children, sorted, those of directories with ``/`` at the end; as `list_directory`.
+
+        For folders with many files of which only the names matter: on local files each status is a call of its own.
+        """
+        return [f"{child.name}/" if child.is_directory else child.name for child in self.list_directory(path)]
 
     @abstractmethod
     def list_files(self, path: str) -> list[FileStatus]:

@@ -199,6 +199,7 @@ class StorageContract:
             ("c", False),
         ]
         assert [entry.path for entry in listed] == [join(base, "l", entry.name) for entry in listed]
+        assert storage.list_names(join(base, "l")) == [".hidden", "a/", "b", "c"]
 
     def test_files_are_listed_at_any_depth_sorted_by_path(self, storage: HoodieStorage, base: str) -> None:
         for name in ("b", "a/1", "a/2/3"):
@@ -209,12 +210,15 @@ class StorageContract:
 
     def test_a_missing_directory_lists_as_empty(self, storage: HoodieStorage, base: str) -> None:
         assert storage.list_directory(join(base, "missing")) == []
+        assert storage.list_names(join(base, "missing")) == []
         assert storage.list_files(join(base, "missing")) == []
 
     def test_listing_a_file_is_an_error(self, storage: HoodieStorage, base: str) -> None:
         storage.create_if_absent(join(base, "file"), b"x")
         with pytest.raises(HoodieIOException, match="file"):
             storage.list_directory(join(base, "file"))
+        with pytest.raises(HoodieIOException, match="file"):
+            storage.list_names(join(base, "file"))
         with pytest.raises(HoodieIOException, match="file"):
             storage.list_files(join(base, "file"))
 
@@ -224,12 +228,15 @@ class StorageContract:
             storage.replace(join(base, "l", name), b"x")
         expected = [".f_1.log.1_0-1-1", ".hoodie_tmp_x", "file"]
         assert [entry.name for entry in storage.list_directory(join(base, "l"))] == expected
+        assert storage.list_names(join(base, "l")) == expected
         assert [entry.name for entry in storage.list_files(join(base, "l"))] == expected
 
     def test_a_listing_is_never_old(self, storage: HoodieStorage, base: str) -> None:
         for number in range(5):
             storage.create_if_absent(join(base, "l", str(number)), b"x")
-            assert len(storage.list_directory(join(base, "l"))) == number + 1
+            assert (
+                len(storage.list_directory(join(base, "l"))) == len(storage.list_names(join(base, "l"))) == number + 1
+            )
         storage.delete_file(join(base, "l/0"))
         assert len(storage.list_directory(join(base, "l"))) == 4
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -88,6 +88,9 @@ class HookableStorage(LocalStorage):
     def create_if_absent(self, path: str, data: bytes) -> bool:
         return bool(self.around(Call("create", path, lambda: LocalStorage.create_if_absent(self, path, data), True)))
 
+    def create_all_if_absent(self, files: Sequence[tuple[str, bytes]]) -> list[bool]:
+        return [self.create_if_absent(path, data) for path, data in files]
+
     def _put_if_absent(self, path: str, data: bytes) -> bool:
         call = Call("create", path, lambda: LocalStorage._put_if_absent(self, path, data), True, is_bare=True)
         return bool(self.around(call))
@@ -108,6 +111,9 @@ class HookableStorage(LocalStorage):
 
     def list_directory(self, path: str) -> list[FileStatus]:
         return list(self.around(Call("list", path, lambda: LocalStorage.list_directory(self, path))))
+
+    def list_names(self, path: str) -> list[str]:
+        return list(self.around(Call("list", path, lambda: LocalStorage.list_names(self, path))))
 
     def list_files(self, path: str) -> list[FileStatus]:
         return list(self.around(Call("walk", path, lambda: LocalStorage.list_files(self, path))))

@@ -7,7 +7,7 @@ Hudi: org.apache.hudi.metadata.HoodieMetadataLogRecordReader.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import attrs
@@ -96,7 +96,7 @@ class MetadataLogScanner:
         Raises:
             HoodieException: See `scan`.
         """
-        return frozenset(str(block.instant_time) for block in self._counted())
+        return frozenset(str(block.instant_time) for block in self.counted_blocks())
 
     @property
     def counts(self) -> LogScanCounts:
@@ -129,15 +129,18 @@ class MetadataLogScanner:
                 if entries.num_rows:
                     yield LogEncodedRecords(part.instant_time, entries, part.avro_schema)
 
-    def blocks(self) -> Iterator[LogHFile | LogDeletes]:
+    def blocks(self, start: int = 0) -> Iterator[LogHFile | LogDeletes]:
         """The blocks that count, in the order in which they are merged.
 
         Memory: a block takes its bytes as they are stored as long as it is held.
 
+        Args:
+            start: How many of `counted_blocks` to leave out.
+
         Raises:
             HoodieException: See `scan`.
         """
-        for block in self._block_scanner.loaded(self._counted()):
+        for block in self._block_scanner.loaded(self.counted_blocks()[start:]):
             if block.block_type is HoodieLogBlockType.DELETE:
                 yield from decode_delete_block(block)
                 continue
@@ -148,8 +151,12 @@ class MetadataLogScanner:
                 )
             yield LogHFile(str(block.instant_time), block, block.schema)
 
-    def _counted(self) -> list[StoredLogBlock]:
-        """The blocks that count; their headers are read once."""
+    def counted_blocks(self) -> Sequence[StoredLogBlock]:
+        """The blocks that count, in the order in which they are merged; their headers are read once.
+
+        Raises:
+            HoodieException: See `scan`.
+        """
         if self._blocks is None:
             self._blocks = self._block_scanner.blocks()
         return self._blocks

@@ -7,12 +7,12 @@ name may come again after a rollback, with another write token or time of modifi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import attrs
 import pyarrow as pa
 
-from hoodie.common.model.file_slice import HoodieBaseFile, HoodieLogFile
+from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieLogFile
 from hoodie.common.util.bounded_cache import BoundedCache
 from hoodie.io.log.log_block import StoredLogBlock
 from hoodie.metadata.records.metadata_records import MetadataPayload
@@ -27,7 +27,7 @@ SMALL_BYTES = 128 << 10
 
 @attrs.frozen(eq=False)
 class DecodedEntries:
-    """All entries of an HFile or of an HFile block.
+    """All entries of an HFile or of an HFile block, or the live records of a slice.
 
     Attributes:
         keys: Their keys (string), ascending.
@@ -44,6 +44,7 @@ class DecodedFiles:
     def __init__(self) -> None:
         self._blocks: BoundedCache[tuple[StoredLogBlock, ...]] = BoundedCache(_MAX_BYTES, _MAX_BYTES_OF_VALUE)
         self._entries: BoundedCache[DecodedEntries] = BoundedCache(_MAX_BYTES, _MAX_BYTES_OF_VALUE)
+        self._merged: BoundedCache[DecodedEntries] = BoundedCache(_MAX_BYTES, _MAX_BYTES_OF_VALUE)
 
     def find(self, log_file: HoodieLogFile) -> Sequence[StoredLogBlock] | None:
         """See `hoodie.io.log.log_block_scanner.KnownLogBlocks`."""
@@ -75,10 +76,46 @@ class DecodedFiles:
             size_bytes = entries.keys.nbytes + entries.rows.nbytes
             self._entries.put((_identity(file), offset_bytes, payload), entries, size_bytes)
 
+    def find_merged(
+        self, file_slice: FileSlice, blocks: Sequence[StoredLogBlock], payload: MetadataPayload
+    ) -> tuple[DecodedEntries | None, int]:
+        """What the base file and the first log blocks of a slice were merged to.
+
+        Args:
+            file_slice: The slice.
+            blocks: Those of its log blocks that count, in the order in which they are merged.
+            payload: The payload of the rows.
+
+        Returns:
+            The merged records for the largest number of blocks that is kept, and that number; None and 0 if none is.
+        """
+        places = _places(file_slice, blocks)
+        if places is None:
+            return None, 0
+        for count in range(len(blocks), -1, -1):
+            found = self._merged.get((places[: count + 1], payload))
+            if found is not None:
+                return found, count
+        return None, 0
+
+    def keep_merged(
+        self,
+        file_slice: FileSlice,
+        blocks: Sequence[StoredLogBlock],
+        payload: MetadataPayload,
+        merged: DecodedEntries,
+    ) -> None:
+        """See `find_merged`; the records are those of the base file and all blocks."""
+        places = _places(file_slice, blocks)
+        if places is not None:
+            size_bytes = merged.keys.nbytes + merged.rows.nbytes + _BLOCK_BYTES * len(places)
+            self._merged.put((places, payload), merged, size_bytes)
+
     def clear(self) -> None:
         """Forget everything."""
         self._blocks.clear()
         self._entries.clear()
+        self._merged.clear()
 
 
 DECODED_FILES = DecodedFiles()
@@ -87,3 +124,16 @@ DECODED_FILES = DecodedFiles()
 
 def _identity(file: HoodieBaseFile | HoodieLogFile) -> tuple[str, int, int]:
     return file.path, file.size_bytes, file.modification_time_ms
+
+
+def _places(file_slice: FileSlice, blocks: Sequence[StoredLogBlock]) -> tuple[Hashable, ...] | None:
+    """The base file of a slice and its log blocks in their order; None if the files cannot be told from others."""
+    base_file, log_files = file_slice.base_file, file_slice.log_files
+    times = [log_file.modification_time_ms for log_file in log_files]
+    if base_file is not None:
+        times.append(base_file.modification_time_ms)
+    if not all(times):
+        return None
+    known = {log_file.path: _identity(log_file) for log_file in log_files}
+    base = None if base_file is None else _identity(base_file)
+    return base, *((known[block.path], block.offset_bytes) for block in blocks)

@@ -186,7 +186,37 @@ class MetadataSliceReader:
             HoodieException: See `read_records`.
         """
         query = attrs.evolve(query, file_slice=without_empty_log_files(query.file_slice))
-        parts = self._parts_at_once(query)
+        if query.file_slice.size_bytes > SMALL_BYTES:
+            return self._merged(self._parts_at_once(query, self.log_scanner(query.file_slice)))
+        for part in _chosen(self._whole(query.file_slice), query):
+            return MetadataRecords(part.keys, part.rows)
+        return self._merged([])
+
+    def _whole(self, file_slice: FileSlice) -> DecodedEntries:
+        """All records of a small slice. What its first blocks were merged to is kept, and later ones are merged to it.
+
+        A compaction after the first blocks would have written the same, and later blocks would be merged to that.
+        """
+        query, scanner = SliceQuery(file_slice), self.log_scanner(file_slice)
+        base_file, known, count = file_slice.base_file, None, 0
+        if base_file is None or DECODED_FILES.find_entries(base_file, 0, self.payload) is not None:
+            blocks = scanner.counted_blocks()
+            if not scanner.counts.corrupt_blocks:
+                known, count = DECODED_FILES.find_merged(file_slice, blocks, self.payload)
+            if known is not None and count == len(blocks):
+                return known
+        if known is None:
+            parts = self._parts_at_once(query, scanner)
+        else:
+            parts = [SlicePart(known.keys, known.rows), *self._log_parts(query, scanner, count)]
+        merged = self._merged(parts)
+        found = DecodedEntries(merged.keys, merged.rows)
+        if not scanner.counts.corrupt_blocks:
+            DECODED_FILES.keep_merged(file_slice, scanner.counted_blocks(), self.payload, found)
+        return found
+
+    def _merged(self, parts: Sequence[SlicePart]) -> MetadataRecords:
+        """The live records of parts, the oldest of which is the first."""
         if not parts:
             return MetadataRecords(pa.array([], pa.string()), one_batch([], self.payload.schema))
         found = one_batch([part.rows for part in parts], self.payload.schema)
@@ -199,9 +229,9 @@ class MetadataSliceReader:
         """What gives the log blocks of a slice."""
         return MetadataLogScanner(self.storage, file_slice.log_files, self.block_filter, DECODED_FILES)
 
-    def _parts_at_once(self, query: SliceQuery) -> list[SlicePart]:
+    def _parts_at_once(self, query: SliceQuery, scanner: MetadataLogScanner) -> list[SlicePart]:
         """`parts`, where storage is not waited for one file after the other."""
-        file_slice, scanner = query.file_slice, self.log_scanner(query.file_slice)
+        file_slice = query.file_slice
         base_file = file_slice.base_file
         are_known = all(DECODED_FILES.find(log_file) is not None for log_file in file_slice.log_files)
         if base_file is None or are_known or DECODED_FILES.find_entries(base_file, 0, self.payload) is not None:
@@ -226,10 +256,10 @@ class MetadataSliceReader:
             yield from self._base_parts(query.file_slice.base_file, query)
         yield from self._log_parts(query, scanner)
 
-    def _log_parts(self, query: SliceQuery, scanner: MetadataLogScanner) -> Iterator[SlicePart]:
+    def _log_parts(self, query: SliceQuery, scanner: MetadataLogScanner, start: int = 0) -> Iterator[SlicePart]:
         file_slice, payload = query.file_slice, self.payload
         log_files = {log_file.path: log_file for log_file in file_slice.log_files}
-        for part in scanner.blocks():
+        for part in scanner.blocks(start):
             if not isinstance(part, LogDeletes):
                 yield from self._block_parts(part, log_files[part.block.path], query)
                 continue

@@ -14,6 +14,8 @@ from hoodie.metadata.records.metadata_records import MetadataPayload, encode_val
 from hoodie.metadata.records.record_merging import sorted_places
 
 _NO_KEYS = pa.nulls(0, pa.string())
+_FEW_ROWS = 1000
+"""Of a file group; to encode more takes far longer than the calls for it."""
 
 
 @attrs.frozen(eq=False)
@@ -26,6 +28,7 @@ class MetadataEntries:
         keys: The key of each record (string).
         rows: One for each key; of the payload's schema.
         deleted_keys: Keys that a delete block removes (string); none of them is among the keys.
+        values: The rows as log files store them (binary), where they are encoded already; see `encoded_together`.
     """
 
     partition_path: str
@@ -33,6 +36,7 @@ class MetadataEntries:
     keys: pa.Array
     rows: pa.RecordBatch
     deleted_keys: pa.Array = _NO_KEYS
+    values: pa.Array | None = None
 
     @classmethod
     def none(cls, partition_path: str, payload: MetadataPayload) -> Self:
@@ -55,6 +59,7 @@ class MetadataEntries:
             keys=pa.concat_arrays([part.keys for part in parts]),
             rows=batches[0] if batches else first.rows,
             deleted_keys=pa.concat_arrays([part.deleted_keys for part in parts]),
+            values=None,
         )
 
     @property
@@ -80,7 +85,11 @@ class MetadataEntries:
             some = pa.array(np.flatnonzero(groups == group))
             gone = pa.array(np.flatnonzero(deleted == group))
             found[group] = attrs.evolve(
-                self, keys=self.keys.take(some), rows=self.rows.take(some), deleted_keys=self.deleted_keys.take(gone)
+                self,
+                keys=self.keys.take(some),
+                rows=self.rows.take(some),
+                deleted_keys=self.deleted_keys.take(gone),
+                values=None,
             )
         return found
 
@@ -94,6 +103,37 @@ class MetadataEntries:
         Raises:
             HoodieException: See there.
         """
-        values = encode_values(self.rows, writer_schema, self.payload, base_file_name)
+        values = self.values
+        if values is None or base_file_name is not None:
+            values = encode_values(self.rows, writer_schema, self.payload, base_file_name)
         order = sorted_places(self.keys)
         return (self.keys, values) if order is None else (self.keys.take(order), values.take(order))
+
+
+def encoded_together(parts: Sequence[MetadataEntries], writer_schema: str) -> list[MetadataEntries]:
+    """Records of several file groups, a few of which are encoded at once: each call takes a time of its own.
+
+    Args:
+        parts: The records of each file group, to be written to log files.
+        writer_schema: See `MetadataEntries.encoded`; the same for all.
+
+    Returns:
+        The same records.
+
+    Raises:
+        HoodieException: See `MetadataEntries.encoded`.
+    """
+    found, alike = list(parts), dict[MetadataPayload, list[int]]()
+    for place, part in enumerate(parts):
+        if 0 < len(part.keys) <= _FEW_ROWS and part.rows.schema == part.payload.schema:
+            alike.setdefault(part.payload, []).append(place)
+    for payload, places in alike.items():
+        if len(places) == 1:
+            continue
+        rows = pa.Table.from_batches([parts[place].rows for place in places]).combine_chunks().to_batches()[0]
+        values, start = encode_values(rows, writer_schema, payload), 0
+        for place in places:
+            count = len(parts[place].keys)
+            found[place] = attrs.evolve(parts[place], values=values.slice(start, count))
+            start += count
+    return found

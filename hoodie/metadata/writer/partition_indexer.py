@@ -22,7 +22,7 @@ from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition
-from hoodie.metadata.records.metadata_entries import MetadataEntries
+from hoodie.metadata.records.metadata_entries import MetadataEntries, encoded_together
 from hoodie.metadata.writer.file_group_writer import MetadataFileGroupWriter
 from hoodie.storage.storage import FileStatus
 
@@ -82,6 +82,9 @@ def write_together(given: Iterable[tuple[MetadataFileGroupWriter, EntriesOnDrive
             writer.group_count, by_secondary_key=records.by_secondary_key
         ).items()
     ]
+    if len({writer.avro_schema for writer, _, _ in items}) == 1 and not items[0][0].is_initial:
+        encoded = encoded_together([entries for _, _, entries in items], items[0][0].avro_schema)
+        items = [(writer, number, part) for (writer, number, _), part in zip(items, encoded, strict=True)]
     return list(map_concurrently(lambda item: item[0].write(item[1], item[2]), items))
 
 

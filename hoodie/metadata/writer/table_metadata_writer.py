@@ -35,7 +35,7 @@ from hoodie.common.table.partition_metadata import ensure_partition_metadata
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
-from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
@@ -369,8 +369,7 @@ class HoodieBackedTableMetadataWriter:
         check: Callable[[], None],
     ) -> None:
         metadata = attrs.evolve(metadata, extra_metadata={**metadata.extra_metadata, **noted})
-        timeline.create_requested(instant_time, Action.DELTA_COMMIT)
-        timeline.transition_requested_to_inflight(instant_time, Action.DELTA_COMMIT)
+        _begin(timeline, instant_time)
         timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata, check)
 
     def _keep_only(self, site: BuildingSite, partition: str, stats: Sequence[HoodieWriteStat]) -> None:
@@ -412,8 +411,7 @@ class HoodieBackedTableMetadataWriter:
         initial = indexer.initial(context, committed_files(table), after)
         instant_time = initial_time(metadata_table, after)
         timeline, avro_schema = metadata_table.active_timeline, newest_record_schema(metadata_table)
-        timeline.create_requested(instant_time, Action.DELTA_COMMIT)
-        timeline.transition_requested_to_inflight(instant_time, Action.DELTA_COMMIT)
+        _begin(timeline, instant_time)
         try:
             stats = self._write_initial(metadata_table, partition, instant_time, avro_schema, initial)
         except HoodieAmbiguousKeyException:
@@ -488,8 +486,7 @@ class HoodieBackedTableMetadataWriter:
         version = self.table.table_config.table_version
         indexers = {path: indexer_of(path, version) for path in self.table.table_config.metadata_partitions}
         avro_schema = newest_record_schema(files.snapshot)
-        timeline.create_requested(instant_time, Action.DELTA_COMMIT)
-        timeline.transition_requested_to_inflight(instant_time, Action.DELTA_COMMIT)
+        _begin(timeline, instant_time)
         stats: list[HoodieWriteStat] = []
         waiting: list[tuple[MetadataFileGroupWriter, EntriesOnDriver]] = []
         for partition, indexer in indexers.items():
@@ -571,6 +568,16 @@ class HoodieBackedTableMetadataWriter:
     @property
     def _is_later(self) -> bool:
         return self.table.active_timeline.layout.has_completion_times
+
+
+def _begin(timeline: HoodieActiveTimeline, instant_time: str) -> None:
+    """Make the requested and the inflight file of a delta commit, before any other file of it; both are empty.
+
+    Nobody else writes to the timeline under the table's lock, so nothing happens in between, and they are flushed to
+    the disk together. What a power cut leaves of them is a pending instant, or nothing.
+    """
+    pending = (HoodieInstant(instant_time, Action.DELTA_COMMIT, state) for state in (State.REQUESTED, State.INFLIGHT))
+    timeline.storage.create_all_if_absent([(timeline.path_of(instant), b"") for instant in pending])
 
 
 def _with_definition(context: IndexingContext, indexer: MetadataPartitionIndexer) -> IndexingContext:

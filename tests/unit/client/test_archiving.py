@@ -23,7 +23,6 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieIOException, Ho
 from hoodie.io.log.log_block import avro_records
 from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.storage.local_storage import LocalStorage
-from hoodie.storage.storage import FileStatus
 from hoodie.table.action.archive import timeline_archiver
 from tests.support.services_table import ServicesTable
 from tests.support.table_builder import SCHEMA
@@ -398,29 +397,29 @@ def test_a_listing_made_while_instants_are_deleted_is_made_again(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = [table.upsert("a") for _ in range(8)]
-    original = LocalStorage.list_directory
+    original = LocalStorage.list_names
     storage = table.load().storage
     completed = {time: table.completed_file(time).name for time in times}
     folder, looks = str(table.timeline_path), list[int]()
 
-    def half_way(self: LocalStorage, path: str) -> list[FileStatus]:
+    def half_way(self: LocalStorage, path: str) -> list[str]:
         """The entries in an order of the file system's own, with an archiver that is faster."""
         found = original(self, path)
         if path != folder or looks:
             return found
         looks.append(1)
         kept = [
-            status
-            for status in found
-            if status.name in (f"{times[0]}.commit.requested", f"{times[0]}.inflight")
-            or not any(status.name.startswith(time) for time in (times[0], times[1], times[3]))
+            name
+            for name in found
+            if name in (f"{times[0]}.commit.requested", f"{times[0]}.inflight")
+            or not any(name.startswith(time) for time in (times[0], times[1], times[3]))
         ]
         for time in times[:4]:
             for name in (f"{time}.commit.requested", f"{time}.inflight", completed[time]):
                 storage.delete_file(f"{path}/{name}")
         return kept
 
-    monkeypatch.setattr(LocalStorage, "list_directory", half_way)
+    monkeypatch.setattr(LocalStorage, "list_names", half_way)
     timeline = HoodieTableMetaClient.load(str(table.base_path)).active_timeline
     assert [(i.requested_time, i.state) for i in timeline] == [(time, State.COMPLETED) for time in times[4:]]
 

@@ -531,7 +531,8 @@ def test_options_are_checked_before_a_table_is_opened_or_input_is_read(
     path = tmp_path / "trips"
     if exists:
         hoodie.write_table(DATA, str(path), record_key_fields="k")
-    for name in ("read", "file_status", "list_directory", "list_files", "create_if_absent", "create_directory"):
+    reads = ("read", "file_status", "list_directory", "list_names", "list_files")
+    for name in (*reads, "create_if_absent", "create_directory"):
         monkeypatch.setattr(LocalStorage, name, _touched)
     with pytest.raises(HoodieConfigException):
         hoodie.write_table(Untouchable(), str(path), record_key_fields="k", properties=options)

@@ -4,6 +4,7 @@ import errno
 import multiprocessing
 import os
 import pickle
+import stat
 import sys
 import threading
 import time
@@ -156,6 +157,35 @@ def test_the_final_name_appears_only_with_the_flushed_content(
     monkeypatch.setattr(os, "link", watched_link)
     storage.create_if_absent(str(tmp_path / "file"), b"x")
     assert steps == ["fsync", "link", "fsync"]
+    steps.clear()
+    storage.create_if_absent(str(tmp_path / "empty"), b"")
+    assert steps == ["link", "fsync"]
+
+
+def test_files_that_are_created_together_are_flushed_one_by_one_and_their_folders_once(
+    storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, link = os.fsync, os.link
+
+    def watched_fsync(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        steps.append("flush folder" if is_folder else "flush file")
+        fsync(descriptor)
+
+    def watched_link(source: str, target: str) -> None:
+        steps.append(os.path.basename(target))
+        link(source, target)
+
+    (tmp_path / "p").mkdir()
+    (tmp_path / "taken").write_bytes(b"other")
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(os, "link", watched_link)
+    files = [("empty", b""), ("p/file", b"x"), ("taken", b"y"), ("last", b"z")]
+    made = storage.create_all_if_absent([(str(tmp_path / name), data) for name, data in files])
+    assert made == [True, True, False, True]
+    assert steps == ["empty", "flush file", "file", "flush file", "last", "flush folder", "flush folder"]
+    assert [(tmp_path / name).read_bytes() for name, _ in files] == [b"", b"x", b"other", b"z"]
 
 
 def test_a_stale_checksum_is_gone_before_a_new_file_has_its_name(storage: LocalStorage, tmp_path: Path) -> None:
@@ -183,6 +213,8 @@ def test_links_out_of_the_table_and_to_directories_are_refused(tmp_path: Path, t
     with pytest.raises(HoodieIOException, match=r"symbolic link .*/p/link"):
         storage.list_directory(str(table / "p"))
     with pytest.raises(HoodieIOException, match=r"symbolic link .*/p/link"):
+        storage.list_names(str(table / "p"))
+    with pytest.raises(HoodieIOException, match=r"symbolic link .*/p/link"):
         storage.list_files(str(table))
 
 
@@ -194,6 +226,7 @@ def test_a_link_to_a_file_of_the_table_is_that_file_and_a_dangling_one_nothing(t
     (table / ".#file").symlink_to("user@host.1234")
     listed = LocalStorage(str(table)).list_directory(str(table))
     assert [(entry.name, entry.size_bytes) for entry in listed] == [("file", 5), ("link", 5)]
+    assert LocalStorage(str(table)).list_names(str(table)) == ["file", "link"]
 
 
 def test_a_table_behind_a_link_is_a_table(tmp_path: Path) -> None:

@@ -48,10 +48,16 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
         TimelineMovedException: The table is being upgraded or downgraded to a version of another layout, or was.
         HoodieIOException: Storage failed.
     """
-    statuses = storage.list_directory(layout.active_path(meta_path))
-    instants = [instant for status in statuses if (instant := layout.instant_of(status)) is not None]
-    sign = f"/{TIMELINE_FOLDER if layout.version == 1 else UPGRADE_FILE_NAME}"
-    is_moved = any(status.path.endswith(sign) for status in statuses)
+    folder = layout.active_path(meta_path)
+    names = storage.list_names(folder)
+    # Names of directories end in a slash, which no name of an instant has.
+    instants = [instant for name in names if (instant := layout.parse_file_name(name)) is not None]
+    if any(instant.has_legacy_name for instant in instants):
+        # It was completed when its file was last changed.
+        found = (layout.instant_of(status) for status in storage.list_directory(folder))
+        instants = [instant for instant in found if instant is not None]
+    sign = TIMELINE_FOLDER if layout.version == 1 else UPGRADE_FILE_NAME
+    is_moved = sign in names or f"{sign}/" in names
     if layout.version == 1 and is_moved:
         _refuse_moved_to_layout_2(storage, meta_path)
     elif layout.version == 2 and (is_moved or not instants):

@@ -121,6 +121,9 @@ class CountingStorage(LocalStorage):
     def list_directory(self, path: str) -> list[Any]:
         raise AssertionError("the whole folder is listed")
 
+    def list_names(self, path: str) -> list[str]:
+        raise AssertionError("the whole folder is listed")
+
     def sample_files(self, path: str, limit: int) -> list[str]:
         found = super().sample_files(path, limit)
         self.asked.append(len(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -14,6 +14,8 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.metadata.reader import metadata_record_reader
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.decoded_files import DECODED_FILES
+from hoodie.metadata.reader.metadata_record_reader import MetadataRecords
+from hoodie.metadata.records.record_merging import MergedRecords
 from tests.support.hookable_storage import Call, HookableStorage
 
 
@@ -88,3 +90,50 @@ def test_chosen_records_are_those_of_files_that_are_not_kept(
     monkeypatch.setattr(metadata_record_reader, "SMALL_BYTES", -1)
     others = HoodieBackedTableMetadata.open(TableSnapshot.load(base_path)).read_records("files", **wanted)
     assert kept.keys.equals(others.keys) and kept.rows.equals(others.rows)
+
+
+@pytest.mark.parametrize("partition", ["files", "column_stats", "partition_stats"])
+def test_what_is_merged_onto_kept_records_is_what_all_files_are_merged_to(
+    base_path: str, partition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read() -> MetadataRecords:
+        return HoodieBackedTableMetadata.open(TableSnapshot.load(base_path)).read_records(partition)
+
+    for number in range(8):
+        write(base_path, number % 3)
+        kept = read()
+        with monkeypatch.context() as patch:
+            patch.setattr(metadata_record_reader, "SMALL_BYTES", -1)
+            others = read()
+        assert kept.keys.equals(others.keys) and kept.rows.equals(others.rows)
+
+
+def test_records_of_a_commit_that_does_not_count_any_more_are_not_read(base_path: str) -> None:
+    before, _ = listed(base_path)
+    write(base_path, 1)
+    assert listed(base_path)[0] != before
+    snapshot = TableSnapshot.load(base_path)
+    newest = snapshot.active_timeline.completed_writes().last_instant
+    assert newest is not None
+    snapshot.active_timeline.revert_completed_to_inflight(newest.requested_time, newest.action)
+    assert listed(base_path)[0] == before
+
+
+def test_a_slice_that_is_kept_merged_is_not_merged_again(base_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged: list[int] = []
+    merge = metadata_record_reader.merge_records
+
+    def counted(payload: Any, keys: pa.Array, *arguments: Any, **named: Any) -> MergedRecords:
+        merged.append(len(keys))
+        return merge(payload, keys, *arguments, **named)
+
+    monkeypatch.setattr(metadata_record_reader, "merge_records", counted)
+    listed(base_path)
+    assert merged
+    merged.clear()
+    listed(base_path)
+    assert not merged
+    write(base_path, 1)
+    merged.clear()
+    listed(base_path)
+    assert len(merged) <= 1

@@ -27,6 +27,7 @@ from hoodie.metadata.records.column_stats_records import (
     indexed_columns,
     partition_stats_entries,
 )
+from hoodie.metadata.records.metadata_entries import MetadataEntries, encoded_together
 from hoodie.metadata.records.metadata_keys import column_stats_keys
 from hoodie.metadata.records.metadata_record_schema import WRAPPERS, metadata_record_schema, with_meta_columns
 from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values
@@ -247,3 +248,22 @@ def test_columns_to_index_are_those_of_the_version() -> None:
     assert indexed_columns(schema, 6) == [*meta, *own]
     assert indexed_columns(schema, 9, ["c39", "l", "q", "c0"]) == [*always, "c39", "c0"]
     assert indexed_columns(pa.schema([("a", pa.int32())]), 9) == ["a"]
+
+
+def test_entries_of_file_groups_that_are_encoded_together_have_the_values_of_single_ones() -> None:
+    texts = HoodieColumnRange("name", ValueType.STRING, b"a", b"z", 3, 1)
+    numbers = HoodieColumnRange("ts", ValueType.LONG, -5, 7_000_000_000, 2, 0)
+    files = [FileColumnRanges("day=1", f"f{number}.parquet", (texts, numbers)) for number in range(5)]
+    schema = with_meta_columns(metadata_record_schema(9))
+    groups = list(column_stats_entries(files, 9).by_file_group(2).values())
+    partitions = column_stats_entries(files[:1], 9)
+    deletes = MetadataEntries.deletes("column_stats", MetadataPayload.COLUMN_STATS, pa.array(["k"]))
+    single = [*groups, partitions, deletes]
+    together = encoded_together(single, schema)
+    assert [part.values is not None for part in together] == [True, True, True, False]
+    for one, other in zip(single, together, strict=True):
+        assert one.encoded(schema) == other.encoded(schema)
+        assert one.deleted_keys.equals(other.deleted_keys)
+    # Base files name themselves in each value.
+    assert groups[0].encoded(schema, "x.hfile") == together[0].encoded(schema, "x.hfile") != groups[0].encoded(schema)
+    assert MetadataEntries.joined(together).values is None

@@ -143,10 +143,10 @@ def test_a_storage_that_fails_after_the_completion_does_not_hide_it(tmp_path: Pa
             created.append(path)
             return super().create_if_absent(path, content)
 
-        def list_directory(self, path: str) -> Any:
+        def list_names(self, path: str) -> Any:
             if created:
                 raise HoodieIOException("no listing now")
-            return super().list_directory(path)
+            return super().list_names(path)
 
     failing = attrs.evolve(timeline, storage=Failing(str(tmp_path)))
     assert failing.save_as_complete(instant_time, Action.COMMIT, METADATA) is not None
