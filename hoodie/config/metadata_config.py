@@ -55,7 +55,7 @@ class HoodieMetadataConfig(PropertyGroup):
         alternatives=("hoodie.metadata.record.index.enable",),
     )
     """With a metadata table: the file group of every record key, for the index RECORD_INDEX and for look-ups. False
-    deletes it; without it, it stays as it is."""
+    deletes it; without it, it stays as it is. An index by partitions is not touched, unless that one is false, too."""
     partitioned_record_index_enable: bool | None = property_field(
         "hoodie.metadata.record.level.index.enable", boolean(), None
     )
@@ -93,7 +93,7 @@ class HoodieMetadataConfig(PropertyGroup):
         "hoodie.metadata.index.drop", column_names("partitions of indexes"), ()
     )
     """Indexes that the next write or service deletes, by their partitions of the metadata table, separated by commas:
-    secondary indexes, and those of kinds that hoodie does not know."""
+    secondary indexes (also by their names alone), and those of kinds that hoodie does not know."""
     compact_max_delta_commits: int = property_field("hoodie.metadata.compact.max.delta.commits", integer(minimum=1), 10)
     """The metadata table is compacted after this many of its delta commits."""
     max_delta_commits_when_pending: int = property_field(

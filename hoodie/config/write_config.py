@@ -420,6 +420,8 @@ def _contradictions(config: HoodieWriteConfig) -> list[str]:
         _non_blocking_with_early_detection,
         _non_blocking_with_another_strategy,
         _retries_without_auto_commit,
+        _two_record_indexes,
+        _record_index_of_no_count,
     )
     found = [problem for check in checks if (problem := check(config)) is not None]
     return [*found, *_wrong_extra_metadata(config)]
@@ -436,6 +438,32 @@ def _wrong_extra_metadata(config: HoodieWriteConfig) -> list[str]:
         elif is_sensitive(key):
             found.append(f"{begins}, where all readers can see it, and its name says it is a secret: {way_out}")
     return found
+
+
+def _two_record_indexes(config: HoodieWriteConfig) -> str | None:
+    metadata = config.metadata
+    if not metadata.record_index_enable or not metadata.partitioned_record_index_enable:
+        return None
+    return (
+        "a table has one record index, and an index of the whole table (hoodie.index.type = RECORD_INDEX or "
+        "hoodie.metadata.global.record.level.index.enable = true) and one by partitions (RECORD_LEVEL_INDEX or "
+        "hoodie.metadata.record.level.index.enable = true) are asked for: leave one of them out"
+    )
+
+
+def _record_index_of_no_count(config: HoodieWriteConfig) -> str | None:
+    metadata = config.metadata
+    for infix, minimum, maximum in (
+        ("global.", metadata.record_index_min_file_groups, metadata.record_index_max_file_groups),
+        ("", metadata.partitioned_record_index_min_file_groups, metadata.partitioned_record_index_max_file_groups),
+    ):
+        if minimum > maximum:
+            key = f"hoodie.metadata.{infix}record.level.index"
+            return (
+                f"{key}.min.filegroup.count = {minimum} is more than {key}.max.filegroup.count = {maximum}: lower the "
+                "first or raise the second"
+            )
+    return None
 
 
 def _drops_and_keeps_duplicates(config: HoodieWriteConfig) -> str | None:

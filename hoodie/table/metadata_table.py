@@ -44,6 +44,7 @@ from hoodie.exception import (
 )
 from hoodie.metadata.reader.index_definition_file import DEFINITIONS, read_index_definitions
 from hoodie.metadata.reader.metadata_table_files import metadata_folder
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.writer.due_partitions import due_partitions
 from hoodie.metadata.writer.index_definition_writer import delete_index_definition
 from hoodie.metadata.writer.indexers import is_maintained
@@ -288,9 +289,16 @@ def _indexes_to_drop(snapshot: TableSnapshot, config: HoodieMetadataConfig) -> t
             f"hoodie.metadata.index.drop={','.join(config.index_drop)}: {kept[0]} is no index of this kind; "
             f"{_KEPT[kept[0]]}=false deletes it"
         )
-    listed = set(listed_partitions(snapshot.table_config))
     defined = read_index_definitions(snapshot.storage, snapshot.meta_path) or {DEFINITIONS: {}}
-    return tuple(path for path in config.index_drop if path in listed or path in defined[DEFINITIONS])
+    there = {*listed_partitions(snapshot.table_config), *defined[DEFINITIONS]}
+    found: dict[str, None] = {}
+    for name in config.index_drop:
+        # By the partition, or by the name that `create_index` was given.
+        named = there & {name, f"{MetadataPartitionType.SECONDARY_INDEX.partition_path}{name}"}
+        if not named:
+            logger.info("%s has no index %s to drop: it has %s", snapshot.base_path, name, ", ".join(sorted(there)))
+        found |= dict.fromkeys(sorted(named))
+    return tuple(found)
 
 
 def refuse_unwritable_metadata_table(snapshot: TableSnapshot) -> None:

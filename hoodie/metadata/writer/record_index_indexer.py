@@ -33,7 +33,6 @@ from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition
 from hoodie.metadata.reader.metadata_record_reader import MetadataSliceReader, SliceQuery
@@ -44,7 +43,6 @@ from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.metadata.records.record_index_groups import RecordIndexGroups
 from hoodie.metadata.records.record_index_location import instant_millis
 from hoodie.metadata.writer.ambiguous_keys import (
-    FIRST_VERSION_BY_PARTITION,
     KEY_PLACES,
     MOST_KEYS,
     OnePlaceRule,
@@ -181,7 +179,6 @@ class RecordIndexIndexer(CatchingUpIndexer):
             context: The table.
 
         Raises:
-            HoodieNotSupportedException: Tables of that version have no such index.
             HoodieException: The metadata table cannot be read.
         """
         table, config = context.table, context.config
@@ -190,16 +187,9 @@ class RecordIndexIndexer(CatchingUpIndexer):
             return context.metadata.is_record_index_by_partition
         if config.record_index_enable:
             return False
-        if not config.partitioned_record_index_enable:
+        if config.partitioned_record_index_enable is None:
             return definition is not None and definition.is_partitioned
-        version = table.table_config.table_version
-        if version < FIRST_VERSION_BY_PARTITION:
-            raise HoodieNotSupportedException(
-                f"hoodie.metadata.record.level.index.enable is for tables of version {FIRST_VERSION_BY_PARTITION}, "
-                f"and {table.base_path} has version {version}: use hoodie.metadata.global.record.level.index.enable, "
-                "or upgrade the table"
-            )
-        return True
+        return config.partitioned_record_index_enable
 
 
 def _new_parts(
