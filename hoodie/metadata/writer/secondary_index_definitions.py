@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from hoodie.avro.service_metadata import HoodieIndexPlan
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
@@ -23,6 +24,8 @@ _KIND = MetadataPartitionType.SECONDARY_INDEX
 _PREFIX = _KIND.partition_path
 _FILES = MetadataPartitionType.FILES.partition_path
 _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
+COLUMN_KEY = "hoodie.metadata.index.secondary.column"
+"""In the plan of an index that hoodie makes: its column. Hudi's option of that name says the same."""
 _NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 _FIRST_VERSION, _FIRST_HASHED_BY_VALUE = 8, 9
 
@@ -102,6 +105,23 @@ def stored_secondary_indexes(
                 f"{{{path.removeprefix(_PREFIX)!r}: column}})"
             )
     return {path: stored[path] for path in wanted}
+
+
+def planned_secondary_indexes(table: TableSnapshot, plan: HoodieIndexPlan) -> Mapping[str, HoodieIndexDefinition]:
+    """What the secondary indexes of a plan that the table does not list index.
+
+    Args:
+        table: The table, under its lock.
+        plan: One of hoodie, which names the columns; or one of Hudi, whose definitions are stored.
+
+    Raises:
+        HoodieException: See `new_secondary_index` and `stored_secondary_indexes`.
+    """
+    listed = table.table_config.metadata_partitions
+    left = [info for info in plan.index_partition_infos if info.metadata_partition_path not in listed]
+    columns = {info.metadata_partition_path: (info.extra_metadata or {}).get(COLUMN_KEY) for info in left}
+    named = {path: new_secondary_index(table, path, column) for path, column in columns.items() if column}
+    return {**named, **stored_secondary_indexes(table, [path for path in columns if path not in named])}
 
 
 def require_record_index(table: TableSnapshot, config: HoodieMetadataConfig, partition_paths: Iterable[str]) -> None:

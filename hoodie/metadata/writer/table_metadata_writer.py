@@ -69,7 +69,7 @@ from hoodie.metadata.writer.partition_indexer import (
     PartitionRecords,
     write_together,
 )
-from hoodie.metadata.writer.secondary_index_definitions import require_record_index, stored_secondary_indexes
+from hoodie.metadata.writer.secondary_index_definitions import require_record_index
 from hoodie.metadata.writer.table_difference import CatchingUpIndexer, ListedTable, TableDifference
 from hoodie.metadata.writer.taken_back import PENDING_KEY, withdraw_delta_commit
 from hoodie.storage.storage_path import file_name, join
@@ -234,20 +234,22 @@ class HoodieBackedTableMetadataWriter:
 
     # --- partitions beside writers ------------------------------------------------------------------------------------
 
-    def begin_building(self, partitions: Sequence[str]) -> BuildingSite:
+    def begin_building(
+        self, partitions: Sequence[str], definitions: Mapping[str, HoodieIndexDefinition] | None = None
+    ) -> BuildingSite:
         """Clear the place of partitions that the table does not list; call it under the lock.
 
         Args:
             partitions: The partitions; ``files`` is listed, and none of them is.
+            definitions: Those of the secondary indexes among them.
 
         Raises:
-            HoodieIndexException: A secondary index has no definition, or the table no record index, which it needs.
+            HoodieIndexException: The table has no record index, which a secondary index needs.
             HoodieNotSupportedException: A secondary index cannot be built; see `require_record_index`.
             HoodieException: The metadata table cannot be read, or storage failed; call again.
         """
         table, order = self.table, {kind: place for place, kind in enumerate(MetadataPartitionType)}
         version = table.table_config.table_version
-        definitions = stored_secondary_indexes(table, partitions)
         require_record_index(table, self.config, partitions)
         metadata_table = MetadataTableFiles.load(table).snapshot
         for partition in partitions:
@@ -258,7 +260,7 @@ class HoodieBackedTableMetadataWriter:
             initial_time(metadata_table, listed.last_instant, is_beside_writers=True),
             newest_record_schema(metadata_table),
             listed,
-            definitions,
+            definitions or {},
         )
 
     def build(self, site: BuildingSite, check: Callable[[], None]) -> list[HoodieWriteStat]:
@@ -277,7 +279,7 @@ class HoodieBackedTableMetadataWriter:
         """
         builder, stats = attrs.evolve(self, table=site.listed.table), list[HoodieWriteStat]()
         files = MetadataTableFiles.load(builder.table)
-        context = builder._context(files)
+        context = _with_definitions(builder._context(files), site.definitions)
         for partition in site.partitions:
             check()
             indexer = self._catching_up(partition)
@@ -287,7 +289,11 @@ class HoodieBackedTableMetadataWriter:
         return stats
 
     def finish_building(
-        self, site: BuildingSite, stats: Sequence[HoodieWriteStat], check: Callable[[], None]
+        self,
+        site: BuildingSite,
+        stats: Sequence[HoodieWriteStat],
+        definitions: Mapping[str, HoodieIndexDefinition],
+        check: Callable[[], None],
     ) -> TableSnapshot:
         """Bring partitions up to date that were built beside writers, and list them; call it under the lock.
 
@@ -296,6 +302,7 @@ class HoodieBackedTableMetadataWriter:
         Args:
             site: See `begin_building`.
             stats: See `build`.
+            definitions: As for `begin_building`, as they are now.
             check: Raises where the lock was lost, or another process has taken over.
 
         Returns:
@@ -314,12 +321,10 @@ class HoodieBackedTableMetadataWriter:
         stats = [stat for stat in stats if stat.partition_path in left]
         if not left:
             return now.table
-        defined = stored_secondary_indexes(now.table, left)
-        changed = [path for path, definition in defined.items() if definition != site.definitions.get(path)]
-        if changed:
+        if any(site.definitions[path] != one for path, one in definitions.items() if path in left):
             raise HoodieIndexException(
-                f"the definition of {', '.join(changed)} of {now.table.base_path} changed while it was being built: "
-                "build it again"
+                f"the definitions of {', '.join(left)} of {now.table.base_path} changed while these were being built: "
+                "build them again"
             )
         noted = {PENDING_KEY: ",".join(one.requested_time for one in now.table.active_timeline.filter_pending())}
         metadata = _metadata(stats, site.avro_schema, WriteOperationType.BULK_INSERT)
@@ -330,7 +335,7 @@ class HoodieBackedTableMetadataWriter:
         as_listed = HoodieTableConfig({**now.table.table_config.properties, **built})
         ready = attrs.evolve(self, table=attrs.evolve(now.table, table_config=as_listed))
         files = MetadataTableFiles.load(ready.table)
-        context = ready._context(files)
+        context = _with_definitions(ready._context(files), site.definitions)
         indexers = [self._catching_up(partition) for partition in left]
         for indexer in indexers:
             context = _with_definition(context, indexer)
@@ -344,9 +349,11 @@ class HoodieBackedTableMetadataWriter:
                 more += records.write(writer, self.engine)
             metadata = _metadata(more, site.avro_schema, WriteOperationType.UPSERT_PREPPED)
             self._complete_build(files.snapshot.active_timeline, time, metadata, noted, check)
-        for indexer in indexers:
-            if indexer.partition_path in context.definitions and indexer.partition_path not in defined:
-                save_index_definition(self.table, context.definitions[indexer.partition_path])
+        stored = load_index_definitions(self.table.storage, self.table.meta_path)
+        for path in (indexer.partition_path for indexer in indexers):
+            # One of Hudi stays as it is stored.
+            if path in context.definitions and context.definitions[path] != stored.get(path):
+                save_index_definition(self.table, context.definitions[path])
         check()
         logger.info("built the partitions %s of the metadata table of %s", ", ".join(left), self.table.base_path)
         # The next write builds secondary indexes anew.
@@ -583,9 +590,11 @@ def _begin(timeline: HoodieActiveTimeline, instant_time: str) -> None:
 def _with_definition(context: IndexingContext, indexer: MetadataPartitionIndexer) -> IndexingContext:
     """The context of a table with the definition of a partition that is being built, if it has one."""
     definition = indexer.definition(context)
-    if definition is None:
-        return context
-    return attrs.evolve(context, definitions={**context.definitions, indexer.partition_path: definition})
+    return context if definition is None else _with_definitions(context, {indexer.partition_path: definition})
+
+
+def _with_definitions(context: IndexingContext, definitions: Mapping[str, HoodieIndexDefinition]) -> IndexingContext:
+    return attrs.evolve(context, definitions={**context.definitions, **definitions})
 
 
 def _metadata(

@@ -38,7 +38,7 @@ from hoodie.exception import HoodieException, HoodieIndexException, HoodieRollba
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.writer.index_definition_writer import delete_index_definition
-from hoodie.metadata.writer.secondary_index_definitions import is_secondary_index
+from hoodie.metadata.writer.secondary_index_definitions import is_secondary_index, planned_secondary_indexes
 from hoodie.metadata.writer.table_difference import ListedTable
 from hoodie.metadata.writer.table_metadata_writer import BuildingSite, one_at_a_time
 from hoodie.metadata.writer.taken_back import withdraw_delta_commit
@@ -141,7 +141,7 @@ class RunIndexActionExecutor:
             table = self._cleared(table, instant_time, plan)
             for partition in self._left(table, plan):
                 table.storage.delete_directory(join(metadata_folder(table), partition))
-                # Writers of Hudi build every secondary index that is defined.
+                # It is stored right before the index is listed, or was so by Hudi, whose writers build what is defined.
                 if is_secondary_index(partition):
                     delete_index_definition(table, partition)
             table.active_timeline.delete_pending(instant_time, Action.INDEXING)
@@ -191,7 +191,8 @@ class RunIndexActionExecutor:
             timeline.transition_requested_to_inflight(instant_time, Action.INDEXING)
             table = self._cleared(table, instant_time, plan)
             left = self._left(table, plan)
-            return self.upkeep.writer(table).begin_building(left) if left else None
+            definitions = planned_secondary_indexes(table, plan)
+            return self.upkeep.writer(table).begin_building(left, definitions) if left else None
 
     def _build(self, instant_time: str, site: BuildingSite | None) -> HoodieIndexCommitMetadata:
         """Build without the lock; then finish and complete the instant under it."""
@@ -215,7 +216,8 @@ class RunIndexActionExecutor:
                         f"the metadata table of {table.base_path} was dropped while {', '.join(site.partitions)} was "
                         "built: the next write builds it anew; then call again"
                     )
-                table = self.upkeep.writer(table).finish_building(site, stats, check)
+                definitions = planned_secondary_indexes(table, plan)
+                table = self.upkeep.writer(table).finish_building(site, stats, definitions, check)
             last = table.active_timeline.completed_writes().last_instant
             upto = plan.index_partition_infos[0].index_upto_instant if last is None else last.requested_time
             infos = tuple(HoodieIndexPartitionInfo(path, upto) for path in plan.partition_paths)

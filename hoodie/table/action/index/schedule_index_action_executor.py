@@ -1,11 +1,11 @@
 """Plan to build partitions of the metadata table beside writers.
 
 The plan alone changes nothing for anybody: the partitions are not listed as being built, because writers of Hudi would
-then record their actions in files that are not there yet. Before the plan of a secondary index its definition is
-stored, as Hudi does: so Hudi can carry out the plan. But each of Hudi's writers builds what is defined and not listed.
+then record their actions in files that are not there yet. Nor is the definition of a secondary index stored, because
+writers of Hudi build what is defined; the plan says which column it indexes.
 
 Hudi: org.apache.hudi.table.action.index.ScheduleIndexActionExecutor. Differs: refuses partitions that are built, or
-being built, where Hudi leaves them out.
+being built, where Hudi leaves them out; and Hudi stores the definition of a secondary index before.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.metadata.writer.index_definition_writer import save_index_definition
 from hoodie.metadata.writer.secondary_index_definitions import (
+    COLUMN_KEY,
     is_secondary_index,
     new_secondary_index,
     require_record_index,
@@ -91,7 +91,7 @@ class ScheduleIndexActionExecutor:
         self._config = config
 
     def execute(self, partitions: Mapping[str, str | None]) -> str:
-        """Store what secondary indexes are to index, and make the requested instant.
+        """Make the requested instant.
 
         Args:
             partitions: See `index_partitions`.
@@ -103,28 +103,25 @@ class ScheduleIndexActionExecutor:
             HoodieException: See `BaseHoodieTableServiceClient.schedule_indexing`.
         """
         self._refuse(list(partitions))
-        self._define(partitions)
+        self._check_secondary_indexes(partitions)
         timeline = self._snapshot.active_timeline
         pending = timeline.commits_timeline().filter_pending().first_instant
         completed = timeline.completed_writes()
         last = (completed if pending is None else completed.before(pending.requested_time)).last_instant
         base = _NO_INSTANT if last is None else last.requested_time
-        plan = HoodieIndexPlan(tuple(HoodieIndexPartitionInfo(path, base) for path in partitions))
+        more = {path: {} if column is None else {COLUMN_KEY: column} for path, column in partitions.items()}
+        infos = (HoodieIndexPartitionInfo(path, base, extra_metadata=more[path]) for path in partitions)
+        plan = HoodieIndexPlan(tuple(infos))
         return timeline.create_new_instant_time(Action.INDEXING, plan)
 
-    def _define(self, partitions: Mapping[str, str | None]) -> None:
-        """Store the definitions of secondary indexes, once it is clear that all can be built.
-
-        A death leaves definitions alone, which harm nobody: another plan, or another index of that name, replaces them.
-        """
+    def _check_secondary_indexes(self, partitions: Mapping[str, str | None]) -> None:
+        """Refuse what cannot be built: by a column that is given, or by a definition that is stored."""
         table = self._snapshot
-        given = {path: new_secondary_index(table, path, column) for path, column in partitions.items() if column}
-        stored = stored_secondary_indexes(table, [path for path in partitions if path not in given])
-        for path, definition in stored.items():
-            new_secondary_index(table, path, *definition.source_fields)
+        stored = stored_secondary_indexes(table, [path for path, column in partitions.items() if column is None])
+        columns = {path: column for path, column in partitions.items() if column is not None}
+        for path, column in (columns | {path: one.source_fields[0] for path, one in stored.items()}).items():
+            new_secondary_index(table, path, column)
         require_record_index(table, self._config, partitions)
-        for definition in given.values():
-            save_index_definition(table, definition)
 
     def _refuse(self, partitions: Sequence[str]) -> None:
         path, table_config, config = self._snapshot.base_path, self._snapshot.table_config, self._config
