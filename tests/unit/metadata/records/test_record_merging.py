@@ -173,6 +173,43 @@ def test_ranges_of_columns_are_united_unless_they_are_replaced(steps: list[tuple
 # --- the newest -------------------------------------------------------------------------------------------------------
 
 
+def stats_row(step: Any) -> dict[str, Any]:
+    """A record of column statistics, of `STATS`; None for a deleted key."""
+    if step is None:
+        return {"type": 3}
+    state, ends, count = step
+    column = "integer" if ends is not None and ends[0] == 3 else "floating"
+    low, high = (None if ends is None else {"branch": ends[0], column: end} for end in (ends or (0, 0, 0))[1:])
+    return {
+        "type": 3, "file_name": "f", "column_name": "c",
+        "is_deleted": state == "deleted", "is_tight_bound": state == "tight",
+        "min_value": low, "max_value": high,
+        "value_count": count, "null_count": 1, "total_size": 0, "total_uncompressed_size": 0,
+    }  # fmt: skip
+
+
+@given(st.data(), st.sampled_from([MetadataPayload.FILES, MetadataPayload.COLUMN_STATS]))
+def test_newer_records_merge_alike_with_older_ones_and_with_what_these_were_merged_to(
+    data: st.DataObject, payload: MetadataPayload
+) -> None:
+    steps = data.draw(
+        st.lists(st.tuples(KEYS, st.none() | (FILES if payload is MetadataPayload.FILES else STATS)), max_size=25)
+    )
+    split = data.draw(st.integers(0, len(steps)))
+    if payload is MetadataPayload.FILES:
+        rows = [{"type": 2, "files": [(name, info(size)) for name, size in (one or {}).items()]} for _, one in steps]
+    else:
+        rows = [stats_row(one) for _, one in steps]
+    keys, gone = [key for key, _ in steps], [one is None for _, one in steps]
+    whole, _ = merged(payload, keys, rows, gone, drop=True)
+    older, _ = merged(payload, keys[:split], rows[:split], gone[:split], drop=True)
+    later, _ = merged(
+        payload, [*older, *keys[split:]], [*older.values(), *rows[split:]],
+        [*(False for _ in older), *gone[split:]], drop=True,
+    )  # fmt: skip
+    assert {key: repr(row) for key, row in later.items()} == {key: repr(row) for key, row in whole.items()}
+
+
 @pytest.mark.parametrize("payload", [MetadataPayload.SECONDARY_INDEX, MetadataPayload.BLOOM_FILTER])
 @given(st.lists(st.tuples(KEYS, st.sampled_from(["gone", "deleted", "live"])), max_size=20), st.booleans())
 def test_the_newest_of_other_records_wins(payload: MetadataPayload, steps: list[tuple[str, str]], drop: bool) -> None:
