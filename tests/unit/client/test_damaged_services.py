@@ -18,6 +18,7 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.exception import HoodieException, HoodieRollbackException
 from tests.support.model import model, read_model
+from tests.support.pairs import with_each_pair
 from tests.support.table_builder import init_table, local_client, rows
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import archive_files, archive_folder, instant_of_path, name_of_lost, state_file
@@ -208,7 +209,16 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("role", "state", "how"), CASES, ids=["-".join(case) for case in CASES])
+QUICK = [case for case in CASES if case[1] == "completed"] + with_each_pair(
+    [case for case in CASES if case[1] != "completed"]
+)
+"""Completed files in every way; of the others each two of role, state and damage."""
+
+
+@pytest.mark.parametrize(
+    ("role", "state", "how"),
+    [pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.soak], id="-".join(case)) for case in CASES],
+)
 def test_a_damaged_file_of_a_completed_action_is_refused_by_name_or_no_matter(
     base_path: Path, times: dict[str, str], role: str, state: str, how: str
 ) -> None:

@@ -25,6 +25,7 @@ from hoodie.exception import (
     InvalidTableException,
     TableExistsException,
 )
+from tests.support.pairs import each_pair
 from tests.support.table_builder import TRIPS, content, local_client, read_trips, rows
 from tests.support.timeline_files import make_state, name_of_lost, state_file, timeline_folder
 
@@ -84,9 +85,7 @@ def damage(file: Path, how: str) -> None:
         file.write_bytes(b"" if how == "empty" else file.read_bytes()[: file.stat().st_size // 2])
 
 
-@pytest.mark.parametrize("how", ["missing", "empty", "half"])
-@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
-@pytest.mark.parametrize("number", [0, 1, 2])
+@each_pair(number=[0, 1, 2], state=[State.REQUESTED, State.INFLIGHT], how=["missing", "empty", "half"])
 def test_requested_and_inflight_files_of_completed_commits_are_not_needed(
     base_path: Path, times: list[str], number: int, state: State, how: str
 ) -> None:

@@ -33,6 +33,7 @@ from hoodie.table.action.commit import incoming_keys
 from hoodie.table.key_lookup import LookedUpKeys
 from tests.contract.index_contract import GLOBAL, INDEXES, SMALL
 from tests.support.hookable_storage import Call, HookableStorage, hooked, use_for_local_files
+from tests.support.pairs import each_pair
 from tests.support.table_builder import content, init_table, local_client, rows, rows_of_keys, sorted_rows
 
 VIRTUAL = {"hoodie.populate.meta.fields": "false"}
@@ -487,9 +488,7 @@ CALLS: dict[str, Callable[[HoodieReadClient], Any]] = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("when", ["list", "open"])
-@pytest.mark.parametrize("name", ["SIMPLE", "BLOOM", "GLOBAL_BLOOM"])
+@each_pair(name=["SIMPLE", "BLOOM", "GLOBAL_BLOOM"], when=["list", "open"], call=list(CALLS))
 def test_files_that_a_clean_deletes_meanwhile_are_not_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, when: str, name: str
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hoodie import HoodieKey, HoodieLocalWriteClient
+from tests.support.pairs import each_pair
 from tests.support.table_builder import SMALL_FILTERS, init_table, local_client, read_rows, rows
 
 INDEXES = ["SIMPLE", "BLOOM", "INMEMORY", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"]
@@ -27,9 +28,7 @@ def path(tmp_path: Path, table_version: int) -> str:
     return init_table(tmp_path / "t", table_type="MERGE_ON_READ")
 
 
-@pytest.mark.parametrize("table_version", [6, 8, 9], indirect=True)
-@pytest.mark.parametrize("operation", ["insert", "bulk_insert"])
-@pytest.mark.parametrize("index_type", INDEXES)
+@each_pair(["table_version"], index_type=INDEXES, operation=["insert", "bulk_insert"], table_version=[6, 8, 9])
 def test_a_row_meets_the_record_that_lives(path: str, index_type: str, operation: str) -> None:
     with client_of(path, index_type) as client:
         client.upsert(rows(("a", "x", 1), ("b", "x", 1)))

@@ -23,6 +23,7 @@ from hoodie.metadata.writer import record_index_indexer
 from hoodie.metadata.writer.ambiguous_keys import OnePlaceRule
 from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter
 from hoodie.table.repair import drop_duplicates
+from tests.support.pairs import each_pair
 from tests.support.table_builder import init_table, instants, local_client, read_rows, rows
 
 ENABLE = "hoodie.metadata.global.record.level.index.enable"
@@ -43,7 +44,9 @@ SEVERAL = {
 }
 VERSIONS = pytest.mark.parametrize("version", [6, 8, 9])
 BOTH_TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-WAYS = pytest.mark.parametrize("way", ["on the driver", "in tasks"])
+EACH_WAY = each_pair(
+    way=["on the driver", "in tasks"], table_type=["COPY_ON_WRITE", "MERGE_ON_READ"], version=[6, 8, 9]
+)
 
 
 @pytest.fixture
@@ -101,9 +104,7 @@ def other_writer(monkeypatch: pytest.MonkeyPatch) -> OtherWriter:
 # --- commits -------------------------------------------------------------------------------------------------------
 
 
-@VERSIONS
-@BOTH_TYPES
-@WAYS
+@EACH_WAY
 @pytest.mark.usefixtures("in_tasks")
 def test_a_key_of_another_partition_is_refused(tmp_path: Path, version: int, table_type: str, way: str) -> None:
     path = init_table(tmp_path / "t", table_type=table_type, table_version=version)
@@ -132,9 +133,7 @@ def test_every_index_that_looks_in_one_partition_is_checked(tmp_path: Path, tabl
     assert read_rows(path) == [("a", "x", 2)]
 
 
-@VERSIONS
-@BOTH_TYPES
-@WAYS
+@EACH_WAY
 @pytest.mark.usefixtures("in_tasks")
 def test_a_key_of_another_file_group_of_its_partition_is_refused(
     tmp_path: Path, version: int, table_type: str, way: str
@@ -255,9 +254,7 @@ def table_with_copies(path: Path, version: int, table_type: str) -> str:
     return made
 
 
-@VERSIONS
-@BOTH_TYPES
-@WAYS
+@EACH_WAY
 @pytest.mark.usefixtures("in_tasks")
 def test_an_index_of_such_keys_is_not_built_and_the_table_works_on(
     tmp_path: Path, version: int, table_type: str, way: str
@@ -299,9 +296,7 @@ def test_an_index_of_such_keys_is_not_built_and_the_table_works_on(
     check(path)
 
 
-@VERSIONS
-@BOTH_TYPES
-@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@each_pair(when=["before", "meanwhile"], table_type=["COPY_ON_WRITE", "MERGE_ON_READ"], version=[6, 8, 9])
 def test_an_indexing_meets_such_keys(
     tmp_path: Path, version: int, table_type: str, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
