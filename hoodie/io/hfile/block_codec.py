@@ -231,7 +231,7 @@ def compress(content: bytes, compression: HFileCompression, level: int = -1) -> 
         raise unsupported_codec(compression, "blocks to write")
     library = isal_zlib if isal_zlib is not None and level == FAST_LEVEL else zlib
     compressor = library.compressobj(level, zlib.DEFLATED, _GZIP)
-    stream = compressor.compress(content) + compressor.flush()
+    stream: bytes = compressor.compress(content) + compressor.flush()
     return stream[:_GZIP_SYSTEM] + b"\0" + stream[_GZIP_SYSTEM + 1 :]
 
 
