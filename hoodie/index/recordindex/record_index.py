@@ -189,12 +189,18 @@ class HoodieRecordIndex(_RecordIndex):
             keys: Distinct record keys (string).
             table: The table.
         """
-        if len(keys) < _KEYS_FOR_A_SAMPLE or len(index.slices) < _GROUPS_FOR_A_SAMPLE or table.snapshot is None:
+        if len(keys) < _KEYS_FOR_A_SAMPLE or len(index.slices) < _GROUPS_FOR_A_SAMPLE:
+            return None
+        if table.exact or table.snapshot is None:
+            # Only files that the index names are searched then.
             return None
         named = index.sample(keys)
-        if not named.groups or set(table.snapshot.view().list_partitions()) - named.partition_paths:
+        partitions = set(table.snapshot.view().list_partitions())
+        if not partitions or partitions - named.partition_paths:
             return None
-        table = table.with_partitions(named.partition_paths)
+        table = table.with_partitions(partitions)
+        if partitions - table.file_slices.keys():
+            return None
         groups, whole, held = set(named.groups), 0, 0
         for part in table.slices:
             if not part.is_base_file_alone:

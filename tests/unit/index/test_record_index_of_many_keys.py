@@ -21,6 +21,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.exception import HoodieIndexException
 from hoodie.index.index import IndexedTable
 from hoodie.index.index_factory import create_index
 from hoodie.index.index_report import Decision
@@ -51,13 +52,15 @@ def table_of(folder: Path, **arguments: Any) -> str:
     return path
 
 
-def look_up(path: str, keys: list[str], moves: bool = False, **more: Any) -> tuple[pa.Table, IndexedTable]:
-    """The keys with their places, and what was looked into."""
+def look_up(
+    path: str, keys: list[str], moves: bool = False, only: set[str] | None = None, **more: Any
+) -> tuple[pa.Table, IndexedTable]:
+    """The keys with their places, and what was looked into; only some partitions may be listed."""
     snapshot = HoodieTableMetaClient.load(path).snapshot
     view, schema = snapshot.view(), snapshot.load_schema()
     table = IndexedTable(
         snapshot.storage,
-        {partition: view.latest_file_slices(partition) for partition in view.list_partitions()},
+        {partition: view.latest_file_slices(partition) for partition in only or view.list_partitions()},
         MergeSpec.from_table_config(snapshot.table_config),
         schema,
         base_path=path,
@@ -84,13 +87,10 @@ def decisions(table: IndexedTable) -> set[Decision]:
     return {look.decided_by for look in table.work.report().file_groups}
 
 
-@pytest.mark.parametrize("more", [{}, {"exact": True}])
-def test_keys_of_all_files_are_found_in_these(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
-) -> None:
+def test_keys_of_all_files_are_found_in_these(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = table_of(tmp_path)
     wanted = ["absent", *KEYS, "no key"]
-    found, table = look_up(path, wanted, **more)
+    found, table = look_up(path, wanted)
     assert decisions(table) == {Decision.KEY_CHECK}
     assert found[CURRENT_ROW_POSITION].drop_null().to_pylist() == [number // 2 for number in range(len(KEYS))]
     monkeypatch.setattr(record_index, "_KEYS_FOR_A_SAMPLE", len(wanted) + 1)
@@ -107,6 +107,21 @@ def test_the_index_is_asked_where_some_files_hold_none_of_the_keys(tmp_path: Pat
         found, table = look_up(path, wanted)
         assert decisions(table) == {Decision.RECORD_INDEX}
         assert found[CURRENT_FILE_ID].null_count == (0 if wanted[0] in REGION else len(wanted))
+
+
+def test_only_files_that_the_index_names_are_searched_for_exact_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = table_of(tmp_path)
+    monkeypatch.setattr(record_index.RecordIndexLookup, "sample", lambda *_: pytest.fail("a sample was looked up"))
+    found, _ = look_up(path, KEYS, exact=True)
+    assert found[CURRENT_ROW_POSITION].to_pylist() == [number // 2 for number in range(len(KEYS))]
+
+
+def test_the_index_is_asked_where_not_all_partitions_are_listed(tmp_path: Path) -> None:
+    path = table_of(tmp_path)
+    with pytest.raises(HoodieIndexException, match="file groups which the table does not have"):
+        look_up(path, KEYS, only={"x"})
 
 
 def test_the_index_is_asked_where_files_have_logs(tmp_path: Path) -> None:
