@@ -144,12 +144,11 @@ class HoodieRecordIndex(_RecordIndex):
         index = self._open(table)
         if index is None:
             return self._base_files.find_locations(keys, context, table)
-        distinct = distinct_keys(keys)
-        asked = distinct[RECORD_KEY].combine_chunks()
-        to_search = self._table_to_search(index, asked, table)
+        to_search = self._table_to_search(index, keys[RECORD_KEY].combine_chunks(), table)
         if to_search is not None:
             return self._base_files.find_locations(keys, context, to_search)
-        named = index.find(asked, context)
+        distinct = distinct_keys(keys)
+        named = index.find(distinct[RECORD_KEY].combine_chunks(), context)
         table = table.with_partitions(named.partition_paths)
         slices = table.slices
         found = IndexedPlaces(table.base_path, slices).found(named)
@@ -186,7 +185,7 @@ class HoodieRecordIndex(_RecordIndex):
 
         Args:
             index: Is asked for a sample of the keys.
-            keys: Distinct record keys (string).
+            keys: Record keys (string); they may repeat.
             table: The table.
         """
         if len(keys) < _KEYS_FOR_A_SAMPLE or len(index.slices) < _GROUPS_FOR_A_SAMPLE:

@@ -234,7 +234,7 @@ class RecordIndexLookup:
         """The entries of some of many keys, of one file group of an index of the whole table.
 
         Args:
-            keys: Distinct record keys (string), at least one.
+            keys: Record keys (string), at least one; they may repeat.
 
         Raises:
             HoodieException: The index cannot be read.
@@ -242,7 +242,7 @@ class RecordIndexLookup:
         numbers = self.groups.numbers_of(keys, None)
         rows = np.flatnonzero(numbers == numbers[0])
         chosen = rows[:: max(1, len(rows) // _SAMPLED_KEYS)]
-        return find_entries(self.reader, self.slices[int(numbers[0])], keys.take(pa.array(chosen)))
+        return find_entries(self.reader, self.slices[int(numbers[0])], keys.take(pa.array(chosen)).unique())
 
     def locate(
         self, keys: HoodieData, context: HoodieEngineContext, shared_places: Shared, path_column: str
