@@ -126,7 +126,9 @@ class CopyOnWriteBucketHandler:
         if self.context.operation is WriteOperationType.DELETE_PREPPED:
             reason = "the rows to delete are not where they were: the table changed"
             return self._misplaced(file_slice, incoming, "HoodieDeleteException", reason) or incoming
-        knows_positions = placement.knows_positions or (placement.key_check is None and _were_searched_for(incoming))
+        knows_positions = placement.knows_positions
+        if not knows_positions and placement.key_check is None and not placement.verifies_positions:
+            knows_positions = _were_searched_for(incoming)
         if self.context.operation in _INSERTS or not knows_positions:
             return self._find_positions(file_slice, incoming)
         if placement.verifies_positions:
