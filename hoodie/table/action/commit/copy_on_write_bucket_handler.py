@@ -223,6 +223,8 @@ def _were_searched_for(incoming: pa.Table) -> bool:
 
     Then all rows that it found there have a position, and the file has none of the others.
     """
+    if not {CURRENT_FILE_ID, CURRENT_ROW_POSITION} <= set(incoming.column_names):
+        return False
     positions = incoming[CURRENT_ROW_POSITION].filter(incoming[CURRENT_FILE_ID].is_valid())
     return len(positions) > 0 and not positions.null_count and pc.min(positions).as_py() >= 0
 
