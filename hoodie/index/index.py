@@ -214,8 +214,9 @@ class HoodieIndex(ABC):
     def knows_positions(self) -> bool:
         """Whether tagged rows have the row position of their key in the base file.
 
-        If not, the row position is null, unless `IndexedTable.exact` is set. The task that writes the file group then
-        finds out whether it holds a key, and at which row.
+        If not, the row position is null or negative, unless `IndexedTable.exact` is set. The task that writes the file
+        group then finds out whether it holds a key, and at which row. A position that is given nevertheless says that
+        the base file was searched for all incoming keys.
         """
         return not self.names_file_groups
 

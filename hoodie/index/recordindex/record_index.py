@@ -45,6 +45,11 @@ logger = logging.getLogger(__name__)
 
 _KEY_COLUMNS = (RECORD_KEY, PARTITION_PATH)
 _FIRST_VERSION_BY_PARTITION = 9
+_KEYS_FOR_A_SAMPLE = 10_000
+"""Fewer keys are looked up at once."""
+_GROUPS_FOR_A_SAMPLE = 4
+"""In an index of fewer file groups a sample costs as much as the look-up."""
+_NEARLY_ALL = 0.9
 
 
 class _RecordIndex(BaseFileIndex):
@@ -114,6 +119,9 @@ class HoodieRecordIndex(_RecordIndex):
     A record whose key lives in another partition moves or stays by ``hoodie.record.index.update.partition.path``; see
     `hoodie.index.global_tagging`. If it may move, its stored row is read where the table's rules compare rows.
 
+    Keys that are so many that nearly all base files hold some of them are looked up in these files, as without an
+    index: that is less to read.
+
     Hudi: org.apache.hudi.index.SparkMetadataTableRecordIndex. Differs: where GLOBAL_SIMPLE takes its place, records
     move by the same property.
     """
@@ -136,6 +144,9 @@ class HoodieRecordIndex(_RecordIndex):
         index = self._open(table)
         if index is None:
             return self._base_files.find_locations(keys, context, table)
+        to_search = self._table_to_search(index, keys[RECORD_KEY].combine_chunks(), table)
+        if to_search is not None:
+            return self._base_files.find_locations(keys, context, to_search)
         distinct = distinct_keys(keys)
         named = index.find(distinct[RECORD_KEY].combine_chunks(), context)
         table = table.with_partitions(named.partition_paths)
@@ -159,8 +170,44 @@ class HoodieRecordIndex(_RecordIndex):
             read = self._base_files.find_locations(homes, context, table.narrowed_to(slices[n] for n in numbers))
             slices = [*slices, *read.files]
             files = pa.array(read.table["file"].to_numpy() + np.int32(len(slices) - len(read.files)), pa.int32())
-            parts.append(read.table.set_column(1, schema.field(1), files).cast(schema))
+            # A position would say that the file was searched for all keys.
+            unknown = pa.array(np.full(read.table.num_rows, -1, np.int64))
+            placed = read.table.set_column(1, schema.field(1), files).set_column(2, schema.field(2), unknown)
+            parts.append(placed.cast(schema))
         return GlobalKeyLocations(pa.concat_tables(parts).combine_chunks(), slices, moves)
+
+    @staticmethod
+    def _table_to_search(index: RecordIndexLookup, keys: pa.Array, table: IndexedTable) -> IndexedTable | None:
+        """The table with all of its partitions, if nearly all of its base files hold some of many keys; else None.
+
+        Then the index saves nothing: the keys of these files are read anyway, by the tasks that write them, and their
+        columns of keys take less time than the whole index.
+
+        Args:
+            index: Is asked for a sample of the keys.
+            keys: Record keys (string); they may repeat.
+            table: The table.
+        """
+        if len(keys) < _KEYS_FOR_A_SAMPLE or len(index.slices) < _GROUPS_FOR_A_SAMPLE:
+            return None
+        if table.exact or table.snapshot is None:
+            # Only files that the index names are searched then.
+            return None
+        named = index.sample(keys)
+        partitions = set(table.snapshot.view().list_partitions())
+        if not partitions or partitions - named.partition_paths:
+            return None
+        table = table.with_partitions(partitions)
+        if partitions - table.file_slices.keys():
+            return None
+        groups, whole, held = set(named.groups), 0, 0
+        for part in table.slices:
+            if not part.is_base_file_alone:
+                # What its log files changed would be merged.
+                return None
+            whole += part.size_bytes
+            held += part.size_bytes if (part.partition_path, part.file_id) in groups else 0
+        return table if held >= _NEARLY_ALL * whole else None
 
     @staticmethod
     def _moving(found: FoundEntries, keys: pa.Table, slices: Sequence[FileSlice]) -> np.ndarray:

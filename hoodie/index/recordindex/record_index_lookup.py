@@ -34,6 +34,7 @@ RECORD_INDEX_PATH = MetadataPartitionType.RECORD_INDEX.partition_path
 """The partition of the metadata table."""
 _KEYS_WITHOUT_TASKS = 1000
 """Up to this many keys are looked up without a job of the engine, which takes longer than they do."""
+_SAMPLED_KEYS = 1000
 _GROUP = "__hoodie_index_group"
 _TASK = "__hoodie_index_task"
 _TASKS_PER_CORE = 4
@@ -228,6 +229,20 @@ class RecordIndexLookup:
             return NamedEntries.joined(context.run_tasks([(n, self.slices[n]) for n in wanted], look_up))
         finally:
             shared.release()
+
+    def sample(self, keys: pa.Array) -> NamedEntries:
+        """The entries of some of many keys, of one file group of an index of the whole table.
+
+        Args:
+            keys: Record keys (string), at least one; they may repeat.
+
+        Raises:
+            HoodieException: The index cannot be read.
+        """
+        numbers = self.groups.numbers_of(keys, None)
+        rows = np.flatnonzero(numbers == numbers[0])
+        chosen = rows[:: max(1, len(rows) // _SAMPLED_KEYS)]
+        return find_entries(self.reader, self.slices[int(numbers[0])], keys.take(pa.array(chosen)).unique())
 
     def locate(
         self, keys: HoodieData, context: HoodieEngineContext, shared_places: Shared, path_column: str

@@ -33,7 +33,9 @@ _HEAD = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
 _LENGTHS = struct.Struct(">II")
 _ROW_LENGTH = struct.Struct(">h")
 _KEY_END = b"\0\x7f" + b"\xff" * 7 + b"\x04"
-_LATEST = int.from_bytes(_KEY_END[1:9])
+_ALL_ONES = np.uint32(0xFFFFFFFF)
+_TIME_BEGINS = 0x7F, 0xFF7F, 0xFFFF7F, 0xFFFFFF7F
+"""The first bytes of the time in the end of a key as little endian numbers: of one to four bytes."""
 _VERSION = b"\0"
 _BETWEEN = _ROW_LENGTH.size + len(_KEY_END)
 """What a key has beside its row."""
@@ -50,37 +52,46 @@ class DataBlock:
     """The entries of one data block, which stay in its content until they are asked for.
 
     Attributes:
-        spans: Four values for each entry: its key, what is between, its value, what is between; the last may be
-            missing.
+        content: The content of the block.
+        key_starts: Where each key begins (int64).
+        key_ends: Where it ends.
+        value_starts: Where each value begins.
+        value_ends: Where it ends.
         source: The block's place and file, for messages.
     """
 
-    spans: pa.BinaryArray
+    content: bytes
+    key_starts: Longs
+    key_ends: Longs
+    value_starts: Longs
+    value_ends: Longs
     source: str
 
     def __len__(self) -> int:
-        return (len(self.spans) + 1) // 4
+        return len(self.key_starts)
 
-    def keys(self) -> pa.StringArray:
-        """All keys.
+    def keys(self, numbers: Longs | None = None) -> pa.StringArray:
+        """Keys of the block.
+
+        Args:
+            numbers: The places of their entries, ascending; None for all.
 
         Raises:
             HoodieCorruptedDataException: A key is no text.
         """
-        return self._texts(self.spans.take(pa.array(np.arange(0, len(self.spans), 4))))
+        return self._texts(self._taken(numbers, 0)[0])
 
     def entries(self, numbers: Longs | None = None) -> pa.RecordBatch:
         """Entries of the block, in the columns of `ENTRY_SCHEMA`.
 
         Args:
-            numbers: Their places among the entries; None for all.
+            numbers: Their places among the entries, ascending; None for all.
 
         Raises:
             HoodieCorruptedDataException: A key is no text.
         """
-        places = 4 * (np.arange(len(self)) if numbers is None else numbers)
-        keys = self._texts(self.spans.take(pa.array(places)))
-        return pa.RecordBatch.from_arrays([keys, self.spans.take(pa.array(places + 2))], schema=ENTRY_SCHEMA)
+        keys, values = self._taken(numbers, 0, 2)
+        return pa.RecordBatch.from_arrays([self._texts(keys), values], schema=ENTRY_SCHEMA)
 
     def find(self, wanted: pa.StringArray) -> Longs:
         """The places of the entries that have one of some keys, ascending.
@@ -94,17 +105,64 @@ class DataBlock:
         Raises:
             HoodieCorruptedDataException: A key is no text.
         """
-        found = _places_by_words(self.spans, wanted) if len(self) and len(wanted) else np.empty(0, np.int64)
+        found = self._places_by_words(wanted) if len(self) and len(wanted) else np.empty(0, np.int64)
         if found is None:
             places = pc.index_in(self.keys(), value_set=wanted)
             found = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
         return found
+
+    def _taken(self, numbers: Longs | None, *which: int) -> list[pa.BinaryArray]:
+        """The keys (0) and values (2) of some entries.
+
+        Four spans are laid over the bytes of each: its key, what is between, its value, what is between. Arrow takes
+        what is asked for out of them.
+        """
+        bounds = self.key_starts, self.key_ends, self.value_starts, self.value_ends
+        ends = np.empty((len(self) if numbers is None else len(numbers), len(bounds)), np.int32)
+        if not len(ends):
+            return [pa.array([], pa.binary()) for _ in which]
+        for column, places in enumerate(bounds):
+            ends[:, column] = places if numbers is None else places[numbers]
+        offsets = ends.reshape(-1)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.content)]
+        spans = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+        first = np.arange(0, len(offsets), len(bounds))
+        return [spans.take(pa.array(first + place)) for place in which]
 
     def _texts(self, keys: pa.BinaryArray) -> pa.StringArray:
         try:
             return keys.cast(pa.string())
         except pa.ArrowInvalid as error:
             raise HoodieCorruptedDataException(f"Cannot read {self.source}: a key is not UTF-8: {error}") from error
+
+    def _places_by_words(self, wanted: pa.StringArray) -> Longs | None:
+        """See `find`; None where keys are out of order, or too many agree in these eight bytes."""
+        begins, ends, content = self.key_starts, self.key_ends, self.content
+        first, last = content[begins[0] : ends[0]], content[begins[-1] : ends[-1]]
+        least = min(len(first), len(last))
+        shared = next((place for place in range(least) if first[place] != last[place]), least)
+        words = _words_behind(content, begins, ends, shared)
+        if (words[1:] < words[:-1]).any():
+            return None
+        _, offsets, texts = wanted.buffers()
+        limits = np.frombuffer(offsets, np.int32)[wanted.offset : wanted.offset + len(wanted) + 1].astype(np.int64)
+        start = int(limits[0])
+        part = b"" if texts is None else bytes(memoryview(texts)[start : int(limits[-1])])
+        asked = _words_behind(part, limits[:-1] - start, limits[1:] - start, shared)
+        places = np.searchsorted(words, asked)
+        rows = np.flatnonzero(words[np.minimum(places, len(words) - 1)] == asked)
+        places = places[rows]
+        if (words[1:] == words[:-1]).any():
+            counts = np.searchsorted(words, asked[rows], side="right") - places
+            total = int(counts.sum())
+            if total > len(words):
+                return None
+            within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+            rows, places = np.repeat(rows, counts), np.repeat(places, counts) + within
+        # Words ascend, and so do what is asked and where it is.
+        keys = self._taken(places, 0)[0]
+        is_same = pc.equal(keys, wanted.cast(pa.binary()).take(pa.array(rows))).to_numpy(zero_copy_only=False)
+        return np.unique(places[is_same])
 
 
 def decode_data_block(content: bytes, source: str) -> DataBlock:
@@ -117,65 +175,27 @@ def decode_data_block(content: bytes, source: str) -> DataBlock:
     Raises:
         HoodieCorruptedDataException: The lengths in the content contradict each other.
     """
-    size = len(content)
-    starts = _starts_by_key_ends(content)
-    if starts is None:
-        starts = _starts_one_by_one(content, source)
-    if not len(starts):
-        return DataBlock(pa.array([], pa.binary()), source)
+    found = _found_by_key_ends(content) or _found_one_by_one(content, source)
+    starts, lengths = found
     data = np.frombuffer(content, dtype=np.uint8)
-    if size < _HEAD.itemsize or int(starts[-1]) > size - _HEAD.itemsize:
+    if len(starts) and (len(content) < _HEAD.itemsize or int(starts[-1]) > len(content) - _HEAD.itemsize):
         raise _bad_entry(source, len(starts) - 1)
-    lengths = _words(content)[starts].astype(np.int64)
     keys = lengths >> 32
-    rows = np.ndarray((size - 1,), _ROW_LENGTH.format, content, strides=(1,))[starts + _LENGTHS.size].astype(np.int64)
-    row_starts = starts + _HEAD.itemsize
-    key_ends = starts + _LENGTHS.size + keys
-    value_ends = key_ends + (lengths & 0xFFFFFFFF)
-    is_bad = (rows < 0) | (keys < rows + _ROW_LENGTH.size) | (data[value_ends] != 0)
-    if is_bad.any():
-        raise _bad_entry(source, int(np.argmax(is_bad)))
-    ends = np.empty((len(starts), 4), dtype=np.int32)
-    for column, places in enumerate((row_starts, row_starts + rows, key_ends, value_ends)):
-        ends[:, column] = places
-    offsets = ends.reshape(-1)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(content)]
-    return DataBlock(pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers), source)
+    key_starts = starts + _HEAD.itemsize
+    value_starts = starts + _LENGTHS.size + keys
+    value_ends = value_starts + (lengths & 0xFFFFFFFF)
+    if len(starts):
+        rows = np.ndarray((len(content) - 1,), _ROW_LENGTH.format, content, strides=(1,))[starts + _LENGTHS.size]
+        rows = rows.astype(np.int64)
+        is_bad = (rows < 0) | (keys < rows + _ROW_LENGTH.size) | (data[value_ends] != 0)
+        if is_bad.any():
+            raise _bad_entry(source, int(np.argmax(is_bad)))
+    else:
+        rows = starts
+    return DataBlock(content, key_starts, key_starts + rows, value_starts, value_ends, source)
 
 
-def _places_by_words(spans: pa.BinaryArray, wanted: pa.StringArray) -> Longs | None:
-    """See `DataBlock.find`; None where keys are out of order, or too many agree in these eight bytes."""
-    _, offsets, content = spans.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[: len(spans) + 1]
-    # A block that the last entry ends without anything behind it has three spans there.
-    begins, ends = bounds[:-1:4].astype(np.int64), bounds[1::4].astype(np.int64)
-    first, last = (bytes(memoryview(content)[begins[place] : ends[place]]) for place in (0, -1))
-    least = min(len(first), len(last))
-    shared = next((place for place in range(least) if first[place] != last[place]), least)
-    words = _words_behind(content, begins, ends, shared)
-    if (words[1:] < words[:-1]).any():
-        return None
-    _, offsets, content = wanted.buffers()
-    limits = np.frombuffer(offsets, np.int32)[wanted.offset : wanted.offset + len(wanted) + 1].astype(np.int64)
-    start = int(limits[0])
-    part = b"" if content is None else bytes(memoryview(content)[start : int(limits[-1])])
-    asked = _words_behind(part, limits[:-1] - start, limits[1:] - start, shared)
-    places = np.searchsorted(words, asked)
-    rows = np.flatnonzero(words[np.minimum(places, len(words) - 1)] == asked)
-    places = places[rows]
-    if (words[1:] == words[:-1]).any():
-        counts = np.searchsorted(words, asked[rows], side="right") - places
-        total = int(counts.sum())
-        if total > len(words):
-            return None
-        within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-        rows, places = np.repeat(rows, counts), np.repeat(places, counts) + within
-    keys = wanted.cast(pa.binary()).take(pa.array(rows))
-    is_same = pc.equal(spans.take(pa.array(4 * places)), keys).to_numpy(zero_copy_only=False)
-    return np.unique(places[is_same])
-
-
-def _words_behind(content: bytes | pa.Buffer, begins: Longs, ends: Longs, shared: int) -> npt.NDArray[np.uint64]:
+def _words_behind(content: bytes, begins: Longs, ends: Longs, shared: int) -> npt.NDArray[np.uint64]:
     """Eight bytes of each text behind its first ones as a number; zeros stand behind short ones.
 
     Args:
@@ -184,24 +204,24 @@ def _words_behind(content: bytes | pa.Buffer, begins: Longs, ends: Longs, shared
         ends: Where each ends.
         shared: How many bytes of each are passed over.
     """
-    if len(content) < _WORD_BYTES:
-        content = bytes(content) + bytes(_WORD_BYTES)
     places = begins + shared
+    if len(content) >= _WORD_BYTES and not len(places):
+        return np.empty(0, np.uint64)
+    if len(content) >= _WORD_BYTES and int((ends - places).min()) >= _WORD_BYTES:
+        return _words(content)[places].astype(np.uint64)
+    if len(content) < _WORD_BYTES:
+        content = content + bytes(_WORD_BYTES)
     start = np.minimum(places, len(content) - _WORD_BYTES)
     words: npt.NDArray[np.uint64] = _words(content)[start].astype(np.uint64)
     # What lies before the place at the end of the content, and then what is behind the text.
     words <<= (8 * np.minimum(places - start, _WORD_BYTES - 1)).astype(np.uint64)
     behind = (_WORD_BYTES - np.clip(ends - places, 0, _WORD_BYTES)).astype(np.uint64)
-    if behind.any():
-        ones = np.uint64(0xFFFFFFFFFFFFFFFF)
-        words = np.where(
-            behind == _WORD_BYTES, np.uint64(0), words & (ones << (np.uint64(8) * (behind % np.uint64(8))))
-        )
-    return words
+    ones = np.uint64(0xFFFFFFFFFFFFFFFF)
+    return np.where(behind == _WORD_BYTES, np.uint64(0), words & (ones << (np.uint64(8) * (behind % np.uint64(8)))))
 
 
-def _starts_one_by_one(content: bytes, source: str) -> Longs:
-    """Where each entry begins."""
+def _found_one_by_one(content: bytes, source: str) -> tuple[Longs, Longs]:
+    """Where each entry begins, and the lengths of its key and of its value in one number."""
     size, lengths_at, position = len(content), _LENGTHS.unpack_from, 0
     bounds = compact_list("q", [0])
     add_bound = bounds.append
@@ -213,11 +233,12 @@ def _starts_one_by_one(content: bytes, source: str) -> Longs:
         raise HoodieCorruptedDataException(
             f"Cannot read {source}: entry {max(len(bounds) - 2, 0)} does not end where the content of {size} bytes does"
         )
-    return np.frombuffer(bounds, dtype=np.int64)[:-1]
+    starts = np.frombuffer(bounds, dtype=np.int64)[:-1]
+    return starts, _words(content)[starts].astype(np.int64) if len(starts) else starts
 
 
-def _starts_by_key_ends(content: bytes) -> Longs | None:
-    """Where each entry begins, if all keys have one length and end as HBase's do; else None, or if there are few.
+def _found_by_key_ends(content: bytes) -> tuple[Longs, Longs] | None:
+    """See `_found_one_by_one`; None if not all keys have one length and end as HBase's do, or if there are few.
 
     What ends keys is searched for, and the lengths that stand where entries would begin must then lead from each entry
     to the next one, and from the last one to the end.
@@ -228,23 +249,25 @@ def _starts_by_key_ends(content: bytes) -> Longs | None:
     key_bytes, _ = _LENGTHS.unpack_from(content, 0)
     if _LENGTHS.size + key_bytes > size:
         return None
-    words = _words(content)
-    # The time in the end of a key is the largest number: 0x7f and seven times 0xff, and of any seven bytes four are an
-    # aligned number of 32 bits.
-    aligned = 4 * np.flatnonzero(np.frombuffer(content, "<u4", size // 4) == 0xFFFFFFFF)
-    places = np.full(len(aligned), -1, np.int64)
-    for step in range(1, 5):
-        before = np.clip(aligned - step, 0, len(words) - 1)
-        is_time = words[before] == _LATEST
-        places[is_time] = before[is_time]
-    starts = places[places >= 0] + (len(_KEY_END) - 1) - (key_bytes + _LENGTHS.size)
-    if not len(starts) or starts[0] != 0 or starts.min() < 0:
+    # The time in the end of a key is the largest number: 0x7f and seven times 0xff. Of any seven bytes four are an
+    # aligned number of 32 bits, and the number before it tells how many of the seven stand in front.
+    quads = np.frombuffer(content, "<u4", size // 4)
+    places = np.flatnonzero(quads == _ALL_ONES)
+    if not len(places) or not places[0]:
         return None
-    lengths = words[starts].astype(np.int64)
+    before = quads[places - 1]
+    in_front = np.full(len(places), -1, np.int64)
+    for count, ending in enumerate(_TIME_BEGINS):
+        in_front[before >> np.uint32(24 - 8 * count) == ending] = count
+    starts = 4 * places - in_front + (len(_KEY_END) - 2 - _LENGTHS.size - key_bytes)
+    starts = starts[in_front >= 0]
+    if not len(starts) or starts[0] != 0 or starts.min() < 0 or starts.max() > size - _LENGTHS.size:
+        return None
+    lengths = _words(content)[starts].astype(np.int64)
     keys = lengths >> 32
     ends = starts + keys + (lengths & 0xFFFFFFFF) + (_LENGTHS.size + len(_VERSION))
     leads_on = (keys == key_bytes).all() and (ends[:-1] == starts[1:]).all() and ends[-1] == size
-    return starts if leads_on else None
+    return (starts, lengths) if leads_on else None
 
 
 def _words(content: bytes) -> npt.NDArray[np.uint64]:

@@ -28,7 +28,14 @@ from hoodie.exception import (
     HoodieMissingFileException,
     HoodieNotSupportedException,
 )
-from hoodie.io.hfile.block_codec import HEADER_BYTES, MAX_STORED_BYTES, BlockType, decode_block, parse_header
+from hoodie.io.hfile.block_codec import (
+    HEADER_BYTES,
+    MAX_STORED_BYTES,
+    BlockType,
+    decode_block,
+    decode_blocks,
+    parse_header,
+)
 from hoodie.io.hfile.block_index import (
     IndexEntries,
     WantedBlock,
@@ -386,14 +393,16 @@ class HFileReader:
                     break
                 end, until = offset + size, until + 1
             data = self._fetch(start, end - start)
+            parts = []
             for number in numbers[first:until]:
                 offset, size = entries.offsets[number], entries.sizes[number]
-                source = self._at("the block", offset)
-                part = data[offset - start : offset - start + size]
-                header, content = decode_block(part, self.trailer.compression, source)
-                if header.stored_bytes != size:
+                parts.append((data[offset - start : offset - start + size], self._at("the block", offset)))
+            for (part, source), (header, content) in zip(
+                parts, decode_blocks(parts, self.trailer.compression), strict=True
+            ):
+                if header.stored_bytes != len(part):
                     raise HoodieCorruptedDataException(
-                        f"Cannot read {source}: it announces {header.stored_bytes} bytes, and the index {size}"
+                        f"Cannot read {source}: it announces {header.stored_bytes} bytes, and the index {len(part)}"
                     )
                 _check_type(header.block_type, types, source)
                 yield content

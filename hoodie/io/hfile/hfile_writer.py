@@ -71,7 +71,7 @@ class HFileWriter:
         avro_schema: The Avro schema of the values, as JSON; None to leave it out.
         compression: GZ or NONE.
         block_bytes: A block ends with the entry that reaches so many bytes before compression.
-        level: The level of zlib; -1, its default, is what Java uses.
+        level: See `hoodie.io.hfile.block_codec.compress`; -1, its default, is what Java uses.
         create_time_ms: What the file info says of its creation; Hudi writes 0.
         file_info: Further pairs of the file info.
 

@@ -32,7 +32,7 @@ def encode_hfile_block(
         avro_schema: Their schema as JSON, meta fields included.
         instant_time: The delta commit that writes them.
         compression: GZ or NONE.
-        level: The level of zlib; -1, its default, is what Java uses.
+        level: See `hoodie.io.hfile.block_codec.compress`; -1, its default, is what Java uses.
 
     Raises:
         HoodieKeyException: The keys are not distinct, not in order, or cannot be stored.

@@ -16,6 +16,7 @@ from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, Runtime
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException
+from hoodie.io.hfile.block_codec import SMALL_LEVEL
 from hoodie.io.hfile.hfile_writer import HFileWriter
 from hoodie.metadata.reader.merged_record_stream import MergedRecordStream
 from hoodie.metadata.reader.metadata_record_reader import MetadataSliceReader
@@ -65,7 +66,7 @@ class CompactMetadataSlice:
             return None
         try:
             with storage.open_output_stream(path) as sink:
-                writer = HFileWriter(sink, path, self.avro_schema)
+                writer = HFileWriter(sink, path, self.avro_schema, level=SMALL_LEVEL)
                 while first is not None:
                     writer.write(first.keys, encode_values(first.rows, self.avro_schema, payload, name))
                     first = next(parts, None)

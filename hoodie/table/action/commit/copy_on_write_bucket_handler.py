@@ -126,7 +126,10 @@ class CopyOnWriteBucketHandler:
         if self.context.operation is WriteOperationType.DELETE_PREPPED:
             reason = "the rows to delete are not where they were: the table changed"
             return self._misplaced(file_slice, incoming, "HoodieDeleteException", reason) or incoming
-        if self.context.operation in _INSERTS or not placement.knows_positions:
+        knows_positions = placement.knows_positions
+        if not knows_positions and placement.key_check is None and not placement.verifies_positions:
+            knows_positions = _were_searched_for(incoming)
+        if self.context.operation in _INSERTS or not knows_positions:
             return self._find_positions(file_slice, incoming)
         if placement.verifies_positions:
             reason = f"the index {self.context.config.index.index_class} names wrong places"
@@ -213,6 +216,17 @@ class CopyOnWriteBucketHandler:
         joined = rows.join(pairs, "key", join_type="left outer").sort_by("row")
         incoming = incoming.take(joined["row"].combine_chunks())
         return incoming.append_column(position, joined["position"].cast(pa.int64()))
+
+
+def _were_searched_for(incoming: pa.Table) -> bool:
+    """Whether the index has searched the file for all incoming keys, although it need not know positions.
+
+    Then all rows that it found there have a position, and the file has none of the others.
+    """
+    if not {CURRENT_FILE_ID, CURRENT_ROW_POSITION} <= set(incoming.column_names):
+        return False
+    positions = incoming[CURRENT_ROW_POSITION].filter(incoming[CURRENT_FILE_ID].is_valid())
+    return len(positions) > 0 and not positions.null_count and pc.min(positions).as_py() >= 0
 
 
 def not_there(file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
