@@ -70,6 +70,10 @@ class CountingStorage(LocalStorage):
         count("list")
         return super().list_directory(path)
 
+    def list_files(self, path: str) -> Any:
+        count("list")
+        return super().list_files(path)
+
     def open_input_file(self, path: str) -> pa.NativeFile:
         return pa.PythonFile(_CountingStream(super().open_input_file(path)), mode="r")
 

@@ -116,6 +116,10 @@ class HoodieReadConfig(PropertyGroup):
     data_skipping: bool = property_field("hoodie.enable.data.skipping", boolean(), True)
     """Whether a query with a filter leaves out partitions and files by the statistics and indexes of the metadata
     table."""
+    trusts_key_fields: bool = property_field("hoodie.read.trust.record.key.fields", boolean(), False)
+    """Whether the record index answers filters on the record key fields, as it does for ``_hoodie_record_key``, and as
+    in Hudi. Rows whose record key is not that of their columns are missed then: callers can give such keys, and
+    ``MERGE INTO`` of Hudi can change a key field and leave the record key. Hudi has no such option."""
     driver_bytes: int | None = property_field("hoodie.spark.read.driver.max.bytes", integer(minimum=0), None)
     """Of `hoodie.spark.read`: the most stored bytes that the driver itself reads, at the call, if a filter names record
     keys or the query is incremental. More bytes, or many rows, are left to Spark's scan; 0 leaves it all rows. Without

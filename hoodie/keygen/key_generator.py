@@ -28,6 +28,8 @@ from hoodie.keygen.built_in_key_generators import (
 from hoodie.keygen.timestamp_paths import TimestampPaths
 from hoodie.keygen.user_key_generator import KeyGeneratorOfUser, load_user_key_generator
 
+USER_KIND = "USER"
+"""The kind of a key generator that is a user's class."""
 _TYPES = {
     name: kind
     for kind, class_name in KEY_GENERATORS.items()
@@ -66,14 +68,14 @@ def create_key_generator(
             f"table '{table_config.table_name}' has no record key fields (hoodie.table.recordkey.fields): keys that "
             "Hudi generates itself are not supported; write to it with Hudi, or create a table with a record key"
         )
-    kind = _key_generator_type(table_config)
+    kind = key_generator_kind(table_config)
     partition_fields = tuple(field.partition(":")[0] for field in partition_fields)
     hive_style, url_encode = table_config.hive_style_partitioning, table_config.url_encode_partitioning
     timestamps, one_timezone = HoodieTimestampKeyGeneratorConfig.of_table(
         table_config.table_name, table_config.properties, written
     )
     consistent = bool(timestamps.consistent_logical_timestamp_enabled)
-    if kind == "USER":
+    if kind == USER_KIND:
         return _user_key_generator(table_config, key_fields, partition_fields, written)
     if kind == "NON_PARTITION":
         return NonpartitionedKeyGenerator(key_fields, consistent_timestamps=consistent)
@@ -120,11 +122,18 @@ def key_form_depends_on_table(table_config: HoodieTableConfig) -> bool:
 
     Releases of Hudi write keys of one field in two forms; see `hoodie.keygen.built_in_key_generators.has_field_prefix`.
     """
-    return len(table_config.record_key_fields) == 1 and _key_generator_type(table_config) == "COMPLEX"
+    return len(table_config.record_key_fields) == 1 and key_generator_kind(table_config) == "COMPLEX"
 
 
-def _key_generator_type(table_config: HoodieTableConfig) -> str:
-    """The name of the key generator type: SIMPLE, COMPLEX and so on, or USER for a user's class."""
+def key_generator_kind(table_config: HoodieTableConfig) -> str:
+    """The name of the key generator type of a table: SIMPLE, COMPLEX and so on, or `USER_KIND` for a user's class.
+
+    Args:
+        table_config: The table's properties.
+
+    Raises:
+        HoodieNotSupportedException: hoodie does not have the key generator.
+    """
     name = table_config.key_generator_class
     if not name:
         return infer_key_generator_type(table_config.record_key_fields, table_config.partition_fields)
@@ -135,7 +144,7 @@ def _key_generator_type(table_config: HoodieTableConfig) -> str:
             f"table '{table_config.table_name}' makes keys by {_PROPERTY} = {name}; hoodie knows {known}, and your own "
             "classes. Write to this table with Hudi"
         )
-    return kind or "USER"
+    return kind or USER_KIND
 
 
 def _partition_types(

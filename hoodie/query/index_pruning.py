@@ -7,26 +7,33 @@ A secondary index tells the record keys of values; then the record index is aske
 and a value. Where a key may be in several partitions, the entry is gone when one of the rows is: so it is not asked
 beside a record index by partitions.
 
-Hudi: org.apache.hudi.{RecordLevelIndexSupport, SecondaryIndexSupport}. Differs: asks for record keys only, not for the
-values of a key field: writers can give records keys of their own.
+A filter that names values of all key fields names record keys, too, of rows that have the keys of their columns. Rows
+may have others, so the record index answers such filters only where the caller asks for it.
+
+Hudi: org.apache.hudi.{RecordLevelIndexSupport, SecondaryIndexSupport}. Differs: takes the values of key fields for
+record keys only if told so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hoodie.common.data.expression_tree import Call, Node, parse_expression
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.keygen.key_texts import record_keys_of, told_key_fields
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_listing import metadata_of
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.query.pruning import values_of
+from hoodie.query.pruning import MAX_VALUES, texts_of, values_of
 
 _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
 _MOST_KEYS = 100_000
@@ -57,6 +64,50 @@ def slices_by_record_index(
     partitions = {part.partition_path for part in slices}
     named = sum(path in partitions for path, _ in places)
     return flags if named == int(flags.sum()) else None
+
+
+def slices_by_key_fields(
+    snapshot: TableSnapshot, slices: Sequence[FileSlice], row_filter: RowFilter, schema: pa.Schema
+) -> npt.NDArray[np.bool_] | None:
+    """Which of the newest slices hold rows with the values that a filter names of all key fields.
+
+    Rows that have not the keys of their columns are not looked for.
+
+    Args:
+        snapshot: The table.
+        slices: Its newest slices.
+        row_filter: The filter.
+        schema: The table's columns.
+
+    Returns:
+        A flag for each slice; None if there is no record index, or the values do not tell the record keys.
+    """
+    config = snapshot.table_config
+    if _RECORD_INDEX not in config.metadata_partitions:
+        return None
+    fields = told_key_fields(config, schema)
+    tree = parse_expression(row_filter.expression) if fields else None
+    values = None if tree is None else _key_values(tree, fields)
+    keys = None if values is None or len(values) > MAX_VALUES else record_keys_of(config, values)
+    return None if keys is None else slices_by_record_index(snapshot, slices, pa.array(keys, pa.string()))
+
+
+def _key_values(node: Node, fields: Sequence[str]) -> set[tuple[str, ...]] | None:
+    """The values of the key fields, as texts, that rows have one of where an expression is true; None for any."""
+    if isinstance(node, Call) and node.function == "or_kleene":
+        either = [_key_values(part, fields) for part in node.arguments]
+        return None if None in either else set().union(*(part for part in either if part is not None))
+    each = [texts_of(node, field, _has_text) for field in fields]
+    known = [texts for texts in each if texts is not None]
+    if len(known) == len(fields):
+        return set(product(*known)) if prod(map(len, known)) <= MAX_VALUES else None
+    if isinstance(node, Call) and node.function == "and_kleene":
+        return next((found for part in node.arguments if (found := _key_values(part, fields)) is not None), None)
+    return None
+
+
+def _has_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_integer(data_type))
 
 
 def slices_by_secondary_index(

@@ -45,7 +45,7 @@ from hoodie.query.commit_range import (
     first_pending,
 )
 from hoodie.query.commit_slices import instants_at_end, only_matching, slices_of_commits
-from hoodie.query.index_pruning import slices_by_record_index, slices_by_secondary_index
+from hoodie.query.index_pruning import slices_by_key_fields, slices_by_record_index, slices_by_secondary_index
 from hoodie.query.overtaken_commits import warn_of_overtaken_commits
 from hoodie.query.pruning import (
     BY_COLUMN_STATISTICS,
@@ -202,8 +202,11 @@ def plan_of_slices(
             holds = slices_by_record_index(snapshot, slices, searched.values)
             slices = _left(slices, holds, BY_RECORD_INDEX, pruned)
         elif skips and is_newest:
-            holds = slices_by_secondary_index(snapshot, slices, row_filter, schema)
-            slices = _left(slices, holds, BY_SECONDARY_INDEX, pruned)
+            trusts = query.trusts_key_fields
+            by, holds = BY_RECORD_INDEX, slices_by_key_fields(snapshot, slices, row_filter, schema) if trusts else None
+            if holds is None:
+                by, holds = BY_SECONDARY_INDEX, slices_by_secondary_index(snapshot, slices, row_filter, schema)
+            slices = _left(slices, holds, by, pruned)
         may_hold = slices_by_statistics(snapshot, slices, schema, row_filter) if skips else None
         slices = _left(slices, may_hold, BY_COLUMN_STATISTICS, pruned)
         # Their ranges are those of footers. Scans of what is left skip row groups without a plan.

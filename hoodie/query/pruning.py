@@ -6,7 +6,7 @@ fulfils and that statistics can decide.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 import numpy as np
@@ -172,38 +172,44 @@ def values_of(row_filter: RowFilter, column: str) -> ColumnValues | None:
         column: A column of strings.
     """
     tree = parse_expression(row_filter.expression)
-    found = _values_of(tree, column) if tree is not None else None
+    found = texts_of(tree, column, pa.types.is_string) if tree is not None else None
     return (
         None if found is None or len(found) > MAX_VALUES else ColumnValues(column, pa.array(sorted(found), pa.string()))
     )
 
 
-def _values_of(node: Node, column: str) -> set[str] | None:
-    """The values that a column has where an expression is true; None for any."""
+def texts_of(node: Node, column: str, is_type: Callable[[pa.DataType], bool]) -> set[str] | None:
+    """The values that a column has where an expression is true, as texts; None for any.
+
+    Args:
+        node: The expression.
+        column: The column, of strings or of integers.
+        is_type: Whether values of a type are among those of the column.
+    """
     if not isinstance(node, Call):
         return None
     match node.function:
         case "and_kleene":
-            parts = [found for part in node.arguments if (found := _values_of(part, column)) is not None]
+            parts = [found for part in node.arguments if (found := texts_of(part, column, is_type)) is not None]
             return min(parts, key=len) if parts else None
         case "or_kleene":
-            either = [_values_of(part, column) for part in node.arguments]
+            either = [texts_of(part, column, is_type) for part in node.arguments]
             return None if None in either else set().union(*(part for part in either if part is not None))
         case "equal":
             left, right = node.arguments
             if isinstance(left, Literal):
                 left, right = right, left
             is_key = isinstance(left, Field) and left.path == (column,)
-            is_text = isinstance(right, Literal) and right.value.is_valid and pa.types.is_string(right.value.type)
-            return {right.value.as_py()} if is_key and is_text and isinstance(right, Literal) else None
+            is_value = isinstance(right, Literal) and right.value.is_valid and is_type(right.value.type)
+            return {str(right.value.as_py())} if is_key and is_value and isinstance(right, Literal) else None
         case "is_in":
             field = node.arguments[0]
             if not isinstance(field, Field) or field.path != (column,):
                 return None
             values = node.options["value_set"].values if node.options is not None else None
-            if values is None or not pa.types.is_string(values.type) or values.null_count:
+            if values is None or not is_type(values.type) or values.null_count:
                 return None
-            return set(values.to_pylist())
+            return {str(value) for value in values.to_pylist()}
     return None
 
 

@@ -53,6 +53,8 @@ class TableQuery:
         merger_class: The record merger of a table that merges by one; None if the caller names none.
         uses_metadata: Whether a metadata table is used, if the table has one.
         skips_data: Whether its statistics and indexes leave out partitions and files.
+        trusts_key_fields: Whether rows have the record keys of their columns, so that the record index answers filters
+            on the key fields.
     """
 
     query_type: QueryType = QueryType.SNAPSHOT
@@ -68,6 +70,7 @@ class TableQuery:
     merger_class: str | None = None
     uses_metadata: bool = True
     skips_data: bool = True
+    trusts_key_fields: bool = False
 
     @property
     def listing_choice(self) -> MetadataListingChoice:
@@ -127,6 +130,7 @@ class TableQuery:
             merger_class=_merger_of(options),
             uses_metadata=config.metadata_enable,
             skips_data=config.data_skipping,
+            trusts_key_fields=config.trusts_key_fields,
         )
         query._check()
         return query

@@ -162,3 +162,22 @@ def test_a_filter_that_spark_can_decide_needs_no_python(spark: SparkSession, his
     shown = hoodie.spark.read(spark, path, filters=[("ts", ">", 1)])._jdf.queryExecution().toString()
     assert "MapInArrow" not in shown
     assert "PushedFilters: [IsNotNull(ts), GreaterThan(ts,1)]" in shown
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_the_record_index_answers_filters_on_key_fields_of_readers_that_trust_keys(
+    spark: SparkSession, tmp_path: Path, table_type: str
+) -> None:
+    path = init_table(tmp_path / "t", table_type=table_type)
+    given = rows(*((f"k{number}", "xyz"[number % 3], 1) for number in range(30)))
+    index = {"hoodie.metadata.enable": "true", "hoodie.metadata.global.record.level.index.enable": "true"}
+    with local_client(path, index) as client:
+        client.bulk_insert(given)
+        client.upsert(given.slice(0, 1))
+    options = {"hoodie.read.trust.record.key.fields": "true", "hoodie.spark.read.driver.max.bytes": "0"}
+    # Tasks in Python read the slice with a log file.
+    scanned = 3 if table_type == "COPY_ON_WRITE" else 2
+    for trusted, files in ((options, 1), ({**options, "hoodie.read.trust.record.key.fields": "false"}, scanned)):
+        frame = hoodie.spark.read(spark, path, trusted, columns=["id", "region"], filters=[("id", "=", "k7")])
+        assert len(frame.inputFiles()) == files
+        assert [tuple(row) for row in frame.collect()] == [("k7", "y")]

@@ -89,11 +89,12 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
     _definitions: list[Mapping[str, HoodieIndexDefinition]] = attrs.field(factory=list, repr=False)
 
     @classmethod
-    def open(cls, table: TableSnapshot) -> HoodieBackedTableMetadata:
+    def open(cls, table: TableSnapshot, *, for_readers: bool = False) -> HoodieBackedTableMetadata:
         """Open the metadata table of a table.
 
         Args:
             table: The table.
+            for_readers: See `MetadataTableFiles.load`.
 
         Raises:
             TableNotFoundException: The table has no metadata table, or lists one that is not there.
@@ -101,7 +102,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
             HoodieNotSupportedException: It has a version that hoodie does not know.
             HoodieIOException: Storage failed.
         """
-        return cls(table, MetadataTableFiles.load(table))
+        return cls(table, MetadataTableFiles.load(table, for_readers=for_readers))
 
     @property
     def definitions(self) -> Mapping[str, HoodieIndexDefinition]:

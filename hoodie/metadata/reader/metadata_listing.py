@@ -62,7 +62,7 @@ class MetadataListingChoice:
         if not self.is_enabled or _FILES not in snapshot.table_config.metadata_partitions:
             return stored
         try:
-            metadata = HoodieBackedTableMetadata.open(snapshot)
+            metadata = HoodieBackedTableMetadata.open(snapshot, for_readers=True)
             lacking = first_lacking_commit(snapshot, metadata.files)
         except HoodieException as error:
             _warn(snapshot, f"cannot be read: {error}")

@@ -32,6 +32,7 @@ from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieCorruptedDataException, HoodieMissingFileException, TableNotFoundException
 from hoodie.io.log.log_block_filter import LogBlockFilter
+from hoodie.metadata.reader.partitions_together import has_few_files, listed_together
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, file_group_number
 from hoodie.storage.storage_path import file_name, join
 
@@ -79,11 +80,12 @@ class MetadataTableFiles:
     _groups: dict[str, dict[str | None, list[FileSlice]]] = attrs.field(init=False, factory=dict)
 
     @classmethod
-    def load(cls, table: TableSnapshot) -> MetadataTableFiles:
+    def load(cls, table: TableSnapshot, *, for_readers: bool = False) -> MetadataTableFiles:
         """Load the timeline of the metadata table.
 
         Args:
             table: The table; its timeline must have been loaded before, as it was.
+            for_readers: Whether all partitions may be listed together, and then no more. Writers add some.
 
         Raises:
             TableNotFoundException: The table has no metadata table, or lists one that is not there.
@@ -109,7 +111,8 @@ class MetadataTableFiles:
         # It has no time zone of its own. Its times are given out under the table's lock, so no clock is waited for.
         zone = {_TIMEZONE: table.table_config.timeline_timezone}
         config = HoodieTableConfig({**zone, **config.properties})
-        own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=None)
+        choice = listed_together if for_readers and has_few_files(table.table_config) else None
+        own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=choice)
         snapshot = own.refreshed()
         instants = _valid_instants(table, snapshot)
         return cls(table, snapshot, instants, snapshot.view(instants))
