@@ -47,6 +47,7 @@ class IndexCalls(ABC):
             HoodieIndexException: The table has no such column, or an index of that name on another one; or an instant
                 is pending.
             HoodieAmbiguousKeyException: A key is in several file groups, so that there can be no record index.
+            HoodieKeyException: A key, or a value with its key, is too long for an index. Nothing is left of the index.
             HoodieNotSupportedException: The version of the table, or the type of the column; or the record index is one
                 by partitions, with which a key may be in several.
             HoodieIOException: Storage failed; call again.

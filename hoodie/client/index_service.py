@@ -21,7 +21,7 @@ from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieConfigException, HoodieIndexException
 from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.metadata.writer.index_definition_writer import delete_index_definition, save_index_definition
+from hoodie.metadata.writer.index_definition_writer import delete_index_definition
 from hoodie.metadata.writer.secondary_index_definitions import (
     new_secondary_index,
     require_record_index,
@@ -139,10 +139,8 @@ class IndexService:
             _refuse_pending(snapshot, what)
             require_record_index(snapshot, self.config.metadata, (*_NEEDED, partition))
             upkeep = MetadataTableUpkeep(self.config.metadata, self.context)
-            # These may be refused, and then there is no index to define.
             snapshot = upkeep.writer(snapshot).initialise([path for path in _NEEDED if path not in listed])
-            save_index_definition(snapshot, definition)
-            upkeep.writer(snapshot).initialise([partition])
+            upkeep.writer(snapshot).initialise([partition], {partition: definition})
         logger.info("created the index %s on %s of %s", name, column, snapshot.base_path)
         return True
 

@@ -15,7 +15,12 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.instant_time import is_before
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieAmbiguousKeyException, HoodieRestoreException, HoodieSavepointException
+from hoodie.exception import (
+    HoodieAmbiguousKeyException,
+    HoodieKeyException,
+    HoodieRestoreException,
+    HoodieSavepointException,
+)
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.restore.restore_action_executor import (
@@ -157,9 +162,10 @@ class SavepointService:
             undone = carry_out(executor, restore_time, is_left_behind=is_left_behind, check=check)
         try:
             self._rollbacks.initialise_metadata_table(load_table(self._config))
-        except HoodieAmbiguousKeyException as error:
-            # The restore is done. The table of another writer had such keys, and the next write says so, too.
-            logger.warning("the record index was not built again after the restore: %s", error)
+        except (HoodieAmbiguousKeyException, HoodieKeyException) as error:
+            # The restore is done. An index cannot hold keys that are there again, and the next write says so, too.
+            index = "the record index" if isinstance(error, HoodieAmbiguousKeyException) else "an index"
+            logger.warning("%s was not built again after the restore: %s", index, error)
         return undone
 
 

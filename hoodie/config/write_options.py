@@ -296,7 +296,7 @@ class HoodieWriteOptions(PropertyGroup):
     )
     """The maximum size of a record key, in bytes of UTF-8; a write with a longer key is refused. Deletes take keys of
     any length. Each key is hashed up to 30 times for bloom filters, which takes about half a second for a key of 1
-    MB."""
+    MB. A record index takes keys of up to 32767 bytes."""
     unique_keys: bool = property_field("hoodie.write.concurrency.unique.keys", boolean(), False, is_ours=True)
     """With several writers: compare the keys of new records with those that other writers added
     since the write began. Without it, a key that two writers insert at the same time is stored twice."""

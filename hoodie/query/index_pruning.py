@@ -142,9 +142,9 @@ def slices_by_secondary_index(
             return None
         values = wanted.values.to_pylist()
         found = listing.ask(
-            partial(HoodieBackedTableMetadata.read_secondary_index, index_name=partition, values=values)
+            partial(HoodieBackedTableMetadata.read_rare_values, index_name=partition, values=values, most=_MOST_KEYS)
         )
-        if found is not None and found.num_rows <= _MOST_KEYS:
+        if found is not None:
             keys = found.column("record_key").combine_chunks().unique()
             return slices_by_record_index(snapshot, slices, keys)
     return None

@@ -67,6 +67,10 @@ _GAP_BYTES = 64 << 10
 _CELL_FORMAT, _CELL_VERSIONS, _TAGS = "KEY_VALUE_VERSION", "MAX_MEMSTORE_TS_KEY", "hfile.MAX_TAGS_LEN"
 
 
+class TooManyEntriesError(Exception):
+    """More entries were found than the caller wants. Nothing is wrong with the file."""
+
+
 @contextmanager
 def open_hfile(storage: HoodieStorage, path: str, size_bytes: int | None = None) -> Iterator[HFileReader]:
     """Open an HFile on storage; a context that closes it.
@@ -259,25 +263,39 @@ class HFileReader:
                 found.append(block.entries(numbers))
         return pa.Table.from_batches(found, ENTRY_SCHEMA)
 
-    def look_up_prefixes(self, prefixes: pa.StringArray | pa.ChunkedArray) -> pa.Table:
+    def look_up_prefixes(self, prefixes: pa.StringArray | pa.ChunkedArray, most: int | None = None) -> pa.Table:
         """The entries whose keys begin with one of some prefixes, in the columns of `ENTRY_SCHEMA`.
 
         They come in the order of the file. Reads only blocks that may hold such a key. Memory: see `look_up`.
 
         Args:
             prefixes: Strings without nulls, in any order. The empty one finds all entries.
+            most: So many entries are wanted at most; None for any number.
 
         Raises:
+            TooManyEntriesError: There are more; or the index says so, about, before a block is read.
             HoodieKeyException: A prefix is null.
             HoodieException: See `batches`.
         """
         wanted = _without_longer_ones(_sorted_keys(prefixes))
-        found = []
+        if most is not None and self._count_within(wanted) > most:
+            raise TooManyEntriesError
+        found, count = [], 0
         for block, first, until in self._wanted_data_blocks(wanted, as_prefixes=True):
             numbers = _with_prefixes(block, wanted[first:until])
+            count += len(numbers)
+            if most is not None and count > most:
+                raise TooManyEntriesError
             if len(numbers):
                 found.append(block.entries(numbers))
         return pa.Table.from_batches(found, ENTRY_SCHEMA)
+
+    def _count_within(self, prefixes: Sequence[bytes]) -> int:
+        """About how many entries with some prefixes fill whole blocks below the root of the index."""
+        blocks = len(self._index)
+        found = sum(1 for _ in wanted_blocks(self._index, prefixes, 0, len(prefixes), as_prefixes=True))
+        # The first and the last one of a prefix may hold few of them.
+        return max(found - 2 * len(prefixes), 0) * self.entry_count // blocks if blocks else 0
 
     def _load_on_open(self) -> None:
         """Read what stands behind the data: the root of the index, the index of the meta blocks, the file info."""

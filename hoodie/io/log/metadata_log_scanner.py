@@ -163,7 +163,7 @@ class MetadataLogScanner:
 
 
 def chosen_entries(
-    reader: HFileReader, keys: pa.StringArray | None, prefixes: pa.StringArray | None
+    reader: HFileReader, keys: pa.StringArray | None, prefixes: pa.StringArray | None, most: int | None = None
 ) -> Iterator[pa.Table]:
     """Entries of an HFile; see `MetadataLogScanner.scan`.
 
@@ -171,8 +171,10 @@ def chosen_entries(
         reader: The file.
         keys: The keys that are wanted.
         prefixes: What wanted keys begin with.
+        most: How many entries with such prefixes are wanted at most; None for any number.
 
     Raises:
+        TooManyEntriesError: There are more.
         HoodieException: See `HFileReader`.
     """
     if keys is None and prefixes is None:
@@ -180,4 +182,4 @@ def chosen_entries(
     if keys is not None:
         yield reader.look_up(keys)
     if prefixes is not None:
-        yield reader.look_up_prefixes(prefixes)
+        yield reader.look_up_prefixes(prefixes, most)

@@ -20,6 +20,7 @@ from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.common.table.table_metadata import HoodieTableMetadata, table_metadata_of
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieCorruptedDataException, HoodieIndexException
+from hoodie.io.hfile.hfile_reader import TooManyEntriesError
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, SliceQuery, read_records
 from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFiles
@@ -56,6 +57,8 @@ RECORD_LOCATIONS = pa.schema(
 _SECONDARY_ENTRIES = pa.schema([pa.field("value", pa.string()), pa.field("record_key", pa.string())])
 _PARTITION_ID = slice(12, 24)
 """Where the keys of statistics name the partition."""
+_SPREAD = 2
+"""So many times its even share of the keys a file group may have."""
 _PATH = {kind: kind.partition_path for kind in MetadataPartitionType}
 _PAYLOADS = {
     MetadataPartitionType.FILES: MetadataPayload.FILES,
@@ -343,11 +346,29 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
             HoodieIndexException: The metadata table has no such index.
             HoodieException: See `read_records`.
         """
-        prefix = _PATH[MetadataPartitionType.SECONDARY_INDEX]
-        path = index_name if index_name.startswith(prefix) else f"{prefix}{index_name}"
-        wanted = None if values is None else secondary_key_prefixes(pa.array(list(values), pa.string())).to_pylist()
-        found = self.read_records(path, prefixes=wanted)
-        return pa.Table.from_arrays(list(split_secondary_index_keys(found.keys)), schema=_SECONDARY_ENTRIES)
+        path, wanted = _secondary_index_query(index_name, values)
+        return _secondary_entries(self.read_records(path, prefixes=wanted))
+
+    def read_rare_values(self, index_name: str, values: Sequence[str | None], most: int) -> pa.Table | None:
+        """The record keys of values that few rows have; entries of frequent values are not read.
+
+        Args:
+            index_name: See `read_secondary_index`.
+            values: See there.
+            most: The number of entries above which there is no answer. Those that later log files delete count, too.
+
+        Returns:
+            See `read_secondary_index`; None if there are more entries.
+
+        Raises:
+            HoodieException: See there.
+        """
+        path, wanted = _secondary_index_query(index_name, values)
+        try:
+            found = self.read_records(path, prefixes=wanted, most=most)
+        except TooManyEntriesError:
+            return None
+        return _secondary_entries(found) if len(found.keys) <= most else None
 
     def list_together(self, partitions: Sequence[str]) -> None:
         """List some partitions of the metadata table that will be read, at the same time.
@@ -381,6 +402,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         keys: Iterable[str] | pa.Array | None = None,
         prefixes: Iterable[str] | None = None,
         data_partition: str | None = None,
+        most: int | None = None,
     ) -> MetadataRecords:
         """The records of a partition of the metadata table, deleted ones left out.
 
@@ -389,8 +411,10 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
             keys: The keys that are wanted; only their file groups are read.
             prefixes: What wanted keys begin with. With neither, all records come.
             data_partition: The partition of the table, in a record index by partitions; None for all.
+            most: About how many records with such prefixes are wanted at most; None for any number.
 
         Raises:
+            TooManyEntriesError: There are more.
             HoodieIndexException: The metadata table has no such partition.
             HoodieMissingFileException: A file group or a file is missing.
             HoodieCorruptedDataException: A file is damaged.
@@ -411,9 +435,12 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
             elif started is not None and self._is_hashed_by_value(partition):
                 groups = self.groups_of_keys(partition, started, len(slices))
                 for number in np.unique(groups).tolist():
-                    queries.append(SliceQuery(slices[number], prefixes=started.filter(pa.array(groups == number))))
+                    some = started.filter(pa.array(groups == number))
+                    queries.append(SliceQuery(slices[number], prefixes=some, most=most))
             elif started is not None and len(started):
-                queries += [SliceQuery(file_slice, prefixes=started) for file_slice in slices]
+                # Their keys are spread evenly, about.
+                share = None if most is None else _SPREAD * most // len(slices)
+                queries += [SliceQuery(file_slice, prefixes=started, most=share) for file_slice in slices]
         return MetadataRecords.joined(read_records(self.files, payload, queries), payload)
 
     def payload_of(self, partition: str) -> MetadataPayload:
@@ -505,6 +532,18 @@ def _without_deleted(listing: pa.Table) -> pa.Table:
 
 def _with_column(partition_paths: pa.Array, rows: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_arrays([partition_paths, *rows.columns], schema=COLUMN_STATS)
+
+
+def _secondary_index_query(index_name: str, values: Sequence[str | None] | None) -> tuple[str, list[str] | None]:
+    """The partition of an index, and what the keys of its wanted entries begin with."""
+    prefix = _PATH[MetadataPartitionType.SECONDARY_INDEX]
+    path = index_name if index_name.startswith(prefix) else f"{prefix}{index_name}"
+    wanted = None if values is None else secondary_key_prefixes(pa.array(list(values), pa.string())).to_pylist()
+    return path, wanted
+
+
+def _secondary_entries(found: MetadataRecords) -> pa.Table:
+    return pa.Table.from_arrays(list(split_secondary_index_keys(found.keys)), schema=_SECONDARY_ENTRIES)
 
 
 def _as_keys(keys: Iterable[str] | pa.Array) -> pa.Array:

@@ -62,11 +62,14 @@ class SliceQuery:
         file_slice: The slice.
         keys: The keys that are wanted (string).
         prefixes: What wanted keys begin with (string). With neither, all records come.
+        most: How many records with such prefixes a file or log block may have, deleted ones among them; None for any
+            number. Small ones are read anyway.
     """
 
     file_slice: FileSlice
     keys: pa.Array | None = None
     prefixes: pa.Array | None = None
+    most: int | None = None
 
 
 @attrs.frozen(eq=False)
@@ -100,6 +103,7 @@ def read_records(
         The records of each query.
 
     Raises:
+        TooManyEntriesError: There are more records than a query wants.
         HoodieMissingFileException: A file is gone.
         HoodieCorruptedDataException: A file is damaged.
         HoodieIOException: Storage failed.
@@ -283,13 +287,13 @@ class MetadataSliceReader:
                 DECODED_FILES.keep_entries(base_file, 0, self.payload, known)
                 yield from _chosen(known, query)
             else:
-                for entries in chosen_entries(reader, query.keys, query.prefixes):
+                for entries in chosen_entries(reader, query.keys, query.prefixes, query.most):
                     yield from self._decoded(entries, reader.avro_schema, path)
 
     def _block_parts(self, part: LogHFile, log_file: HoodieLogFile, query: SliceQuery) -> Iterator[SlicePart]:
         source, offset_bytes = str(part.block.source), part.block.offset_bytes
         if len(part.block.content) > SMALL_BYTES:
-            for entries in chosen_entries(part.reader, query.keys, query.prefixes):
+            for entries in chosen_entries(part.reader, query.keys, query.prefixes, query.most):
                 yield from self._decoded(entries, part.avro_schema, source)
             return
         known = DECODED_FILES.find_entries(log_file, offset_bytes, self.payload)

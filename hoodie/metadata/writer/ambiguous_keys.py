@@ -118,7 +118,7 @@ class OnePlaceRule:
             raise HoodieIndexException(
                 f"the record index of {self.table.base_path} is wrong: it says that {_place(example)} holds the key "
                 f"{example[_KEY]!r}, which it does not, and so of at least {stale} keys. Check it with "
-                f"hoodie.metadata.validate, and build it anew: a write with {self._option}=false drops it"
+                f"hoodie.metadata.validate, and build it anew: a write with {self.option}=false drops it"
             )
 
     @property
@@ -132,7 +132,7 @@ class OnePlaceRule:
         return self.change is not None and self.change.key_look_up.scope >= scope
 
     @property
-    def _option(self) -> str:
+    def option(self) -> str:
         level = "record.level" if self.is_by_partition else "global.record.level"
         return f"hoodie.metadata.{level}.index.enable"
 
@@ -188,14 +188,14 @@ class OnePlaceRule:
             across = "" if self.is_by_partition else ", across_partitions=True"
             text = (
                 f"{base_path} has {keys} in several file groups: {shown}. It cannot have a record index: {why}. Write "
-                f"without the index, with {self._option}=false and another hoodie.index.type than {self._index_type}; "
+                f"without the index, with {self.option}=false and another hoodie.index.type than {self._index_type}; "
                 f"or delete the other rows first, with hoodie.table.repair.drop_duplicates(client{across})"
             )
         else:
             text = (
                 f"{change.instant_time} would put {keys} of {base_path} in several file groups: {shown}. The table has "
                 f"a record index: {why}. Nothing was committed. Upsert with hoodie.index.type={self._index_type}, "
-                f"which finds the rows that are there; or write with {self._option}=false, which drops the index"
+                f"which finds the rows that are there; or write with {self.option}=false, which drops the index"
             )
         return HoodieAmbiguousKeyException(text + self._by_partition)
 

@@ -49,6 +49,7 @@ from hoodie.metadata.writer.ambiguous_keys import (
     SuspectKeys,
 )
 from hoodie.metadata.writer.file_group_writer import MetadataFileGroupWriter
+from hoodie.metadata.writer.key_sizes import check_key_sizes
 from hoodie.metadata.writer.partition_indexer import (
     CommittedChange,
     EntriesOnDriver,
@@ -264,7 +265,7 @@ class RecordIndexChanges:
         if self.row_count <= _FEW_ROWS and len(items) <= _FEW_FILE_GROUPS:
             parts = list(map_concurrently(self.reading.read, items))
             found = pa.Table.from_batches([batch for part in parts for batch in part], _KEY_CHANGES)
-            writing = _WriteGroup(writer, self.places, self.index)
+            writing = _WriteGroup(writer, self.places, self.index, self.rule.option)
             groups = [(number, _rows_of(found, number)) for number in _groups_in(found)]
             token = _DRIVER_TOKEN if self.new_file_ids else None
             return [writing.write(rows, number, token) for number, rows in groups]
@@ -272,7 +273,8 @@ class RecordIndexChanges:
         try:
             read: HoodieData = engine.generate(items, self.reading, _KEY_CHANGES)
             routed = read.route(_GROUP, writer.group_count)
-            written = routed.map_partitions_with_index(_WriteGroups(writer, shared, self.index), _WRITTEN).collect()
+            task = _WriteGroups(writer, shared, self.index, self.rule.option)
+            written = routed.map_partitions_with_index(task, _WRITTEN).collect()
         finally:
             shared.release()
         # Only what this application's own tasks have packed.
@@ -400,6 +402,7 @@ class _WriteGroup:
     writer: MetadataFileGroupWriter
     places: _Places
     index: _StoredEntries | None
+    option: str
 
     def write(self, rows: pa.Table, number: int, write_token: str | None = None) -> _WrittenGroup:
         """Write what is left of changes.
@@ -408,8 +411,16 @@ class _WriteGroup:
             rows: Of `_KEY_CHANGES`, all of the file group.
             number: Of the file group.
             write_token: See `MetadataFileGroupWriter.write`.
+
+        Raises:
+            HoodieKeyException: A key is too long.
         """
         entries, suspects = self._entries(rows.combine_chunks(), number)
+        check_key_sizes(
+            entries.keys,
+            "the record index holds record keys",
+            f"Store a hash of such keys; or write without the index, with {self.option}=false, which drops it",
+        )
         stats = () if entries.is_empty else (self.writer.write(number, entries, write_token),)
         return _WrittenGroup(stats, suspects)
 
@@ -496,10 +507,11 @@ class _WriteGroups:
     writer: MetadataFileGroupWriter
     places: Shared
     index: _StoredEntries | None
+    option: str
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = pa.Table.from_batches([batch for batch in batches if batch.num_rows], _KEY_CHANGES)
-        writing = _WriteGroup(self.writer, self.places.value, self.index)
+        writing = _WriteGroup(self.writer, self.places.value, self.index, self.option)
         for number in _groups_in(found):
             written = writing.write(_rows_of(found, number), number, task.write_token)
             yield pa.record_batch([pa.array([pickle.dumps(written)], pa.binary())], schema=_WRITTEN)

@@ -35,6 +35,7 @@ from hoodie.metadata.records.metadata_keys import file_groups_of_keys, secondary
 from hoodie.metadata.records.metadata_partition_type import record_index_group_count
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.metadata.writer.file_group_writer import MetadataFileGroupWriter
+from hoodie.metadata.writer.key_sizes import check_key_sizes
 from hoodie.metadata.writer.partition_indexer import (
     CommittedChange,
     EntriesOnDriver,
@@ -177,7 +178,7 @@ class _SecondaryIndexChanges:
     def write(self, writer: MetadataFileGroupWriter, engine: HoodieEngineContext) -> list[HoodieWriteStat]:
         """See `PartitionRecords.write`."""
         reading = _ReadEntries(self.keys, self.column, writer.group_count, self.is_by_value)
-        writing = _WriteEntries(writer, self.partition_path)
+        writing = _WriteEntries(writer, self.partition_path, self.column)
         if self.is_few:
             batches = [batch for change in self.changes for batch in reading.read(change)]
             return writing.write(pa.Table.from_batches(batches, _CHANGES), None)
@@ -233,6 +234,7 @@ class _WriteEntries:
 
     writer: MetadataFileGroupWriter
     partition_path: str
+    column: str
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = pa.Table.from_batches([batch for batch in batches if batch.num_rows], _CHANGES)
@@ -245,6 +247,9 @@ class _WriteEntries:
         Args:
             changes: Of `_CHANGES`, all of their file groups.
             write_token: See `MetadataFileGroupWriter.write`.
+
+        Raises:
+            HoodieKeyException: A value and its record key are too long.
         """
         stats = []
         for number in sorted(pc.unique(changes[_GROUP]).to_pylist()):
@@ -253,6 +258,12 @@ class _WriteEntries:
             gained = _one(rows.filter(pc.invert(is_lost))[_ENTRY]).unique()
             lost = _one(rows.filter(is_lost)[_ENTRY]).unique()
             lost = lost.filter(pc.invert(pc.is_in(lost, value_set=gained)))
+            check_key_sizes(
+                gained,
+                f"the index {self.partition_path} of the column {self.column} holds values together with record keys",
+                f"Store a hash of such values in a column of its own, and index that; client.drop_index"
+                f"({self.partition_path.removeprefix(INDEX_TYPE + '_')!r}) drops the index, if it is there",
+            )
             entries = attrs.evolve(secondary_index_entries_of_keys(self.partition_path, gained), deleted_keys=lost)
             if not entries.is_empty:
                 stats.append(self.writer.write(number, entries, write_token))

@@ -40,7 +40,7 @@ from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
-    HoodieAmbiguousKeyException,
+    HoodieException,
     HoodieIndexException,
     HoodieMetadataException,
     HoodieNotSupportedException,
@@ -190,7 +190,9 @@ class HoodieBackedTableMetadataWriter:
 
     # --- partitions -----------------------------------------------------------------------------------------------
 
-    def initialise(self, partitions: Sequence[str]) -> TableSnapshot:
+    def initialise(
+        self, partitions: Sequence[str], definitions: Mapping[str, HoodieIndexDefinition] | None = None
+    ) -> TableSnapshot:
         """Build partitions that the table does not list, from its files, and list them.
 
         With the record index, secondary indexes are built anew: while there was none, a key may have been in several
@@ -200,13 +202,15 @@ class HoodieBackedTableMetadataWriter:
 
         Args:
             partitions: The partitions, ``files`` among them if there is no metadata table.
+            definitions: Those of new secondary indexes among them; they are stored once the index is built.
 
         Returns:
             The table with its new properties.
 
         Raises:
             HoodieNotSupportedException: hoodie does not know such partitions.
-            HoodieAmbiguousKeyException: There can be no record index; nothing is left of it.
+            HoodieAmbiguousKeyException: There can be no record index.
+            HoodieKeyException: A key is too long for an index.
             HoodieException: A file of the table cannot be read, or storage failed; call again.
         """
         table = self.table
@@ -214,7 +218,7 @@ class HoodieBackedTableMetadataWriter:
         order = {kind: place for place, kind in enumerate(MetadataPartitionType)}
         due = {*partitions, *self._doubtful(partitions)}
         for partition in sorted(due, key=lambda path: (order[require_supported(path, version)], path)):
-            table = attrs.evolve(self, table=table)._initialise(partition)
+            table = attrs.evolve(self, table=table)._initialise(partition, (definitions or {}).get(partition))
         return table
 
     def drop(self, partitions: Iterable[str]) -> TableSnapshot:
@@ -403,7 +407,7 @@ class HoodieBackedTableMetadataWriter:
 
     # --- parts of building --------------------------------------------------------------------------------------------
 
-    def _initialise(self, partition: str) -> TableSnapshot:
+    def _initialise(self, partition: str, definition: HoodieIndexDefinition | None) -> TableSnapshot:
         table = self.table
         listed = table.table_config.metadata_partitions
         if partition != _FILES and _FILES in listed:
@@ -412,6 +416,8 @@ class HoodieBackedTableMetadataWriter:
             metadata_table.storage.delete_directory(join(metadata_table.base_path, partition))
         else:
             metadata_table, context = create_metadata_table(table), self._context(None)
+        if definition is not None:
+            context = attrs.evolve(context, definitions={**context.definitions, partition: definition})
         indexer = indexer_of(partition, table.table_config.table_version)
         last = table.active_timeline.filter_completed_instants().last_instant
         after = last.requested_time if last is not None else _NO_INSTANT
@@ -421,17 +427,29 @@ class HoodieBackedTableMetadataWriter:
         _begin(timeline, instant_time)
         try:
             stats = self._write_initial(metadata_table, partition, instant_time, avro_schema, initial)
-        except HoodieAmbiguousKeyException:
-            withdraw_delta_commit(MetadataTableFiles.load(table), instant_time)
-            metadata_table.storage.delete_directory(join(metadata_table.base_path, partition))
+        except BaseException:
+            self._clear(metadata_table, partition, instant_time)
             raise
         metadata = _metadata(stats, avro_schema, WriteOperationType.BULK_INSERT)
         timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata)
-        definition = indexer.definition(context)
+        definition = definition or indexer.definition(context)
         if definition is not None:
             save_index_definition(table, definition)
         logger.info("built the partition %s of the metadata table of %s", partition, table.base_path)
         return self._list([*listed, partition], set_aside=self._doubtful([partition]))
+
+    def _clear(self, metadata_table: TableSnapshot, partition: str, instant_time: str) -> None:
+        """Delete what is left of a partition that could not be built; if that fails, the next write does it."""
+        storage = metadata_table.storage
+        try:
+            if _FILES in self.table.table_config.metadata_partitions:
+                withdraw_delta_commit(MetadataTableFiles.load(self.table), instant_time)
+                storage.delete_directory(join(metadata_table.base_path, partition))
+            else:
+                storage.delete_directory(metadata_table.base_path)
+        except HoodieException as error:
+            logger.warning("the partition %s of the metadata table of %s was not built, and its files are left: %s",
+                           partition, self.table.base_path, error)  # fmt: skip
 
     def _write_initial(
         self,

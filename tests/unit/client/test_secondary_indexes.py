@@ -13,7 +13,10 @@ import hoodie
 import hoodie.metadata
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
+from hoodie.io.hfile import hfile_reader
+from hoodie.io.hfile.data_block import DataBlock, decode_data_block
 from hoodie.metadata import HoodieBackedTableMetadata
+from hoodie.query import index_pruning
 
 pytestmark = pytest.mark.table_version(9)
 
@@ -177,6 +180,54 @@ def test_queries_leave_out_files_by_it(tmp_path: Path, table_type: str) -> None:
     assert hoodie.read_table(path, filters=[("color", "=", "color of 3")]).num_rows == 0
     everything = hoodie.plan_read(path, filters=wanted, options={"hoodie.enable.data.skipping": "false"})
     assert "secondary index" not in str(everything.explain())
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_frequent_values_are_not_read_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    path, count = new_table(tmp_path / "t", version), 40_000
+    rng, few = random.Random(1), {"metadata__record__index__min__filegroup__count": "2"}
+
+    def of(first: int, number: int) -> pa.Table:
+        colors = ["red" if n % 100 else "blue" for n in range(first, first + number)]
+        return pa.table(
+            {
+                "id": [f"{rng.randbytes(16).hex()}" for _ in colors],
+                "day": ["d0" if color == "red" else "d1" for color in colors],
+                "ts": [1] * number,
+                "color": colors,
+            }
+        )
+
+    with client_of(path, **few) as client:
+        client.bulk_insert(of(0, count))
+        client.create_index("idx_color", "color")
+        # Of these, its log files tell.
+        client.bulk_insert(of(count, count))
+    decoded: list[str] = []
+
+    def counted(content: bytes, source: str) -> DataBlock:
+        decoded.append(source)
+        return decode_data_block(content, source)
+
+    monkeypatch.setattr(index_pruning, "_MOST_KEYS", 5_000)
+    monkeypatch.setattr(hfile_reader, "decode_data_block", counted)
+
+    def blocks_read(color: str) -> tuple[int, str]:
+        """The blocks of the index that are read for a color, and what the plan says."""
+        decoded.clear()
+        shown = hoodie.plan_read(path, filters=[("color", "=", color)]).explain()
+        return sum("secondary_index_idx_color" in source for source in decoded), str(shown)
+
+    found, shown = blocks_read("red")
+    assert not found
+    assert "secondary index" not in shown
+    found, shown = blocks_read("blue")
+    assert found
+    assert "pruned by a secondary index" in shown
+    assert hoodie.read_table(path, filters=[("color", "=", "red")]).num_rows == count * 2 * 99 // 100
+    assert hoodie.read_table(path, filters=[("color", "=", "blue")]).num_rows == count * 2 // 100
+    monkeypatch.setattr(index_pruning, "_MOST_KEYS", 799)
+    assert "secondary index" not in blocks_read("blue")[1]
 
 
 def test_a_column_that_becomes_one_of_floats_is_refused_until_its_index_is_dropped(tmp_path: Path) -> None:

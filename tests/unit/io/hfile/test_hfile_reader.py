@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodie.exception import HoodieKeyException, HoodieMissingFileException
-from hoodie.io.hfile.hfile_reader import HFileReader, open_hfile
+from hoodie.io.hfile.hfile_reader import HFileReader, TooManyEntriesError, open_hfile
 from hoodie.io.hfile.hfile_writer import encode_hfile
 from hoodie.storage.local_storage import LocalStorage
 from tests.support.log_files import counted_storage
@@ -54,7 +54,26 @@ def test_look_ups_find_what_a_dict_finds(
     wanted = {key.encode() for key in asked}
     assert entries_of(reader.look_up(pa.array(asked, pa.string()))) == [pair for pair in entries if pair[0] in wanted]
     expected = [pair for pair in entries if pair[0].startswith(tuple(wanted))]
-    assert entries_of(reader.look_up_prefixes(pa.array(asked, pa.string()))) == expected
+    prefixes = pa.array(asked, pa.string())
+    assert entries_of(reader.look_up_prefixes(prefixes)) == expected
+    assert entries_of(reader.look_up_prefixes(prefixes, most=len(entries))) == expected
+    if expected:
+        with pytest.raises(TooManyEntriesError):
+            reader.look_up_prefixes(prefixes, most=len(expected) - 1)
+
+
+def test_the_index_tells_that_a_prefix_has_too_many_entries_before_a_block_is_read(tmp_path: Path) -> None:
+    keys = [f"{'often' if number % 10 else 'rare'}${number:06d}" for number in range(20_000)]
+    entries = [(key.encode(), b"") for key in sorted(keys)]
+    (tmp_path / "f").write_bytes(plain_hfile(entries, block_bytes=4096, codec="NONE"))
+    storage, calls = counted_storage(tmp_path)
+    with open_hfile(storage, str(tmp_path / "f")) as reader:
+        opened = len(calls)
+        with pytest.raises(TooManyEntriesError):
+            reader.look_up_prefixes(pa.array(["often$"]), most=17_000)
+        assert len(calls) == opened
+        assert reader.look_up_prefixes(pa.array(["often$"]), most=18_000).num_rows == 18_000
+        assert reader.look_up_prefixes(pa.array(["rare$"]), most=2_000).num_rows == 2_000
 
 
 @pytest.mark.parametrize("form", FORMS)
