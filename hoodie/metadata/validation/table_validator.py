@@ -48,7 +48,7 @@ def validate(
     ``column_stats``      the footers of base files, and the rows of log files
     ``partition_stats``   the statistics of the files of each partition, as ``column_stats`` has them
     ``bloom_filters``     the footers of base files
-    ``record_index``      the keys of all rows
+    ``record_index``      the keys of all rows, and the file groups that hold them
     ``secondary_index``   the keys and values of all rows
     ====================  ==========================================================================================
 
