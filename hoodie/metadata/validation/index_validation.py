@@ -81,6 +81,9 @@ def _stored_keys(
     metadata: HoodieBackedTableMetadata, latest: Mapping[str, Sequence[FileSlice]]
 ) -> Iterator[tuple[FileGroup, pa.ChunkedArray]]:
     """The file groups of a table, and the keys of their rows."""
+    if not any(latest.values()):
+        # Perhaps nothing was ever written: then the table has no columns yet.
+        return
     schema = _schema_of(metadata, [])
     for path, slices in latest.items():
         for file_slice in slices:
@@ -128,17 +131,7 @@ def validate_secondary_index(
     if definition is None or len(definition.source_fields) != 1:
         raise HoodieNotSupportedException("the definitions of indexes do not name its column")
     (column,) = definition.source_fields
-    schema = _schema_of(metadata, [column])
-    kind = schema.field(column).type
-    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-        raise HoodieNotSupportedException(f"hoodie compares no values of type {kind} of the column {column}")
-    parts = [pa.array([], pa.string())]
-    for slices in latest.values():
-        for file_slice in slices:
-            rows = _columns_of(metadata, file_slice, schema, [RECORD_KEY_META, column]).combine_chunks()
-            keys, values = (_plain(rows.column(place)) for place in range(2))
-            parts.append(secondary_index_keys(values, keys))
-    stored = pa.concat_arrays(parts)
+    stored = pa.concat_arrays([pa.array([], pa.string()), *_stored_entries(metadata, latest, column)])
     for kind_of, one, other in (
         (MetadataDifferenceKind.MISSING, stored, records.keys),
         (MetadataDifferenceKind.UNEXPECTED, records.keys, stored),
@@ -146,6 +139,24 @@ def validate_secondary_index(
         for name in one.filter(pa.array(_absent(one, other))).to_pylist():
             shown = {"expected" if kind_of is MetadataDifferenceKind.MISSING else "found": f"an entry of {column}"}
             findings.add(partition, kind_of, name, **shown)
+
+
+def _stored_entries(
+    metadata: HoodieBackedTableMetadata, latest: Mapping[str, Sequence[FileSlice]], column: str
+) -> Iterator[pa.Array]:
+    """The entries that the rows of file slices need (string)."""
+    if not any(latest.values()):
+        # Perhaps nothing was ever written: then the table has no columns yet.
+        return
+    schema = _schema_of(metadata, [column])
+    kind = schema.field(column).type
+    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        raise HoodieNotSupportedException(f"hoodie compares no values of type {kind} of the column {column}")
+    for slices in latest.values():
+        for file_slice in slices:
+            rows = _columns_of(metadata, file_slice, schema, [RECORD_KEY_META, column]).combine_chunks()
+            keys, values = (_plain(rows.column(place)) for place in range(2))
+            yield secondary_index_keys(values, keys)
 
 
 def _schema_of(metadata: HoodieBackedTableMetadata, columns: Sequence[str]) -> pa.Schema:

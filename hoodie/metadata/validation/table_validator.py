@@ -119,6 +119,8 @@ class _Validation:
             self._compare(metadata, kind, name, records, is_by_partition=is_by_partition)
         except HoodieNotSupportedException as error:
             self._findings.not_validated[name] = str(error)
+        except HoodieException as error:
+            self._findings.add(name, MetadataDifferenceKind.UNREADABLE, "what it is compared with", "", error)
 
     def _read(self, metadata: HoodieBackedTableMetadata, name: str) -> tuple[MetadataRecords, bool]:
         """All records of a partition, which are looked at for their places."""
