@@ -69,10 +69,16 @@ def test_commits_that_the_metadata_table_misses_are_named(later_tables: Path) ->
 
 def test_some_partitions_are_validated(later_tables: Path) -> None:
     table = later_tables / STALE / STALE
-    result = validate(str(table), ["partition_stats", "record_index"])
-    assert set(result.entry_counts) == {"partition_stats"}
-    assert result.not_validated == {"record_index": "hoodie.table.metadata.partitions does not list it"}
-    assert "record_index was not validated in full" in repr(result)
+    for given in (["partition_stats"], "partition_stats", ("partition_stats", "partition_stats")):
+        result = validate(str(table), given)
+        assert set(result.entry_counts) == {"partition_stats"}
+        assert result.not_validated == {}
+    with pytest.raises(HoodieIndexException, match="no record_index, nope to validate: it has the partitions column_"):
+        validate(str(table), ["partition_stats", "record_index", "nope"])
+    with pytest.raises(HoodieIndexException, match="no record_index to validate: it has the partitions .*files"):
+        validate(str(table), "record_index")
+    with pytest.raises(HoodieIndexException, match="no files to validate: it is not there"):
+        validate(str(later_tables / "v9_cow/v9_cow"), "files")
 
 
 def test_a_table_without_a_metadata_table_has_no_differences(later_tables: Path) -> None:
