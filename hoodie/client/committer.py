@@ -173,7 +173,7 @@ class Committer:
             with self._metrics.step("complete the instant"):
                 start, timeline = self._written_to.get(instant_time), snapshot.active_timeline
                 looked_up = key_look_up(result.operation, self._index, start, timeline)
-                upkeep = MetadataTableUpkeep(self._config.metadata, self._context, looked_up)
+                upkeep = MetadataTableUpkeep.of(self._config, self._context, looked_up)
                 completed = complete_instant(snapshot, instant_time, action, metadata, transaction.check_held, upkeep)
                 was_held = transaction.is_held()
         if completed is None:

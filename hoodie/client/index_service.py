@@ -97,7 +97,7 @@ class IndexService:
         return self._executor(snapshot).take_back(instant_time)
 
     def _executor(self, snapshot: TableSnapshot) -> RunIndexActionExecutor:
-        upkeep = MetadataTableUpkeep(self.config.metadata, self.context)
+        upkeep = MetadataTableUpkeep.of(self.config, self.context)
         return RunIndexActionExecutor(snapshot, upkeep, self.config.write, self.transactions, self.heartbeats)
 
     def _load(self) -> TableSnapshot:
@@ -138,7 +138,7 @@ class IndexService:
                 )
             _refuse_pending(snapshot, what)
             require_record_index(snapshot, self.config.metadata, (*_NEEDED, partition))
-            upkeep = MetadataTableUpkeep(self.config.metadata, self.context)
+            upkeep = MetadataTableUpkeep.of(self.config, self.context)
             snapshot = upkeep.writer(snapshot).initialise([path for path in _NEEDED if path not in listed])
             upkeep.writer(snapshot).initialise([partition], {partition: definition})
         logger.info("created the index %s on %s of %s", name, column, snapshot.base_path)
@@ -159,7 +159,7 @@ class IndexService:
             # One that was set aside would be built by the next write, which then finds no definition.
             is_listed = partition in listed_partitions(snapshot.table_config)
             if is_listed:
-                MetadataTableUpkeep(self.config.metadata, self.context).writer(snapshot).drop([partition])
+                MetadataTableUpkeep.of(self.config, self.context).writer(snapshot).drop([partition])
             is_defined = delete_index_definition(snapshot, partition)
         return is_listed or is_defined
 

@@ -25,7 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model.record import HoodieKey, HoodieRecord
+from hoodie.common.util.class_loading import create_object
 from hoodie.exception import HoodieException, HoodieSchemaException
+from hoodie.merge.merge_properties import MERGER_KEYS
 
 KEEP_STORED = 0
 """The older (stored) row stays as it is."""
@@ -228,6 +230,18 @@ def _checked_rows(name: str, rows: pa.RecordBatch | None, newer: pa.RecordBatch)
 
 def _reason(merger: HoodieRecordMerger, error: Exception) -> str:
     return f"{type(merger).__name__} failed: {type(error).__name__}: {error}"
+
+
+def named_merger(name: str | None) -> HoodieRecordMerger | None:
+    """The record merger that a property names; None if it names none.
+
+    Args:
+        name: ``package.module.Class``, as `merger_class_name` gives it.
+
+    Raises:
+        HoodieConfigException: There is no such class, or it cannot be created.
+    """
+    return None if name is None else create_object(name, MERGER_KEYS[0], HoodieRecordMerger)
 
 
 def merger_class_name(merger_class: type[HoodieRecordMerger]) -> str:

@@ -31,13 +31,11 @@ from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant_time import in_order, is_after
-from hoodie.common.util.class_loading import create_object
 from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieIOException
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.merging_reader import LogMerging
-from hoodie.merge.merge_properties import MERGER_KEYS
-from hoodie.merge.record_merger import HoodieRecordMerger
+from hoodie.merge.record_merger import named_merger
 from hoodie.query.commit_range import (
     CommitRange,
     check_not_undone,
@@ -187,9 +185,7 @@ def plan_of_slices(
     slices = list(slices_of(prune))
     log_merging = None
     if not all(file_slice.is_base_file_alone for file_slice in slices):
-        merger = None
-        if query.merger_class is not None:
-            merger = create_object(query.merger_class, MERGER_KEYS[0], HoodieRecordMerger)
+        merger = named_merger(query.merger_class)
         merging = LogMerging.of_table(snapshot, schema, query.log_merge, merger=merger)
         log_merging = merging if block_filter is None else attrs.evolve(merging, block_filter=block_filter)
     pruned: list[Pruned] = []

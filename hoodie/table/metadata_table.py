@@ -33,6 +33,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.timeline.timeline_listing import list_instants
 from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
@@ -42,6 +43,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     TableNotFoundException,
 )
+from hoodie.merge.record_merger import HoodieRecordMerger, named_merger
 from hoodie.metadata.reader.index_definition_file import DEFINITIONS, read_index_definitions
 from hoodie.metadata.reader.metadata_table_files import metadata_folder
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
@@ -203,15 +205,33 @@ class MetadataTableUpkeep:
         config: What it holds.
         engine: Runs tasks, for work that grows with the number of files or rows.
         key_look_up: What it knows of the keys that the action adds.
+        merger: The record merger that it names, in a table that merges by one.
     """
 
     config: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)
     engine: HoodieEngineContext = attrs.field(factory=LocalEngineContext)
     key_look_up: KeyLookUp = attrs.field(factory=KeyLookUp)
+    merger: HoodieRecordMerger | None = None
+
+    @classmethod
+    def of(
+        cls, config: HoodieWriteConfig, engine: HoodieEngineContext, key_look_up: KeyLookUp | None = None
+    ) -> MetadataTableUpkeep:
+        """That of a writer.
+
+        Args:
+            config: Its properties.
+            engine: See the attributes.
+            key_look_up: See the attributes; None of an action that adds no keys.
+
+        Raises:
+            HoodieConfigException: The record merger that it names cannot be loaded.
+        """
+        return cls(config.metadata, engine, key_look_up or KeyLookUp(), named_merger(config.payload.merger_class))
 
     def writer(self, snapshot: TableSnapshot) -> HoodieBackedTableMetadataWriter:
         """What writes the metadata table of a table."""
-        return HoodieBackedTableMetadataWriter(snapshot, self.config, self.engine)
+        return HoodieBackedTableMetadataWriter(snapshot, self.config, self.engine, self.merger)
 
 
 def refuse_unknown_partitions(snapshot: TableSnapshot) -> None:

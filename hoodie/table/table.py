@@ -15,15 +15,13 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
-from hoodie.common.util.class_loading import create_object
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.index import HoodieIndex
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.write_context import WriteContext
-from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.merge.merge_spec import MergeSpec
-from hoodie.merge.record_merger import HoodieRecordMerger
+from hoodie.merge.record_merger import named_merger
 from hoodie.metrics.metrics import HoodieMetrics
 
 
@@ -69,9 +67,7 @@ class HoodieTable:
             self.snapshot.table_config,
             delete_field=payload.delete_field,
             delete_marker=payload.delete_marker,
-            merger=create_object(payload.merger_class, MERGER_KEYS[0], HoodieRecordMerger)
-            if payload.merger_class is not None
-            else None,
+            merger=named_merger(payload.merger_class),
         )
 
     def latest_file_slices(self, partition_paths: Iterable[str]) -> dict[str, Sequence[FileSlice]]:

@@ -5,7 +5,7 @@ Hudi: org.apache.hudi.utilities.HoodieMetadataTableValidator (validateRecordInde
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetada
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords
 from hoodie.metadata.records.metadata_keys import secondary_index_keys
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+from hoodie.metadata.validation.key_places import FileGroup, KeyPlaces, shown_group
 from hoodie.metadata.validation.metadata_validation import Findings, MetadataDifferenceKind
 
 _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
@@ -36,9 +37,9 @@ def validate_record_index(
 ) -> None:
     """Compare the record index with the keys of all rows.
 
-    A key that lives in several file groups is right if its entry names one of them.
+    A key that is in several file groups, of the table or of a partition, is ambiguous: an entry names one of them.
 
-    Memory: all keys of the table, and of the index.
+    Memory: all keys of the table, twice, and of the index.
 
     Args:
         metadata: The metadata table.
@@ -50,32 +51,53 @@ def validate_record_index(
     Raises:
         HoodieNotSupportedException: The keys of the table cannot be read.
     """
+    stored = KeyPlaces.of(_stored_keys(metadata, latest), is_by_partition=is_by_partition)
+    paths, ids = (records.rows.column(name) for name in ("partition_path", "file_id"))
+    numbers = stored.numbers_of(records.keys)
+    indexed = stored.entries_of(numbers, paths)
+    for pair in np.flatnonzero(~np.isin(stored.entries, indexed)).tolist():
+        findings.add(_RECORD_INDEX, MetadataDifferenceKind.MISSING, stored.key_of(pair), stored.place_of(pair))
+    is_known = np.isin(indexed, stored.entries)
+    is_place = stored.are_places(numbers, paths, ids)
+    for number in np.flatnonzero(~(is_known & is_place)).tolist():
+        key, found = records.keys[number].as_py(), shown_group(paths[number].as_py(), ids[number].as_py())
+        if is_known[number]:
+            expected = stored.place_of(int(np.searchsorted(stored.entries, indexed[number])))
+            findings.add(_RECORD_INDEX, MetadataDifferenceKind.DIFFERENT, key, expected, found)
+        else:
+            findings.add(_RECORD_INDEX, MetadataDifferenceKind.UNEXPECTED, key, "", found)
+    order = np.argsort(indexed, kind="stable")
+    for first, end in stored.ambiguous():
+        place = int(np.searchsorted(indexed, stored.entries[first], sorter=order))
+        number = int(order[place]) if place < len(order) else -1
+        is_there = number >= 0 and indexed[number] == stored.entries[first]
+        found = shown_group(paths[number].as_py(), ids[number].as_py()) if is_there else ""
+        expected = " and ".join(map(stored.place_of, range(first, end)))
+        findings.add(_RECORD_INDEX, MetadataDifferenceKind.AMBIGUOUS, stored.key_of(first), expected, found)
+        findings.advice[_RECORD_INDEX] = _ambiguous_advice(is_by_partition=is_by_partition)
+
+
+def _stored_keys(
+    metadata: HoodieBackedTableMetadata, latest: Mapping[str, Sequence[FileSlice]]
+) -> Iterator[tuple[FileGroup, pa.ChunkedArray]]:
+    """The file groups of a table, and the keys of their rows."""
+    if not any(latest.values()):
+        # Perhaps nothing was ever written: then the table has no columns yet.
+        return
     schema = _schema_of(metadata, [])
-    keys, paths, ids = [], [], []
     for path, slices in latest.items():
         for file_slice in slices:
-            for found in _columns_of(metadata, file_slice, schema, [RECORD_KEY_META]).column(0).chunks:
-                keys.append(found)
-                paths.append(pa.repeat(path, len(found)))
-                ids.append(pa.repeat(file_slice.file_id, len(found)))
-    stored = _located(keys, paths, ids)
-    index = _located([records.keys], [records.rows.column("partition_path")], [records.rows.column("file_id")])
-    names = ["key", "path"] if is_by_partition else ["key"]
-    stored_ids, index_ids = (_joined(table, names) for table in (stored, index))
-    locations = _joined(stored, stored.column_names)
-    missing = np.flatnonzero(_absent(stored_ids, index_ids))
-    for number in missing.tolist():
-        row = stored.slice(number, 1).to_pylist()[0]
-        findings.add(_RECORD_INDEX, MetadataDifferenceKind.MISSING, row["key"], _shown(row))
-    unexpected, different = _absent(index_ids, stored_ids), _absent(_joined(index, index.column_names), locations)
-    for number in np.flatnonzero(different).tolist():
-        row = index.slice(number, 1).to_pylist()[0]
-        if unexpected[number]:
-            findings.add(_RECORD_INDEX, MetadataDifferenceKind.UNEXPECTED, row["key"], "", _shown(row))
-            continue
-        place = pc.index(stored_ids, index_ids[number]).as_py()
-        expected = _shown(stored.slice(place, 1).to_pylist()[0])
-        findings.add(_RECORD_INDEX, MetadataDifferenceKind.DIFFERENT, row["key"], expected, _shown(row))
+            yield (path, file_slice.file_id), _columns_of(metadata, file_slice, schema, [RECORD_KEY_META]).column(0)
+
+
+def _ambiguous_advice(*, is_by_partition: bool) -> str:
+    option = f"hoodie.metadata.{'' if is_by_partition else 'global.'}record.level.index.enable"
+    across = "" if is_by_partition else ", across_partitions=True"
+    return (
+        "it names one file group of each ambiguous key, and readers that trust it miss the rows in the others; it "
+        f"cannot be built anew while they are there. Drop it by a write with {option}=false; then delete surplus rows "
+        f"with hoodie.table.repair.drop_duplicates(client{across}), and build it again; or do without it"
+    )
 
 
 def validate_secondary_index(
@@ -109,17 +131,7 @@ def validate_secondary_index(
     if definition is None or len(definition.source_fields) != 1:
         raise HoodieNotSupportedException("the definitions of indexes do not name its column")
     (column,) = definition.source_fields
-    schema = _schema_of(metadata, [column])
-    kind = schema.field(column).type
-    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-        raise HoodieNotSupportedException(f"hoodie compares no values of type {kind} of the column {column}")
-    parts = [pa.array([], pa.string())]
-    for slices in latest.values():
-        for file_slice in slices:
-            rows = _columns_of(metadata, file_slice, schema, [RECORD_KEY_META, column]).combine_chunks()
-            keys, values = (_plain(rows.column(place)) for place in range(2))
-            parts.append(secondary_index_keys(values, keys))
-    stored = pa.concat_arrays(parts)
+    stored = pa.concat_arrays([pa.array([], pa.string()), *_stored_entries(metadata, latest, column)])
     for kind_of, one, other in (
         (MetadataDifferenceKind.MISSING, stored, records.keys),
         (MetadataDifferenceKind.UNEXPECTED, records.keys, stored),
@@ -127,6 +139,24 @@ def validate_secondary_index(
         for name in one.filter(pa.array(_absent(one, other))).to_pylist():
             shown = {"expected" if kind_of is MetadataDifferenceKind.MISSING else "found": f"an entry of {column}"}
             findings.add(partition, kind_of, name, **shown)
+
+
+def _stored_entries(
+    metadata: HoodieBackedTableMetadata, latest: Mapping[str, Sequence[FileSlice]], column: str
+) -> Iterator[pa.Array]:
+    """The entries that the rows of file slices need (string)."""
+    if not any(latest.values()):
+        # Perhaps nothing was ever written: then the table has no columns yet.
+        return
+    schema = _schema_of(metadata, [column])
+    kind = schema.field(column).type
+    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        raise HoodieNotSupportedException(f"hoodie compares no values of type {kind} of the column {column}")
+    for slices in latest.values():
+        for file_slice in slices:
+            rows = _columns_of(metadata, file_slice, schema, [RECORD_KEY_META, column]).combine_chunks()
+            keys, values = (_plain(rows.column(place)) for place in range(2))
+            yield secondary_index_keys(values, keys)
 
 
 def _schema_of(metadata: HoodieBackedTableMetadata, columns: Sequence[str]) -> pa.Schema:
@@ -155,19 +185,6 @@ def _columns_of(
     return pa.concat_tables([wanted.empty_table(), *batches])
 
 
-def _located(keys: list[pa.Array], paths: list[pa.Array], ids: list[pa.Array]) -> pa.Table:
-    columns = [pa.chunked_array(part, pa.string()) for part in (keys, paths, ids)]
-    return pa.table(columns, names=["key", "path", "file_id"])
-
-
-def _joined(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
-    """One text for some columns."""
-    columns = [table.column(name).cast(pa.large_string()) for name in names]
-    return (
-        columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, pa.scalar("\0", pa.large_string()))
-    )
-
-
 def _absent(values: pa.Array | pa.ChunkedArray, others: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """Which values are not among others."""
     return np.asarray(pc.invert(pc.is_in(values, value_set=others)))
@@ -175,7 +192,3 @@ def _absent(values: pa.Array | pa.ChunkedArray, others: pa.Array | pa.ChunkedArr
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
     return pc.cast(column, pa.string()).combine_chunks()
-
-
-def _shown(row: Mapping[str, str]) -> str:
-    return f"{row['path']}/{row['file_id']}".lstrip("/")

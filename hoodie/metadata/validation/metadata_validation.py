@@ -25,6 +25,7 @@ class MetadataDifferenceKind(StrEnum):
     MISSING = "missing"
     UNEXPECTED = "unexpected"
     DIFFERENT = "different"
+    AMBIGUOUS = "ambiguous"
     MISPLACED = "misplaced"
     UNREADABLE = "unreadable"
 
@@ -36,7 +37,8 @@ class MetadataDifference:
     Attributes:
         partition: The partition of the metadata table.
         kind: MISSING: the table has it, and the metadata table does not. UNEXPECTED: the other way round. DIFFERENT:
-            they say different things. MISPLACED: it is in a file group where look-ups do not find it. UNREADABLE: the
+            they say different things. AMBIGUOUS: the table has it in several places, and the metadata table can name
+            one only. MISPLACED: it is in a file group where look-ups do not find it. UNREADABLE: the
             partition cannot be read.
         name: What it is about: a partition of the table, a file, a file and a column, or a record key.
         expected: What storage, a footer or a row says.
@@ -60,6 +62,7 @@ class MetadataTableValidation(RepairResult):
         differences: At most 1000 for each partition.
         difference_counts: For each partition with differences, how many there are.
         not_validated: For each partition that was not validated, or not in full, why.
+        advice: For each partition with differences that building it anew does not repair, what does.
     """
 
     base_path: str
@@ -67,6 +70,7 @@ class MetadataTableValidation(RepairResult):
     differences: tuple[MetadataDifference, ...]
     difference_counts: Mapping[str, int]
     not_validated: Mapping[str, str]
+    advice: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def is_right(self) -> bool:
@@ -79,7 +83,8 @@ class MetadataTableValidation(RepairResult):
         counts = ", ".join(f"{name} ({plural(count, 'record')})" for name, count in self.entry_counts.items())
         text = f"{plural(sum(self.difference_counts.values()), 'difference')} in the metadata table of {self.base_path}"
         text += f", of which these partitions were validated: {counts}" if counts else ", which has no partitions"
-        return text + "".join(f"\n{name} was not validated in full: {why}" for name, why in self.not_validated.items())
+        text += "".join(f"\n{name} was not validated in full: {why}" for name, why in self.not_validated.items())
+        return text + "".join(f"\n{name}: {what}" for name, what in self.advice.items())
 
     @property
     def table(self) -> SummaryTable[MetadataDifference]:
@@ -93,6 +98,7 @@ class Findings:
     def __init__(self) -> None:
         self.entry_counts: dict[str, int] = {}
         self.not_validated: dict[str, str] = {}
+        self.advice: dict[str, str] = {}
         self._differences: list[MetadataDifference] = []
         self._counts: Counter[str] = Counter()
 
@@ -111,5 +117,5 @@ class Findings:
             base_path: The table.
         """
         return MetadataTableValidation(
-            base_path, self.entry_counts, tuple(self._differences), dict(self._counts), self.not_validated
+            base_path, self.entry_counts, tuple(self._differences), dict(self._counts), self.not_validated, self.advice
         )

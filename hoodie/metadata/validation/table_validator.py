@@ -13,7 +13,7 @@ from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_nam
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_metadata import table_metadata_of
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.exception import HoodieException, HoodieNotSupportedException
+from hoodie.exception import HoodieException, HoodieIndexException, HoodieNotSupportedException
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, SliceQuery, read_records
 from hoodie.metadata.records.file_records import listing_of, partitions_of
@@ -37,7 +37,7 @@ _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
 
 
 def validate(
-    base_path: str, partitions: Collection[str] | None = None, *, storage_options: StorageOptions | None = None
+    base_path: str, partitions: str | Collection[str] | None = None, *, storage_options: StorageOptions | None = None
 ) -> MetadataTableValidation:
     """Compare the metadata table of a table with its files, their footers, and the keys of its rows.
 
@@ -48,7 +48,7 @@ def validate(
     ``column_stats``      the footers of base files, and the rows of log files
     ``partition_stats``   the statistics of the files of each partition, as ``column_stats`` has them
     ``bloom_filters``     the footers of base files
-    ``record_index``      the keys of all rows
+    ``record_index``      the keys of all rows, and the file groups that hold them
     ``secondary_index``   the keys and values of all rows
     ====================  ==========================================================================================
 
@@ -59,7 +59,7 @@ def validate(
 
     Args:
         base_path: The table's folder.
-        partitions: The partitions of the metadata table to look at; None for all that are listed.
+        partitions: The partition of the metadata table to look at, or several; None for all that are listed.
         storage_options: Options of the storage.
 
     Returns:
@@ -67,24 +67,40 @@ def validate(
 
     Raises:
         TableNotFoundException: There is no table.
+        HoodieIndexException: The metadata table does not have such a partition.
         HoodieNotSupportedException: It has a feature that hoodie cannot read.
         HoodieCorruptedDataException: A file of the table's timeline is damaged.
         HoodieIOException: Storage failed.
     """
     table = TableSnapshot.load(base_path, storage_options)
     table.table_config.check_readable()
-    return _Validation(table, partitions).run()
+    return _Validation(table, _chosen(table, partitions)).run()
+
+
+def _chosen(table: TableSnapshot, partitions: str | Collection[str] | None) -> list[str]:
+    """The partitions of the metadata table to look at.
+
+    Raises:
+        HoodieIndexException: One of them is not listed.
+    """
+    listed = table.table_config.metadata_partitions
+    if partitions is None:
+        return list(listed)
+    names = [partitions] if isinstance(partitions, str) else list(dict.fromkeys(partitions))
+    unknown = [name for name in names if name not in listed]
+    if unknown:
+        has = f"has the partitions {', '.join(listed)}" if listed else "is not there"
+        raise HoodieIndexException(
+            f"the metadata table of {table.base_path} has no {', '.join(map(str, unknown))} to validate: it {has}"
+        )
+    return names
 
 
 class _Validation:
-    def __init__(self, table: TableSnapshot, partitions: Collection[str] | None) -> None:
+    def __init__(self, table: TableSnapshot, partitions: Sequence[str]) -> None:
         self._table = table
-        listed = table.table_config.metadata_partitions
-        self._partitions = [name for name in listed if partitions is None or name in partitions]
+        self._partitions = partitions
         self._findings = Findings()
-        for name in partitions or ():
-            if name not in listed:
-                self._findings.not_validated[name] = "hoodie.table.metadata.partitions does not list it"
         self._names: dict[str, set[str]] = {}
         self._stored = table_metadata_of(table.storage, table.base_path)
         self._all_files: dict[str, list[FileStatus]] = {}
@@ -119,6 +135,8 @@ class _Validation:
             self._compare(metadata, kind, name, records, is_by_partition=is_by_partition)
         except HoodieNotSupportedException as error:
             self._findings.not_validated[name] = str(error)
+        except HoodieException as error:
+            self._findings.add(name, MetadataDifferenceKind.UNREADABLE, "what it is compared with", "", error)
 
     def _read(self, metadata: HoodieBackedTableMetadata, name: str) -> tuple[MetadataRecords, bool]:
         """All records of a partition, which are looked at for their places."""

@@ -28,6 +28,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieAmbiguousKeyException, HoodieIndexException, HoodieWriteConflictException
+from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.writer.partition_indexer import CommittedChange, KeyScope
 from hoodie.metadata.writer.slice_keys import FileGroupChange, SliceKeys
 
@@ -70,11 +71,13 @@ class OnePlaceRule:
         table: The table, without the action.
         is_by_partition: Whether the index has an entry for a key in each partition.
         change: The action; None while an index is built.
+        merger: The record merger that the writer names, in a table that merges by one.
     """
 
     table: TableSnapshot
     is_by_partition: bool
     change: CommittedChange | None = None
+    merger: HoodieRecordMerger | None = None
 
     @property
     def needs_entries(self) -> bool:
@@ -154,7 +157,8 @@ class OnePlaceRule:
             wanted.setdefault((row[_PARTITION], row[_FILE_ID]), []).append(row[_KEY])
         items = [(slices[place], keys) for place, keys in wanted.items() if place in slices]
         changes = [FileGroupChange(part.partition_path, part.file_id, None, part) for part, _ in items]
-        held = engine.run_tasks(items, _HeldKeys(SliceKeys.of(self.table, changes))) if items else []
+        reading = _HeldKeys(SliceKeys.of(self.table, changes, merger=self.merger))
+        held = engine.run_tasks(items, reading) if items else []
         found = {
             (part.partition_path, part.file_id, key)
             for (part, _), keys in zip(items, held, strict=True)

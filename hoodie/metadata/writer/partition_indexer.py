@@ -20,6 +20,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition
 from hoodie.metadata.records.metadata_entries import MetadataEntries, encoded_together
@@ -113,6 +114,7 @@ class IndexingContext:
         definitions: The table's definitions of indexes, by their partitions.
         metadata: The metadata table as it was before the action; None while ``files`` is being initialised.
         found: What an indexer found out that the others of the same action need too.
+        merger: The record merger that the writer names, in a table that merges by one.
     """
 
     table: TableSnapshot
@@ -121,6 +123,7 @@ class IndexingContext:
     definitions: Mapping[str, HoodieIndexDefinition]
     metadata: HoodieBackedTableMetadata | None = None
     found: dict[object, object] = attrs.field(factory=dict, repr=False)
+    merger: HoodieRecordMerger | None = None
 
 
 class KeyScope(IntEnum):

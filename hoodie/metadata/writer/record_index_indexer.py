@@ -114,7 +114,8 @@ class RecordIndexIndexer(CatchingUpIndexer):
         if not changes:
             return InitialRecords(group_count, EntriesOnDriver(_nothing()))
         places = _Places.of(table, changes, [part.base_instant_time for part in slices])
-        reading, rule = _ReadKeyChanges(SliceKeys.of(table, changes), groups), OnePlaceRule(table, is_by_partition)
+        reading = _ReadKeyChanges(SliceKeys.of(table, changes, merger=context.merger), groups)
+        rule = OnePlaceRule(table, is_by_partition, merger=context.merger)
         return InitialRecords(
             group_count, RecordIndexChanges(changes, places, reading, None, sum(counts), rule, new_file_ids)
         )
@@ -162,8 +163,8 @@ class RecordIndexIndexer(CatchingUpIndexer):
         else:
             groups = RecordIndexGroups({None: (0, len(slices))})
         places = _Places.of(context.table, changes, instant_times)
-        reading = _ReadKeyChanges(SliceKeys.of(context.table, changes, change), groups)
-        rule = OnePlaceRule(context.table, is_by_partition, change)
+        reading = _ReadKeyChanges(SliceKeys.of(context.table, changes, change, merger=context.merger), groups)
+        rule = OnePlaceRule(context.table, is_by_partition, change, context.merger)
         index = _StoredEntries(MetadataSliceReader.of(files, _PAYLOAD), slices, rule.needs_entries)
         is_few = all(one.after is not None for one in changes) and len(changes) <= _FEW_FILE_GROUPS
         count = sum(one.row_count for one in changes) if is_few else _FEW_ROWS + 1

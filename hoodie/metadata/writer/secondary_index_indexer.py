@@ -131,7 +131,7 @@ class SecondaryIndexIndexer(CatchingUpIndexer):
             return EntriesOnDriver(MetadataEntries.none(self.partition_path, _PAYLOAD))
         definition = self._definition(context)
         (column,) = definition.source_fields
-        keys = SliceKeys.of(context.table, changes, change, with_columns=True)
+        keys = SliceKeys.of(context.table, changes, change, with_columns=True, merger=context.merger)
         try:
             check_indexed_column(keys.schema, column)
         except (HoodieIndexException, HoodieNotSupportedException) as error:

@@ -8,8 +8,8 @@
     replaced         a b c                            lost a b c
 
 Files of base rows are compared by their key columns. A log file without deletes, on top of files that delete nothing,
-adds the keys that these lack. All other log files are merged: whether a delete or a row wins is a question of the
-table's rules, and of ordering values.
+adds the keys that these lack. All other log files are merged, and all of a table that merges by a class of the user's:
+whether a delete or a row wins is a question of the table's rules, and of ordering values.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.writer.partition_indexer import CommittedChange
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join
@@ -164,6 +165,7 @@ class SliceKeys:
         change: CommittedChange | None = None,
         *,
         with_columns: bool = False,
+        merger: HoodieRecordMerger | None = None,
     ) -> SliceKeys:
         """What reads the keys of a table.
 
@@ -172,6 +174,7 @@ class SliceKeys:
             changes: What will be read.
             change: An action that is inflight, and whose files are read; None for none.
             with_columns: Whether other columns than keys are read, too.
+            merger: The record merger that the writer names, in a table that merges by one.
 
         Raises:
             HoodieNotSupportedException: The table stores no record keys, or merges records in a way that hoodie does
@@ -191,7 +194,7 @@ class SliceKeys:
         schema = pa.schema([*meta, *(table.load_schema() if written is None else to_arrow(written))])
         if is_plain:
             return cls(table.storage, schema, None)
-        merging = LogMerging.of_table(table, schema)
+        merging = LogMerging.of_table(table, schema, merger=merger)
         instants = merging.block_filter.instants
         if instants is not None and change is not None:
             time = change.instant_time
@@ -227,7 +230,7 @@ class SliceKeys:
             return _NO_KEYS, _NO_KEYS if before is None else self.read(before).unique()
         if before is None:
             return self.read(after).unique(), _NO_KEYS
-        if change.new_log_files and not change.deletes:
+        if change.new_log_files and not change.deletes and not self._merges_by_class:
             gained = self._added(before, change.new_log_files)
             if gained is not None:
                 return gained, _NO_KEYS
@@ -240,6 +243,11 @@ class SliceKeys:
         if len(has) - len(gained) == len(had):
             return gained, _NO_KEYS
         return gained, had.filter(pc.invert(pc.is_in(had, value_set=has)))
+
+    @property
+    def _merges_by_class(self) -> bool:
+        """Whether a user's class merges rows: it may delete one where no file has a delete."""
+        return self.merging is not None and self.merging.merge_spec.merger is not None
 
     def _added(self, before: FileSlice, log_files: tuple[HoodieLogFile, ...]) -> pa.Array | None:
         """The keys of new log files that the slice lacks; None if there are deletes, which may have been or may win."""

@@ -46,6 +46,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieWriteConflictException,
 )
+from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
@@ -122,6 +123,7 @@ class HoodieBackedTableMetadataWriter:
         table: The table as it is, under the lock.
         config: What the metadata table holds, and its services.
         engine: Runs tasks.
+        merger: The record merger that the writer names, in a table that merges by one.
 
     Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter.
     """
@@ -129,6 +131,7 @@ class HoodieBackedTableMetadataWriter:
     table: TableSnapshot
     config: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)
     engine: HoodieEngineContext = attrs.field(factory=LocalEngineContext)
+    merger: HoodieRecordMerger | None = None
 
     # --- actions --------------------------------------------------------------------------------------------------
 
@@ -588,7 +591,7 @@ class HoodieBackedTableMetadataWriter:
         table = self.table
         definitions = load_index_definitions(table.storage, table.meta_path)
         metadata = None if files is None else HoodieBackedTableMetadata(table, files, [definitions])
-        return IndexingContext(table, self.engine, self.config, definitions, metadata)
+        return IndexingContext(table, self.engine, self.config, definitions, metadata, merger=self.merger)
 
     @property
     def _is_later(self) -> bool:

@@ -200,7 +200,7 @@ class RunCompactionActionExecutor(TableAction[HoodieCompactionPlan, Compacted | 
                 transaction.check_held()
                 self._check_alive()
 
-            upkeep = MetadataTableUpkeep(table.config.metadata, table.context)
+            upkeep = MetadataTableUpkeep.of(table.config, table.context)
             completed = complete_instant(self.snapshot, instant_time, self.kind, metadata, check, upkeep)
         if completed is None:
             return self.already_ended(instant_time)

@@ -308,7 +308,7 @@ class RollbackService:
             self._metrics.step("build the metadata table"),
             self._transactions.transaction(snapshot, "building the metadata table"),
         ):
-            return initialise_metadata_table(snapshot, MetadataTableUpkeep(self._config.metadata, self._engine))
+            return initialise_metadata_table(snapshot, MetadataTableUpkeep.of(self._config, self._engine))
 
     # --- what is left of writes that have ended -------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from hoodie.metadata import (
 from hoodie.metadata.records.metadata_keys import column_stats_prefix
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from tests.support.metadata_tampering import Change, Entry, copied, tables_with_metadata, tamper
+from tests.support.table_builder import SCHEMA, init_table, local_client, rows
 
 STALE = "trap_stale"
 Row = dict[str, Any]
@@ -68,10 +69,16 @@ def test_commits_that_the_metadata_table_misses_are_named(later_tables: Path) ->
 
 def test_some_partitions_are_validated(later_tables: Path) -> None:
     table = later_tables / STALE / STALE
-    result = validate(str(table), ["partition_stats", "record_index"])
-    assert set(result.entry_counts) == {"partition_stats"}
-    assert result.not_validated == {"record_index": "hoodie.table.metadata.partitions does not list it"}
-    assert "record_index was not validated in full" in repr(result)
+    for given in (["partition_stats"], "partition_stats", ("partition_stats", "partition_stats")):
+        result = validate(str(table), given)
+        assert set(result.entry_counts) == {"partition_stats"}
+        assert result.not_validated == {}
+    with pytest.raises(HoodieIndexException, match="no record_index, nope to validate: it has the partitions column_"):
+        validate(str(table), ["partition_stats", "record_index", "nope"])
+    with pytest.raises(HoodieIndexException, match="no record_index to validate: it has the partitions .*files"):
+        validate(str(table), "record_index")
+    with pytest.raises(HoodieIndexException, match="no files to validate: it is not there"):
+        validate(str(later_tables / "v9_cow/v9_cow"), "files")
 
 
 def test_a_table_without_a_metadata_table_has_no_differences(later_tables: Path) -> None:
@@ -298,6 +305,45 @@ def test_a_data_file_that_is_gone_or_damaged_is_named(later_tables: Path, tmp_pa
     assert named(result, "column_stats", "unreadable") == [f"p0/{first.name}"]
     assert named(result, "bloom_filters", "unreadable") == [f"p0/{first.name}"]
     assert named(result, "files", "unexpected") == [f"p0/{second.name}"]
+
+
+@pytest.mark.parametrize(
+    ("version", "level"),
+    [(6, "global.record.level"), (8, "global.record.level"), (9, "global.record.level"), (9, "record.level")],
+)
+def test_a_table_that_was_never_written_is_right(tmp_path: Path, version: int, level: str) -> None:
+    path = init_table(tmp_path / "t", table_version=version)
+    properties = {"hoodie.metadata.enable": "true", f"hoodie.metadata.{level}.index.enable": "true"}
+    properties["hoodie.metadata.index.column.stats.enable"] = "true"
+    with local_client(path, properties) as client:
+        client.rollback(client.start_commit())
+    result = validate(path)
+    assert result.is_right, result
+    assert result.not_validated == {}
+    assert {"files", "record_index", "column_stats"} <= set(result.entry_counts)
+
+
+def test_a_secondary_index_of_an_empty_table_is_judged(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t", table_version=9, schema=SCHEMA)
+    with local_client(path, {"hoodie.metadata.enable": "true"}) as client:
+        client.create_index("idx_region", "region")
+    result = validate(path)
+    assert result.is_right, result
+    assert {"record_index", "secondary_index_idx_region"} <= set(result.entry_counts)
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_an_index_whose_keys_cannot_be_read_is_named(tmp_path: Path, version: int) -> None:
+    path = init_table(tmp_path / "t", table_version=version)
+    properties = {"hoodie.metadata.enable": "true", "hoodie.metadata.global.record.level.index.enable": "true"}
+    with local_client(path, properties) as client:
+        client.upsert(rows(("a", "x", 1)))
+    (file,) = Path(path).glob("x/*.parquet")
+    file.write_bytes(file.read_bytes()[:-10] + b"0123456789")
+    result = validate(path)
+    (one,) = [one for one in result.differences if one.partition == "record_index"]
+    assert one.kind is MetadataDifferenceKind.UNREADABLE
+    assert file.name in one.found
 
 
 # --- descriptions -----------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +71,15 @@ def place_of(path: str, key: str) -> tuple[str, str]:
     return row["partition_path"], row["file_id"]
 
 
-def refused(path: str, write: Callable[[], Any], *words: str) -> None:
-    """The write is refused, and leaves the table as it was."""
+def ambiguous_keys(path: str) -> list[str]:
+    """The keys that a validation calls ambiguous; there are no other differences."""
+    result = hoodie.metadata.validate(path)
+    assert {(one.partition, one.kind) for one in result.differences} <= {("record_index", "ambiguous")}, result
+    return sorted(one.name for one in result.differences)
+
+
+def refused(path: str, write: Callable[[], Any], *words: str, ambiguous: Sequence[str] = ()) -> None:
+    """The write is refused, and leaves the table as it was, with keys that other writers put in several places."""
     before, rows_before = instants(path), read_rows(path)
     with pytest.raises(HoodieAmbiguousKeyException) as caught:
         write()
@@ -80,7 +87,7 @@ def refused(path: str, write: Callable[[], Any], *words: str) -> None:
     kept = {"rollback"}
     assert [one for one in instants(path) if one[1] not in kept] == [one for one in before if one[1] not in kept]
     assert read_rows(path) == rows_before
-    check(path)
+    assert ambiguous_keys(path) == list(ambiguous)
 
 
 class OtherWriter:
@@ -442,7 +449,7 @@ def test_a_table_of_hudi_with_such_keys_is_written_on(
             client.compact()
         kept = client.insert_overwrite(rows(("a", "x", 3), ("a", "y", 3))).instant_time
         assert read_rows(path) == [("a", "x", 3), ("a", "y", 3)]
-        refused(path, lambda: client.upsert(rows(("a", "z", 4))), "'a' in partition")
+        refused(path, lambda: client.upsert(rows(("a", "z", 4))), "'a' in partition", ambiguous=["a"])
         client.clean()
         client.savepoint(kept)
         client.upsert(rows(("d", "x", 4)))
@@ -463,12 +470,64 @@ def test_a_table_of_hudi_with_such_keys_is_written_on(
     check(path)
 
 
+@VERSIONS
+@BOTH_TYPES
+def test_a_validation_names_such_keys_and_what_repairs_them(
+    tmp_path: Path, version: int, table_type: str, other_writer: OtherWriter
+) -> None:
+    path = init_table(tmp_path / "t", table_type=table_type, table_version=version)
+    other_writer(path, lambda client: client.insert(rows(("a", "x", 1), ("b", "x", 1), ("c", "x", 1))))
+    other_writer(path, lambda client: client.insert(rows(("a", "x", 2), ("b", "y", 2), ("d", "y", 2))), **APART)
+    result = hoodie.metadata.validate(path)
+    differences = sorted(result.differences, key=lambda one: one.name)
+    assert [(one.partition, one.kind, one.name) for one in differences] == [
+        ("record_index", "ambiguous", "a"),
+        ("record_index", "ambiguous", "b"),
+    ]
+    for one in differences:
+        first, second = one.expected.split(" and ")
+        assert first != second
+        assert one.found == "/".join(place_of(path, one.name))
+        assert one.found in (first, second)
+    assert [place.split("/")[0] for one in differences for place in one.expected.split(" and ")] == ["x", "x", "x", "y"]
+    assert f"{ENABLE}=false" in repr(result)
+    assert "drop_duplicates(client, across_partitions=True)" in repr(result)
+    with local_client(path, {**LISTED, ENABLE: "false"}) as client:
+        client.upsert(rows(("d", "y", 3)))
+        if table_type == "MERGE_ON_READ":
+            client.compact()
+        drop_duplicates(client, across_partitions=True)
+    with local_client(path, INDEXED) as client:
+        client.upsert(rows(("d", "y", 4)))
+    assert "record_index" in listed(path)
+    check(path)
+
+
+@BOTH_TYPES
+def test_a_validation_of_an_index_by_partitions_allows_a_key_in_each(
+    tmp_path: Path, table_type: str, other_writer: OtherWriter
+) -> None:
+    path = init_table(tmp_path / "t", table_type=table_type, table_version=9)
+    by_partition = {ENABLE: "false", BY_PARTITION: "true", **APART}
+    other_writer(path, lambda client: client.insert(rows(("a", "x", 1), ("b", "x", 1))), **by_partition)
+    other_writer(path, lambda client: client.insert(rows(("a", "y", 2), ("b", "y", 1))), **by_partition)
+    check(path)
+    other_writer(path, lambda client: client.insert(rows(("b", "y", 3))), **by_partition)
+    result = hoodie.metadata.validate(path)
+    (one,) = result.differences
+    assert (one.partition, one.kind, one.name) == ("record_index", "ambiguous", "b")
+    assert [place.split("/")[0] for place in one.expected.split(" and ")] == ["y", "y"]
+    assert f"{BY_PARTITION}=false" in repr(result)
+    assert "drop_duplicates(client)" in repr(result)
+
+
 def test_a_delete_of_one_copy_keeps_the_entry_of_the_other(tmp_path: Path, other_writer: OtherWriter) -> None:
     path = init_table(tmp_path / "t")
     other_writer(path, lambda client: client.insert(rows(("a", "x", 1))))
     other_writer(path, lambda client: client.insert(rows(("a", "y", 1))))
     newest = place_of(path, "a")
     assert newest[0] == "y"
+    assert ambiguous_keys(path) == ["a"]
     with local_client(path, INDEXED) as client:
         client.delete([HoodieKey("a", "x")])
         assert place_of(path, "a") == newest
