@@ -6,7 +6,7 @@ validateBloomFilters).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -16,9 +16,11 @@ import pyarrow as pa
 from hoodie.common.model.column_range import HoodieColumnRange
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException
 from hoodie.io.parquet.parquet_reader import read_footer
-from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
+from hoodie.metadata.reader.backed_table_metadata import COLUMN_STATS, HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords
 from hoodie.metadata.reader.stored_column_ranges import StoredColumnRanges, load_stored_column_ranges
 from hoodie.metadata.records.column_stats_records import (
@@ -26,6 +28,7 @@ from hoodie.metadata.records.column_stats_records import (
     column_stats_entries,
     empty_column_ranges,
     partition_stats_entries,
+    range_of_any_values,
 )
 from hoodie.metadata.records.metadata_keys import bloom_filter_keys
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
@@ -33,6 +36,9 @@ from hoodie.metadata.records.metadata_record_schema import WRAPPERS
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.metadata.records.range_union import union_of_ranges
 from hoodie.metadata.validation.metadata_validation import Findings, MetadataDifferenceKind
+from hoodie.metadata.writer.file_statistics import DataFile, FileStatisticsReader, has_statistics
+from hoodie.metadata.writer.indexed_columns import indexed_columns_of_table
+from hoodie.metadata.writer.partition_indexer import IndexingContext
 from hoodie.storage.storage_path import join
 
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
@@ -235,7 +241,9 @@ def validate_partition_stats(
     """Compare statistics of partitions with those of the files of their latest slices.
 
     Their ranges must hold those of the files, and their counts must be at least as large. They may be wider: Hudi
-    counts the files that a compaction replaces, and unites the ranges of a commit with older ones.
+    counts the files that a compaction replaces, and unites the ranges of a commit with older ones. A file without
+    statistics is read; if nobody can know its values, such as of a log file in a table whose rows merge field by field,
+    the partition may have any value.
 
     Args:
         metadata: The metadata table.
@@ -250,12 +258,16 @@ def validate_partition_stats(
         for path, slices in latest.items()
         for file_slice in slices
         for file in file_slice.record_files
+        if has_statistics((path, file.file_name))
     }
     places = list(zip(stats.column("partition_path").to_pylist(), stats.column("file_name").to_pylist(), strict=True))
     chosen = [number for number, place in enumerate(places) if place in files]
-    if not chosen:
+    names = set(records.rows.column("column_name").to_pylist())
+    unlisted = _unlisted_stats(metadata, sorted(files - set(places)), names)
+    stats = pa.concat_tables([stats.take(pa.array(chosen, pa.int64())), *unlisted])
+    if not stats.num_rows:
         return
-    batch = stats.take(pa.array(chosen)).combine_chunks().to_batches()[0]
+    batch = stats.combine_chunks().to_batches()[0]
     rows = pa.RecordBatch.from_arrays(batch.columns[1:], schema=MetadataPayload.COLUMN_STATS.schema)
     entries = partition_stats_entries(batch.column(0), rows, is_tight=True)
     stored = dict(zip(records.keys.to_pylist(), range(len(records.keys)), strict=True))
@@ -271,6 +283,42 @@ def validate_partition_stats(
             findings.add(
                 _PARTITION_STATS, MetadataDifferenceKind.DIFFERENT, what, shown_stats(expected), shown_stats(row)
             )
+
+
+def _unlisted_stats(
+    metadata: HoodieBackedTableMetadata, files: Sequence[DataFile], names: Collection[str]
+) -> Iterator[pa.Table]:
+    """The statistics of files that have none in the metadata table, as `COLUMN_STATS`.
+
+    Args:
+        metadata: The metadata table.
+        files: The files.
+        names: The columns that partitions have statistics of.
+    """
+    if not files:
+        return
+    table = metadata.table
+    context = IndexingContext(table, LocalEngineContext(), HoodieMetadataConfig(), metadata.definitions, metadata)
+    columns = indexed_columns_of_table(context)
+    wanted, version = tuple(name for name in columns.written if name in names), columns.stats_version
+
+    def is_empty(file: DataFile) -> bool:
+        """Whether a log file deletes records, and adds none."""
+        found = load_stored_column_ranges(table.storage, join(table.base_path, *file), version, ())
+        return found is not None and not found.row_count
+
+    read = FileStatisticsReader.of(table, wanted, version).read_batch(files)
+    yield pa.Table.from_arrays([read.partition_paths, *read.entries.rows.columns], schema=COLUMN_STATS)
+    unknown = [file for file in files if file not in read.row_counts]
+    ranges = tuple(range_of_any_values(columns.schema, name, version, columns.in_millis) for name in wanted)
+    any_values = [
+        FileColumnRanges(*file, ranges)
+        for file, is_without_rows in zip(unknown, map_concurrently(is_empty, unknown), strict=True)
+        if not is_without_rows
+    ]
+    paths = pa.array([file.partition_path for file in any_values for _ in ranges], pa.string())
+    rows = column_stats_entries(any_values, version).rows
+    yield pa.Table.from_arrays([paths, *rows.columns], schema=COLUMN_STATS)
 
 
 def _holds(outer: pa.RecordBatch, inner: pa.RecordBatch) -> bool:

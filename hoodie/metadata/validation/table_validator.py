@@ -46,7 +46,7 @@ def validate(
     ====================  ==========================================================================================
     ``files``             the folders, and the names and sizes of all files of completed instants
     ``column_stats``      the footers of base files, and the rows of log files
-    ``partition_stats``   the statistics of the files of each partition, as ``column_stats`` has them
+    ``partition_stats``   the statistics of the latest files of each partition, those that ``column_stats`` lacks, too
     ``bloom_filters``     the footers of base files
     ``record_index``      the keys of all rows, and the file groups that hold them
     ``secondary_index``   the keys and values of all rows

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import hoodie
+from hoodie import HoodieKey
 from hoodie.exception import HoodieConfigException, HoodieIndexException, TableNotFoundException
 from hoodie.metadata import (
     MetadataDifferenceKind,
@@ -257,6 +259,70 @@ def test_lies_about_partitions_are_named(later_tables: Path, tmp_path: Path, nam
 @pytest.mark.parametrize(("name", "lie"), OTHER_LIES)
 def test_lies_of_filters_and_indexes_are_named(later_tables: Path, tmp_path: Path, name: str, lie: str) -> None:
     check_lie(copied(later_tables / name / name, tmp_path), OTHER_LIES[name, lie])
+
+
+def narrowed(column: str, value: int) -> Change:
+    """One value instead of the range of a column."""
+
+    def apply(key: str, row: Row) -> list[Entry]:
+        if row["column_name"] != column:
+            return [(key, row)]
+        ends = {name: {**row[name], "integer": value} for name in ("min_value", "max_value")}
+        return [(key, {**row, **ends})]
+
+    return apply
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("first", ["a base file", "log files alone"])
+def test_a_range_of_a_partition_whose_values_nobody_knows_must_be_the_widest(
+    tmp_path: Path, version: int, first: str
+) -> None:
+    path = init_table(
+        tmp_path / "t",
+        table_type="MERGE_ON_READ",
+        table_version=version,
+        payload_class="org.apache.hudi.common.model.PartialUpdateAvroPayload",
+    )
+    properties = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
+    if first == "log files alone":
+        properties |= {
+            "hoodie.index.type": "BUCKET",
+            "hoodie.bucket.index.num.buckets": "1",
+            "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+            "hoodie.write.lock.provider": "InProcessLockProvider",
+        }
+    with local_client(path, properties) as client:
+        client.upsert(rows(("a", "x", 1, 1.0), ("b", "y", 1, 1.0)))
+        client.upsert(rows(("a", "x", 50, 1.0)))
+        client.delete([HoodieKey("b", "y")])
+    assert validate(path).is_right
+    assert tamper(Path(path), "partition_stats", STATS, narrowed("ts", 1)) > 0
+    result = validate(path)
+    # A base file and a delete are known.
+    names = ["x ts"] if first == "a base file" else ["x ts", "y ts"]
+    assert named(result, "partition_stats", "different") == names
+    assert result.difference_counts == {"partition_stats": len(names)}
+    (one, *_) = result.differences
+    assert one.expected.startswith(f"long {-(1 << 63)} to long {(1 << 63) - 1}, ")
+    assert one.found.startswith("long 1 to long 1, ")
+    # Readers would miss a row.
+    assert not hoodie.read_table(path, filters=[("ts", "=", 50)]).num_rows
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_files_without_statistics_are_read(tmp_path: Path, version: int) -> None:
+    path = init_table(tmp_path / "t", table_type="MERGE_ON_READ", table_version=version)
+    properties = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
+    with local_client(path, properties) as client:
+        client.upsert(rows(("a", "x", 1)))
+        client.upsert(rows(("a", "x", 50)))
+    tamper(Path(path), "column_stats", STATS, lambda key, row: [] if ".log." in row["file_name"] else [(key, row)])
+    assert validate(path).is_right
+    tamper(Path(path), "partition_stats", STATS, narrowed("ts", 1))
+    (one,) = validate(path).differences
+    assert (one.partition, one.kind, one.name) == ("partition_stats", "different", "x ts")
+    assert one.expected.startswith("long 1 to long 50, ")
 
 
 def test_tables_that_are_written_again_as_they_are_stay_right(later_tables: Path, tmp_path: Path) -> None:
