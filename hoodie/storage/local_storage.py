@@ -285,14 +285,36 @@ class LocalStorage(HoodieStorage):
         with named_errors("Opening for writing", path):
             self._check_folder("Writing", path)
             try:
-                return pa.OSFile(path, mode="w")
+                return _DurableFile(path, mode="w")
             except FileNotFoundError:
                 local_files.make_directories(os.path.dirname(path))
-                return pa.OSFile(path, mode="w")
+                return _DurableFile(path, mode="w")
 
     def _check_folder(self, action: str, path: str) -> None:
         """Refuse a path whose folder leads out of the table by symbolic links."""
         local_files.check_folder(action, path, self.base_path)
+
+
+class _DurableFile(pa.OSFile):  # type: ignore[misc]
+    """A file that is on the disk, with its name, once it is closed: commits refer to it then."""
+
+    def __init__(self, path: str, mode: str) -> None:
+        # Arrow opens the file where objects are made.
+        super().__init__()
+        self._path = path
+
+    def close(self) -> None:
+        """Flush the content and the name, and close; of a file that is closed already: nothing."""
+        if not self.closed:
+            self.flush()
+            with named_errors("Flushing", self._path):
+                os.fsync(self.fileno())
+            super().close()
+            local_files.flush_directory(os.path.dirname(self._path))
+
+    def abort(self) -> None:
+        """Close a file that nobody will refer to."""
+        super().close()
 
 
 def _unlink(path: str) -> bool:

@@ -14,7 +14,7 @@ import pytest
 import hoodie
 import hoodie.metadata
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
 from hoodie.storage.storage_path import file_name
 
@@ -108,6 +108,10 @@ def test_each_step_of_a_commit_is_on_the_disk_before_the_next_one(tmp_path: Path
             assert set(pending) <= disk.links[log_file]
         assert log_files <= disk.links[timeline.path_of(own)]
         assert timeline.path_of(own) in disk.links[table.active_timeline.path_of(instant)]
+        if instant.action is Action.COMMIT:
+            written = table.active_timeline.read_commit_metadata(instant).write_stats
+            data_files = {f"{path}/{stat.path}" for stat in written}
+            assert data_files and data_files <= disk.links[table.active_timeline.path_of(instant)]
         recorded.append((str(instant.action), len(log_files)))
     # The commit writes to all file groups, and its clean to those of files and of the columns that it cleans.
     assert [action for action, _ in recorded] == ["commit", "clean"]
