@@ -13,10 +13,14 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.merge.merge_modes import payload_of_table
+from hoodie.merge.payload_rules import MERGER_PREFIX
+from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords
 from hoodie.metadata.records.metadata_keys import secondary_index_keys
@@ -34,6 +38,7 @@ def validate_record_index(
     findings: Findings,
     *,
     is_by_partition: bool,
+    merger: HoodieRecordMerger | None = None,
 ) -> None:
     """Compare the record index with the keys of all rows.
 
@@ -47,11 +52,12 @@ def validate_record_index(
         latest: The latest slices by partition.
         findings: Gets the differences.
         is_by_partition: Whether a key has an entry for each partition of the table.
+        merger: The record merger of a table that merges by one.
 
     Raises:
         HoodieNotSupportedException: The keys of the table cannot be read.
     """
-    stored = KeyPlaces.of(_stored_keys(metadata, latest), is_by_partition=is_by_partition)
+    stored = KeyPlaces.of(_stored_keys(metadata, latest, merger), is_by_partition=is_by_partition)
     paths, ids = (records.rows.column(name) for name in ("partition_path", "file_id"))
     numbers = stored.numbers_of(records.keys)
     indexed = stored.entries_of(numbers, paths)
@@ -78,7 +84,7 @@ def validate_record_index(
 
 
 def _stored_keys(
-    metadata: HoodieBackedTableMetadata, latest: Mapping[str, Sequence[FileSlice]]
+    metadata: HoodieBackedTableMetadata, latest: Mapping[str, Sequence[FileSlice]], merger: HoodieRecordMerger | None
 ) -> Iterator[tuple[FileGroup, pa.ChunkedArray]]:
     """The file groups of a table, and the keys of their rows."""
     if not any(latest.values()):
@@ -87,7 +93,8 @@ def _stored_keys(
     schema = _schema_of(metadata, [])
     for path, slices in latest.items():
         for file_slice in slices:
-            yield (path, file_slice.file_id), _columns_of(metadata, file_slice, schema, [RECORD_KEY_META]).column(0)
+            rows = _columns_of(metadata, file_slice, schema, [RECORD_KEY_META], merger)
+            yield (path, file_slice.file_id), rows.column(0)
 
 
 def _ambiguous_advice(*, is_by_partition: bool) -> str:
@@ -106,6 +113,8 @@ def validate_secondary_index(
     records: MetadataRecords,
     latest: Mapping[str, Sequence[FileSlice]],
     findings: Findings,
+    *,
+    merger: HoodieRecordMerger | None = None,
 ) -> None:
     """Compare a secondary index with the values of all rows.
 
@@ -117,6 +126,7 @@ def validate_secondary_index(
         records: All its entries.
         latest: The latest slices by partition.
         findings: Gets the differences.
+        merger: The record merger of a table that merges by one.
 
     Raises:
         HoodieNotSupportedException: hoodie does not know which column it indexes, or how Java prints its values; or
@@ -131,7 +141,7 @@ def validate_secondary_index(
     if definition is None or len(definition.source_fields) != 1:
         raise HoodieNotSupportedException("the definitions of indexes do not name its column")
     (column,) = definition.source_fields
-    stored = pa.concat_arrays([pa.array([], pa.string()), *_stored_entries(metadata, latest, column)])
+    stored = pa.concat_arrays([pa.array([], pa.string()), *_stored_entries(metadata, latest, column, merger)])
     for kind_of, one, other in (
         (MetadataDifferenceKind.MISSING, stored, records.keys),
         (MetadataDifferenceKind.UNEXPECTED, records.keys, stored),
@@ -142,7 +152,10 @@ def validate_secondary_index(
 
 
 def _stored_entries(
-    metadata: HoodieBackedTableMetadata, latest: Mapping[str, Sequence[FileSlice]], column: str
+    metadata: HoodieBackedTableMetadata,
+    latest: Mapping[str, Sequence[FileSlice]],
+    column: str,
+    merger: HoodieRecordMerger | None,
 ) -> Iterator[pa.Array]:
     """The entries that the rows of file slices need (string)."""
     if not any(latest.values()):
@@ -154,7 +167,7 @@ def _stored_entries(
         raise HoodieNotSupportedException(f"hoodie compares no values of type {kind} of the column {column}")
     for slices in latest.values():
         for file_slice in slices:
-            rows = _columns_of(metadata, file_slice, schema, [RECORD_KEY_META, column]).combine_chunks()
+            rows = _columns_of(metadata, file_slice, schema, [RECORD_KEY_META, column], merger).combine_chunks()
             keys, values = (_plain(rows.column(place)) for place in range(2))
             yield secondary_index_keys(values, keys)
 
@@ -171,7 +184,11 @@ def _schema_of(metadata: HoodieBackedTableMetadata, columns: Sequence[str]) -> p
 
 
 def _columns_of(
-    metadata: HoodieBackedTableMetadata, file_slice: FileSlice, schema: pa.Schema, columns: list[str]
+    metadata: HoodieBackedTableMetadata,
+    file_slice: FileSlice,
+    schema: pa.Schema,
+    columns: list[str],
+    merger: HoodieRecordMerger | None,
 ) -> pa.Table:
     """Columns of the rows of a slice, log files merged."""
     table = metadata.table
@@ -179,10 +196,23 @@ def _columns_of(
     if columns == [RECORD_KEY_META] and file_slice.base_file is not None and file_slice.is_base_file_alone:
         with HoodieParquetReader(table.storage, file_slice.base_file.path) as reader:
             return pa.Table.from_arrays([reader.read_record_keys().cast(pa.string())], schema=wanted)
-    merging = None if file_slice.is_base_file_alone else LogMerging.of_table(table, schema)
+    merging = None if file_slice.is_base_file_alone else _merging_of(table, schema, merger)
     reading = HoodieFileGroupReader(table.storage, file_slice, schema, log_merging=merging, columns=columns)
     batches = [pa.Table.from_batches([batch]).cast(wanted) for batch in reading.iter_batches()]
     return pa.concat_tables([wanted.empty_table(), *batches])
+
+
+def _merging_of(table: TableSnapshot, schema: pa.Schema, merger: HoodieRecordMerger | None) -> LogMerging:
+    try:
+        return LogMerging.of_table(table, schema, merger=merger)
+    except HoodieNotSupportedException as error:
+        name = payload_of_table(table.table_config.properties, table.table_config.table_version)
+        if merger is not None or not name.startswith(MERGER_PREFIX):
+            raise
+        raise HoodieNotSupportedException(
+            f"the table merges the rows of its log files by the Python class {name.removeprefix(MERGER_PREFIX)}: call "
+            "hoodie.metadata.validate with merger=, an object of that class"
+        ) from error
 
 
 def _absent(values: pa.Array | pa.ChunkedArray, others: pa.Array | pa.ChunkedArray) -> np.ndarray:

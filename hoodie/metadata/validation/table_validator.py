@@ -14,6 +14,7 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_metadata import table_metadata_of
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieException, HoodieIndexException, HoodieNotSupportedException
+from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, SliceQuery, read_records
 from hoodie.metadata.records.file_records import listing_of, partitions_of
@@ -37,7 +38,11 @@ _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
 
 
 def validate(
-    base_path: str, partitions: str | Collection[str] | None = None, *, storage_options: StorageOptions | None = None
+    base_path: str,
+    partitions: str | Collection[str] | None = None,
+    *,
+    merger: HoodieRecordMerger | None = None,
+    storage_options: StorageOptions | None = None,
 ) -> MetadataTableValidation:
     """Compare the metadata table of a table with its files, their footers, and the keys of its rows.
 
@@ -60,6 +65,7 @@ def validate(
     Args:
         base_path: The table's folder.
         partitions: The partition of the metadata table to look at, or several; None for all that are listed.
+        merger: The record merger of a table that merges by one; its log files cannot be read without.
         storage_options: Options of the storage.
 
     Returns:
@@ -74,7 +80,7 @@ def validate(
     """
     table = TableSnapshot.load(base_path, storage_options)
     table.table_config.check_readable()
-    return _Validation(table, _chosen(table, partitions)).run()
+    return _Validation(table, _chosen(table, partitions), merger).run()
 
 
 def _chosen(table: TableSnapshot, partitions: str | Collection[str] | None) -> list[str]:
@@ -97,9 +103,9 @@ def _chosen(table: TableSnapshot, partitions: str | Collection[str] | None) -> l
 
 
 class _Validation:
-    def __init__(self, table: TableSnapshot, partitions: Sequence[str]) -> None:
+    def __init__(self, table: TableSnapshot, partitions: Sequence[str], merger: HoodieRecordMerger | None) -> None:
         self._table = table
-        self._partitions = partitions
+        self._partitions, self._merger = partitions, merger
         self._findings = Findings()
         self._names: dict[str, set[str]] = {}
         self._stored = table_metadata_of(table.storage, table.base_path)
@@ -197,9 +203,13 @@ class _Validation:
                 validate_bloom_filters(metadata, records, files, self._findings)
             case MetadataPartitionType.RECORD_INDEX:
                 latest_slices = self._latest_slices()
-                validate_record_index(metadata, records, latest_slices, self._findings, is_by_partition=is_by_partition)
+                validate_record_index(
+                    metadata, records, latest_slices, self._findings,
+                    is_by_partition=is_by_partition, merger=self._merger,
+                )  # fmt: skip
             case MetadataPartitionType.SECONDARY_INDEX:
-                validate_secondary_index(metadata, name, records, self._latest_slices(), self._findings)
+                latest_slices = self._latest_slices()
+                validate_secondary_index(metadata, name, records, latest_slices, self._findings, merger=self._merger)
             case _:
                 pass
 

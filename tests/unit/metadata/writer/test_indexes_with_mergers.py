@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import hoodie
+import hoodie.metadata
 from hoodie import HoodieRecord, HoodieSingleRecordMerger, HoodieTableMetaClient
 from hoodie.exception import HoodieAmbiguousKeyException
 from hoodie.metadata import HoodieBackedTableMetadata
@@ -55,6 +56,10 @@ def fares(path: str) -> dict[str, float]:
 
 
 def indexed_keys(path: str) -> list[str]:
+    """The keys of the record index, which is right."""
+    result = hoodie.metadata.validate(path, merger=Sum())
+    assert result.is_right, result
+    assert result.not_validated == {}
     metadata = HoodieBackedTableMetadata.open(HoodieTableMetaClient.load(path).snapshot)
     return sorted(metadata.read_record_index()["record_key"].to_pylist())
 
@@ -107,6 +112,16 @@ def test_a_key_of_a_merged_file_group_is_refused_elsewhere(tmp_path: Path, versi
         write(path, ("a", "y", 3, 1.0), operation="insert", **{"hoodie.index.type": "SIMPLE"})
     write(path, ("b", "y", 3, 1.0), operation="insert", **{"hoodie.index.type": "SIMPLE"})
     assert indexed_keys(path) == ["a", "b", "c"]
+
+
+@VERSIONS
+def test_a_validation_asks_for_the_merger(tmp_path: Path, version: int) -> None:
+    path = summed(tmp_path / "t", version)
+    first_and_log_files(path)
+    result = hoodie.metadata.validate(path)
+    assert set(result.not_validated) == {"record_index"}
+    assert f"by the Python class {__name__}.Sum" in result.not_validated["record_index"]
+    assert "merger=" in result.not_validated["record_index"]
 
 
 @pytest.mark.parametrize("version", [8, 9])
