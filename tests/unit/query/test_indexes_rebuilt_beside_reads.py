@@ -103,9 +103,11 @@ def test_a_table_whose_indexes_are_built_anew_each_time_is_not_read(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rewrite(name: str, path: str) -> None:
-        properties = table / ".hoodie" / "hoodie.properties"
         if name == "list":
-            properties.write_bytes(properties.read_bytes() + b"#\n")
+            properties = table / ".hoodie" / "hoodie.properties"
+            changed = table / ".hoodie" / "changed.properties"
+            changed.write_bytes(properties.read_bytes() + b"#\n")
+            changed.rename(properties)
 
     with hooked(monkeypatch, rewrite), pytest.raises(HoodieIOException, match="its properties were changed each of"):
         hoodie.read_table(str(table), filters=QUESTIONS["record key"])

@@ -110,10 +110,9 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_plan_asks_storage_for_nothing_that_it_does_not_need(table: str) -> None:
     plan = hoodie.plan_read(table, filters=pc.field("ts") > 1)
     assert len(plan.slices) == 1
-    calls, looks = WatchedStorage.calls, ("list", "timeline")
-    assert looks in calls
-    # A second look at the timeline ends a plan.
-    assert len([*calls, looks]) == len(set(calls)) + 2 == len(calls) + 1
+    calls, looks = WatchedStorage.calls, [("list", "timeline"), ("read", "hoodie.properties")]
+    # A second look at the timeline and at the properties ends a plan.
+    assert calls[-2:] == looks and len(calls) == len(set(calls)) + 2
     assert not [path for _, path in calls if path.endswith("index.json")]
     logs = [path for _, path in calls if ".log." in path]
     assert logs
