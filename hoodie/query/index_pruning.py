@@ -133,9 +133,9 @@ def slices_by_secondary_index(
         definitions = listing.ask(lambda metadata: metadata.definitions)
         definition = None if definitions is None else definitions.get(partition)
         fields = () if definition is None else definition.source_fields
-        if len(fields) != 1 or fields[0] not in schema.names or not pa.types.is_string(schema.field(fields[0]).type):
+        if len(fields) != 1 or fields[0] not in schema.names or not _has_text(schema.field(fields[0]).type):
             continue
-        wanted = values_of(row_filter, fields[0])
+        wanted = values_of(row_filter, fields[0], _has_text)
         if wanted is None:
             continue
         if listing.ask(lambda metadata: metadata.is_record_index_by_partition) is not False:

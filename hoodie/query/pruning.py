@@ -164,15 +164,18 @@ def searched_values(row_filter: RowFilter, table_config: HoodieTableConfig, sche
     return None
 
 
-def values_of(row_filter: RowFilter, column: str) -> ColumnValues | None:
-    """The values of a column that every row of a filter's result has one of; None if a filter does not tell.
+def values_of(
+    row_filter: RowFilter, column: str, is_type: Callable[[pa.DataType], bool] = pa.types.is_string
+) -> ColumnValues | None:
+    """The values of a column, as texts, that every row of a filter's result has one of; None if a filter does not tell.
 
     Args:
         row_filter: The filter.
-        column: A column of strings.
+        column: A column of strings or of integers.
+        is_type: Whether values of a type are among those of the column.
     """
     tree = parse_expression(row_filter.expression)
-    found = texts_of(tree, column, pa.types.is_string) if tree is not None else None
+    found = texts_of(tree, column, is_type) if tree is not None else None
     return (
         None if found is None or len(found) > MAX_VALUES else ColumnValues(column, pa.array(sorted(found), pa.string()))
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import hoodie
@@ -21,6 +22,7 @@ from hoodie.query import index_pruning
 pytestmark = pytest.mark.table_version(9)
 
 COLORS = ["red", "blue$", "gr\\een", "", "gelb ü", None]
+WITHOUT = {"hoodie.metadata.enable": False}
 SERVICES = {
     "hoodie.metadata.compact.max.delta.commits": "3",
     "hoodie.compact.inline": "true",
@@ -180,6 +182,34 @@ def test_queries_leave_out_files_by_it(tmp_path: Path, table_type: str) -> None:
     assert hoodie.read_table(path, filters=[("color", "=", "color of 3")]).num_rows == 0
     everything = hoodie.plan_read(path, filters=wanted, options={"hoodie.enable.data.skipping": "false"})
     assert "secondary index" not in str(everything.explain())
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int32()])
+def test_queries_by_whole_numbers_leave_out_files_by_it(tmp_path: Path, kind: pa.DataType) -> None:
+    path = new_table(tmp_path / "t", 9)
+
+    def of(numbers: Sequence[int | None]) -> pa.Table:
+        names = [f"d{place}" for place in range(len(numbers))]
+        return pa.table({"id": names, "day": names, "ts": [1] * len(names), "n": pa.array(numbers, kind)})
+
+    with client_of(path) as client:
+        client.upsert(of([7, -7, 0, None, 70]))
+        client.create_index("idx_n", "n")
+        client.upsert(of([7, -7, 5]))
+    for condition, expected in (
+        (pc.field("n") == -7, {"d1"}),
+        (pc.field("n").isin([7, 5, 1000]), {"d0", "d2"}),
+        ((pc.field("n") == 70) | (pc.field("n") == 5), {"d2", "d4"}),
+        ((pc.field("n") == 0), set()),
+    ):
+        plan = hoodie.plan_read(path, filters=condition)
+        assert "pruned by a secondary index" in str(plan.explain())
+        assert {planned.file_slice.partition_path for planned in plan.slices} == expected
+        assert set(hoodie.read_table(path, filters=condition)["id"].to_pylist()) == expected
+    for condition in (pc.field("n") == 7.5, pc.field("n").is_null(), pc.field("n") > 7, ~(pc.field("n") == 7)):
+        expected = set(hoodie.read_table(path, filters=condition, options=WITHOUT)["id"].to_pylist())
+        assert "secondary index" not in str(hoodie.plan_read(path, filters=condition).explain())
+        assert set(hoodie.read_table(path, filters=condition)["id"].to_pylist()) == expected
 
 
 @pytest.mark.parametrize("version", [8, 9])
