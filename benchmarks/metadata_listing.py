@@ -70,6 +70,10 @@ class CountingStorage(LocalStorage):
         count("list")
         return super().list_directory(path)
 
+    def list_names(self, path: str) -> Any:
+        count("list")
+        return super().list_names(path)
+
     def list_files(self, path: str) -> Any:
         count("list")
         return super().list_files(path)
