@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hoodie.avro.avro_type import AvroType
 from hoodie.avro.columnar_cursors import Bytes, Longs
 from hoodie.avro.columnar_pieces import Pieces, TooLargeError
-from hoodie.avro.columnar_schema import AvroType, type_tree
+from hoodie.avro.columnar_schema import type_tree
 from hoodie.avro.columnar_writers import RowWriter
 from hoodie.exception import HoodieSchemaException
 

@@ -7,8 +7,9 @@ from array import array as compact_list
 import numpy as np
 import pyarrow as pa
 
+from hoodie.avro.avro_type import SPAN, AvroType
 from hoodie.avro.columnar_cursors import Content, Cursors, Longs
-from hoodie.avro.columnar_schema import SPAN, AvroType, variant_column
+from hoodie.avro.columnar_schema import variant_column
 from hoodie.avro.columnar_values import (
     READERS,
     BadValueError,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from hoodie.avro.avro_type import AvroType
 from hoodie.avro.columnar_cursors import Bytes, Cursors, Flags, Longs
-from hoodie.avro.columnar_schema import AvroType
 
 MICROS_PER_MILLI = 1000
 _MAX_MILLIS = (2**63 - 1) // MICROS_PER_MILLI

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.avro.avro_type import AvroType
 from hoodie.avro.columnar_cursors import Bytes, Flags, Longs
 from hoodie.avro.columnar_pieces import Pieces, numbers, raw_bytes, spans_of
-from hoodie.avro.columnar_schema import AvroType, variant_column
+from hoodie.avro.columnar_schema import variant_column
 from hoodie.avro.columnar_values import MICROS_PER_MILLI
 from hoodie.avro.schema_reader import VARIANT, VARIANT_COLUMNS
 from hoodie.exception import HoodieSchemaException

@@ -27,17 +27,22 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from hoodie.avro.schema_reader import NULLS, AvroReader, check_path, child, full_name, parse_record
+from hoodie.avro.schema_reader import NULLS, PRIMITIVES, AvroReader, check_path, child, full_name, parse_record
 from hoodie.common.model.record_columns import META_COLUMN_SET, META_COLUMNS
 from hoodie.common.util.parquet_levels import check_levels
 from hoodie.exception import HoodieSchemaException
 
-_VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LETTERS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo"})
+_LETTERS_AND_DIGITS = _LETTERS | {"Nd"}
+"""The categories of Unicode that Java's Character.isLetter and isDigit take."""
+_LAST_OF_ONE_UNIT = "\uffff"
+"""Avro for Java looks at units of UTF-16, and takes none of the pairs that stand for characters behind this one."""
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_FIRST_CHARACTER = re.compile(r"^[^A-Za-z_]")
 _MASK = "__"
@@ -116,7 +121,7 @@ def to_arrow(avro_schema: str, with_meta_columns: bool = False) -> pa.Schema:
     """
     return pa.schema(
         field
-        for field in AvroReader().read(parse_record(avro_schema))
+        for field in AvroReader().read(parse_record(avro_schema)).arrow_type
         if with_meta_columns or field.name not in META_COLUMN_SET
     )
 
@@ -226,16 +231,52 @@ def _record_to_avro(fields: list[pa.Field], name: str, namespace: str, path: str
 def _check_names(fields: list[pa.Field], path: str) -> None:
     seen: set[str] = set()
     for field in fields:
-        where = child(path, field.name)
-        if not _VALID_NAME.fullmatch(field.name):
-            raise HoodieSchemaException(
-                f"Column {where!r} cannot be stored: the table's Avro schema allows letters A to Z and a to z, digits "
-                f"and underscores in a name, not beginning with a digit. Rename it, for example to "
-                f"{sanitize_name(field.name or '_')!r}."
-            )
         if field.name in seen:
-            raise HoodieSchemaException(f"Column {where!r} is there twice; rename or drop one of them.")
+            raise HoodieSchemaException(
+                f"Column {child(path, field.name)!r} is there twice; rename or drop one of them."
+            )
         seen.add(field.name)
+    renamed = {field.name: "" for field in fields if not is_avro_name(field.name)}
+    if not renamed:
+        return
+    for name in renamed:
+        renamed[name] = _free_name(name, {other.lower() for other in (*seen, *renamed.values())})
+    wrong = ", ".join(repr(child(path, name)) for name in renamed)
+    raise HoodieSchemaException(
+        f"Column{'s' * (len(renamed) > 1)} {wrong} cannot be stored: a name in the table's Avro schema has letters and "
+        "digits of any alphabet and underscores, and begins with no digit; accents must be part of their letters "
+        f"(Unicode NFC). Rename, for example to {', '.join(map(repr, renamed.values()))}."
+    )
+
+
+def is_avro_name(name: str) -> bool:
+    """Whether Avro for Java takes a name, and so Hudi: letters, digits and underscores, not beginning with a digit.
+
+        is_avro_name("größe2"), is_avro_name("名字")   True, True
+        is_avro_name("2a"), is_avro_name("a-b")        False, False
+
+    Letters are those of every alphabet. A vowel sign or an accent of its own is none, nor is a character beyond the
+    first 65,536 of Unicode. Names come from `org.apache.avro.NameValidator.UTF_VALIDATOR`.
+    """
+    if name.isascii():
+        return name.isidentifier()
+    return _is_in(name[0], _LETTERS) and all(_is_in(character, _LETTERS_AND_DIGITS) for character in name)
+
+
+def _is_in(character: str, categories: frozenset[str]) -> bool:
+    return character == "_" or (character <= _LAST_OF_ONE_UNIT and unicodedata.category(character) in categories)
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """A name that Avro takes, for one that it does not, and that no other column has."""
+    name = unicodedata.normalize("NFC", name)
+    stem = "".join(character if _is_in(character, _LETTERS_AND_DIGITS) else "_" for character in name)
+    stem = stem if stem and _is_in(stem[0], _LETTERS) else f"_{stem}"
+    return next(
+        free
+        for free in (stem, *(f"{stem}_{number}" for number in range(2, len(taken) + 3)))
+        if free.lower() not in taken
+    )
 
 
 def _field_to_avro(field: pa.Field, parent_name: str, path: str) -> dict[str, Any]:
@@ -335,7 +376,7 @@ def _without_enums(avro: Any, namespace: str, enums: set[str]) -> Any:
     if isinstance(avro, list):
         return [_without_enums(branch, namespace, enums) for branch in avro]
     if isinstance(avro, str):
-        return "string" if avro in enums or f"{namespace}.{avro}" in enums else avro
+        return "string" if avro not in PRIMITIVES and {avro, f"{namespace}.{avro}"} & enums else avro
     if not isinstance(avro, dict):
         return avro
     if avro.get("type") == "enum":

@@ -1,4 +1,4 @@
-"""Read Avro schemas: check their JSON, and turn their types into Arrow types."""
+"""Read Avro schemas: check their JSON, and turn their types into trees with Arrow types."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.avro.avro_type import AvroType
 from hoodie.exception import HoodieSchemaException
 
 _MAX_DEPTH = 100
@@ -32,10 +33,12 @@ _PRIMITIVE_TO_ARROW: dict[tuple[str, str | None], pa.DataType] = {
     ("string", None): pa.string(),
     ("string", "uuid"): pa.string(),
 }
-_PRIMITIVES = frozenset(name for name, _ in _PRIMITIVE_TO_ARROW) | {"null"}
+PRIMITIVES = frozenset(name for name, _ in _PRIMITIVE_TO_ARROW) | {"null"}
+"""The names that are never those of records, enums and fixed types, unless a namespace is in front."""
 NULLS = ("null", {"type": "null"})
 """Both ways to write the type of nulls."""
-_WIDER = ({"int", "long"}, "long"), ({"float", "double"}, "double")
+_WIDER = ({"int", "long"}, pa.int64()), ({"float", "double"}, pa.float64())
+_NOT_ONE_TYPE = "it must be one type, or a union of one type and null"
 VARIANT = pa.struct(
     [
         pa.field("branch", pa.int8()),
@@ -75,108 +78,142 @@ def parse_record(avro_schema: str) -> dict[str, Any]:
 
 
 class AvroReader:
-    """Turns Avro types into Arrow types; remembers named types, because later fields may refer to them.
+    """Turns Avro types into trees of `AvroType`; remembers named types, because later fields may refer to them.
+
+    A reference is replaced by what it names. The names of primitive types are never references, as in Avro for Java: a
+    record ``int`` is referred to by its full name.
 
     Args:
         has_variants: Whether a union of several types is read as a `VARIANT`; else it is refused.
-
-    Attributes:
-        types: Full name -> type of each named type read so far; None of one that is being read.
+        has_nulls: Whether fields of the type null are read, as Arrow's null; else they are refused.
+        max_depth: The maximum number of levels of a column.
     """
 
-    def __init__(self, has_variants: bool = False) -> None:
-        self.types: dict[str, pa.DataType | None] = {}
+    def __init__(self, has_variants: bool = False, *, has_nulls: bool = False, max_depth: int = _MAX_DEPTH) -> None:
         self._has_variants = has_variants
-        self._leaves_of: dict[str, int] = {}
+        self._has_nulls = has_nulls
+        self._max_depth = max_depth
+        self._named: dict[str, tuple[dict[str, Any], str]] = {}
+        self._open: set[str] = set()
         self._leaves = 0
 
-    def read(self, record: dict[str, Any]) -> list[pa.Field]:
-        """The fields of the record at the top."""
-        name, namespace = full_name(record, "")
-        self.types[name] = None
-        return [self.read_field(field, namespace, "") for field in record["fields"]]
+    def read(self, record: dict[str, Any]) -> AvroType:
+        """The record at the top, which `parse_record` gave."""
+        return self._record(record, "", "")
 
     def read_field(self, field: dict[str, Any], namespace: str, path: str) -> pa.Field:
-        """One field, with its nullability."""
+        """One field, with its nullability.
+
+        Args:
+            field: Its JSON.
+            namespace: The namespace that it is in.
+            path: The column that it is in.
+        """
+        return self._field(field, namespace, path).field(field["name"])
+
+    def _field(self, field: dict[str, Any], namespace: str, path: str) -> AvroType:
+        path = child(path, field["name"])
         if "type" not in field:
-            raise HoodieSchemaException(f"Cannot read an Avro schema: field {child(path, field['name'])!r} has no type")
-        return self._item(field["type"], field["name"], namespace, child(path, field["name"]))
+            raise HoodieSchemaException(f"Cannot read an Avro schema: field {path!r} has no type")
+        if self._has_nulls and field["type"] in NULLS:
+            return AvroType("null", pa.null(), path)
+        return self._item(field["type"], namespace, path)
 
-    def _item(self, avro: Any, name: str, namespace: str, path: str) -> pa.Field:
-        branches = avro if isinstance(avro, list) else [avro]
-        others = [branch for branch in branches if branch not in NULLS]
-        if len(others) == 2:
-            others = [
-                wider for kinds, wider in _WIDER if all(isinstance(o, str) and o in kinds for o in others)
-            ] or others
-        if self._has_variants and len(others) > 1:
-            for branch in others:
-                self._type(branch, namespace, path)
-            return pa.field(name, VARIANT, nullable="null" in branches)
-        if len(others) != 1:
-            raise _cannot_read(path, avro, "it must be one type, or a union of one type and null")
-        return pa.field(name, self._type(others[0], namespace, path), nullable="null" in branches)
+    def _item(self, avro: Any, namespace: str, path: str) -> AvroType:
+        """The type of a field, element or value, which may be a union."""
+        if not isinstance(avro, list):
+            if avro in NULLS:
+                raise _cannot_read(path, avro, _NOT_ONE_TYPE)
+            return self._type(avro, namespace, path)
+        others = [branch for branch in avro if branch not in NULLS]
+        wider = next(
+            (
+                arrow_type
+                for kinds, arrow_type in _WIDER
+                if len(others) == 2 and all(isinstance(other, str) and other in kinds for other in others)
+            ),
+            None,
+        )
+        if len(others) != 1 and wider is None and not (self._has_variants and others):
+            raise _cannot_read(path, avro, _NOT_ONE_TYPE)
+        inner = tuple(
+            AvroType("null", pa.null(), path) if branch in NULLS else self._type(branch, namespace, path)
+            for branch in avro
+        )
+        if len(others) > 1 and wider is None:
+            return AvroType("variant", VARIANT, path, inner=inner)
+        arrow_type = wider or next(branch.arrow_type for branch in inner if branch.kind != "null")
+        return AvroType("union", arrow_type, path, inner=inner)
 
-    def _type(self, avro: Any, namespace: str, path: str) -> pa.DataType:
-        check_path(path)
+    def _type(self, avro: Any, namespace: str, path: str) -> AvroType:
+        check_path(path, self._max_depth)
         if isinstance(avro, str):
-            return self._primitive(avro, None, path) if avro in _PRIMITIVES else self._named(avro, namespace, path)
+            return self._primitive(avro, None, path) if avro in PRIMITIVES else self._reference(avro, namespace, path)
         if not isinstance(avro, dict):
             raise _cannot_read(path, avro, "it is no Avro type")
         kind, logical = avro.get("type"), avro.get("logicalType")
         if isinstance(kind, dict):
             return self._type(kind, namespace, path)
         if kind in ("record", "fixed", "enum"):
-            return self._define(avro, namespace, path)
+            return self._definition(avro, namespace, path)
         if kind == "array":
-            return pa.list_(self._item(avro.get("items"), "element", namespace, f"{path}.element"))
+            items = self._item(avro.get("items"), namespace, f"{path}.element")
+            if not items.least_bytes:
+                # An announced number of them would not end.
+                raise _cannot_read(path, avro, "its items take no bytes")
+            return AvroType("array", pa.list_(items.field("element")), path, inner=(items,))
         if kind == "map":
-            return pa.map_(pa.string(), self._item(avro.get("values"), "value", namespace, f"{path}.value"))
+            values = self._item(avro.get("values"), namespace, f"{path}.value")
+            return AvroType("map", pa.map_(pa.string(), values.field("value")), path, inner=(values,))
         if kind == "bytes" and logical == "decimal":
-            return _decimal_to_arrow(avro, path)
-        if kind in _PRIMITIVES:
+            self._count_leaf(path)
+            return AvroType("bytes", _decimal_to_arrow(avro, path), path, logical=logical)
+        if kind in PRIMITIVES:
             return self._primitive(str(kind), logical, path)
         if isinstance(kind, str):
-            return self._named(kind, namespace, path)
+            return self._reference(kind, namespace, path)
         raise _cannot_read(path, avro, "it is no Avro type")
 
-    def _primitive(self, kind: str, logical: Any, path: str) -> pa.DataType:
-        self._count_leaves(1, path)
+    def _primitive(self, kind: str, logical: Any, path: str) -> AvroType:
+        self._count_leaf(path)
         known = (kind, logical) if logical is None or isinstance(logical, str) else None
         if known not in _PRIMITIVE_TO_ARROW:
             raise _cannot_read(path, kind if logical is None else f"{kind} ({logical})", "hoodie has no type for it")
-        return _PRIMITIVE_TO_ARROW[known]
+        return AvroType(kind, _PRIMITIVE_TO_ARROW[known], path, logical=logical)
 
-    def _define(self, avro: dict[str, Any], namespace: str, path: str) -> pa.DataType:
+    def _definition(self, avro: dict[str, Any], namespace: str, path: str) -> AvroType:
         if not isinstance(avro.get("name"), str):
             raise _cannot_read(path, avro, "it has no name")
-        name, namespace = full_name(avro, namespace)
-        self.types[name] = None
-        before = self._leaves
-        self._count_leaves(1, path)
+        self._count_leaf(path)
         if avro["type"] == "record":
             _check_record(avro, path)
-            data_type = pa.struct([self.read_field(field, namespace, path) for field in avro["fields"]])
-        elif avro["type"] == "enum":
-            data_type = pa.string()
-        else:
-            data_type = _fixed_to_arrow(avro, path)
-        self.types[name] = data_type
-        self._leaves_of[name] = self._leaves - before
-        return data_type
+            return self._record(avro, namespace, path)
+        self._named[full_name(avro, namespace)[0]] = (avro, namespace)
+        if avro["type"] == "enum":
+            return AvroType("enum", pa.string(), path, symbols=_symbols(avro, path))
+        size = _fixed_size(avro, path)
+        return AvroType("fixed", _fixed_to_arrow(avro, path), path, logical=avro.get("logicalType"), size=size)
 
-    def _named(self, name: str, namespace: str, path: str) -> pa.DataType:
+    def _record(self, avro: dict[str, Any], namespace: str, path: str) -> AvroType:
+        name, inside = full_name(avro, namespace)
+        self._named[name] = (avro, namespace)
+        self._open.add(name)
+        inner = tuple(self._field(field, inside, path) for field in avro["fields"])
+        self._open.discard(name)
+        names = tuple(field["name"] for field in avro["fields"])
+        arrow_type = pa.struct([node.field(name) for name, node in zip(names, inner, strict=True)])
+        return AvroType("record", arrow_type, path, names=names, inner=inner)
+
+    def _reference(self, name: str, namespace: str, path: str) -> AvroType:
         for candidate in (name if "." in name or not namespace else f"{namespace}.{name}", name):
-            if candidate in self.types:
-                data_type = self.types[candidate]
-                if data_type is None:
-                    raise _cannot_read(path, name, "a record that holds itself cannot be stored in columns")
-                self._count_leaves(self._leaves_of.get(candidate, 1), path)
-                return data_type
+            if candidate in self._open:
+                raise _cannot_read(path, name, "a record that holds itself cannot be stored in columns")
+            if candidate in self._named:
+                return self._definition(*self._named[candidate], path)
         raise _cannot_read(path, name, "no type of that name was defined before")
 
-    def _count_leaves(self, count: int, path: str) -> None:
-        self._leaves += count
+    def _count_leaf(self, path: str) -> None:
+        self._leaves += 1
         if self._leaves > _MAX_LEAVES:
             raise HoodieSchemaException(
                 f"Cannot read an Avro schema: with {path.split('.')[0]!r} it has more than {_MAX_LEAVES} columns"
@@ -198,14 +235,16 @@ def child(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def check_path(path: str) -> None:
+def check_path(path: str, max_depth: int = _MAX_DEPTH) -> None:
     """Refuse a field that is nested too deeply.
 
     Raises:
         HoodieSchemaException: Its path has too many parts.
     """
-    if path.count(".") > _MAX_DEPTH:
-        raise HoodieSchemaException(f"Cannot read an Avro schema: {path.split('.')[0]!r} is nested too deeply")
+    if path.count(".") > max_depth:
+        raise HoodieSchemaException(
+            f"Cannot read an Avro schema: {path.split('.')[0]!r} is nested too deeply, in more than {max_depth} levels"
+        )
 
 
 def _check_depth(record: dict[str, Any]) -> None:
@@ -250,10 +289,23 @@ def _decimal_to_arrow(avro: dict[str, Any], path: str) -> pa.DataType:
 def _fixed_to_arrow(avro: dict[str, Any], path: str) -> pa.DataType:
     if avro.get("logicalType") == "decimal":
         return _decimal_to_arrow(avro, path)
+    if avro.get("logicalType") is not None:
+        raise _cannot_read(path, avro, "hoodie reads fixed types without a logical type, and decimals in them")
+    return pa.binary(avro["size"])
+
+
+def _fixed_size(avro: dict[str, Any], path: str) -> int:
     size = avro.get("size")
-    if not isinstance(size, int) or not 0 < size < 2**31 or avro.get("logicalType") is not None:
-        raise _cannot_read(path, avro, "hoodie reads fixed types of a positive size, and decimals in them")
-    return pa.binary(size)
+    if not isinstance(size, int) or not 0 < size < 2**31:
+        raise _cannot_read(path, avro, "hoodie reads fixed types of a positive size")
+    return size
+
+
+def _symbols(avro: dict[str, Any], path: str) -> tuple[str, ...]:
+    symbols = avro.get("symbols")
+    if not isinstance(symbols, list) or not symbols or not all(isinstance(symbol, str) for symbol in symbols):
+        raise _cannot_read(path, avro, "it has no list of symbols")
+    return tuple(symbols)
 
 
 def _cannot_read(path: str, avro: Any, reason: str) -> HoodieSchemaException:

@@ -214,6 +214,14 @@ def test_a_column_that_is_never_null(tmp_path: Path) -> None:
     assert_readers_find(tmp_path / "t", [{"id": "a", "n": 1}, {"id": "b", "n": 3}])
 
 
+def test_structs_that_are_called_like_avros_types(tmp_path: Path) -> None:
+    rows = pa.table({"id": ["a", "b"], "ts": [1, 1], "long": pa.array([{"x": 1}, None]), "n": [1, 2]})
+    with create(tmp_path / "t", partition_fields=[]) as c:
+        c.upsert(rows)
+        c.upsert(rows.slice(1))
+    assert_readers_find(tmp_path / "t", rows.to_pylist())
+
+
 def test_an_added_column_is_null_in_rows_that_were_not_written_since(tmp_path: Path) -> None:
     wider = SCHEMA.append(pa.field("tip", pa.struct([("amount", pa.float64())])))
     with create(tmp_path / "t") as c:

@@ -21,7 +21,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from hoodie.avro.columnar_schema import AvroType, type_tree
+from hoodie.avro.avro_type import AvroType
+from hoodie.avro.columnar_schema import type_tree
 from hoodie.avro.schema_converters import add_meta_columns
 from hoodie.avro.schema_reader import parse_record
 from hoodie.avro.timeline_metadata import NAMESPACE

@@ -33,9 +33,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.avro.avro_type import AvroType
 from hoodie.avro.columnar_decoder import decode_records
 from hoodie.avro.columnar_encoder import encode_records
-from hoodie.avro.columnar_schema import AvroType
 from hoodie.avro.schema_reader import VARIANT
 from hoodie.common.model.record_columns import FILE_NAME_META
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieSchemaException

@@ -394,7 +394,7 @@ def test_nesting_is_read_up_to_a_depth_and_refused_beyond(wrap: Any, begin: byte
         found = decode(nested(64), [datum] * beside + [datum[:-1]] + [datum] * beside)
         assert found.bad.tolist() == [beside]
         assert encode_records(found.rows, json.dumps(nested(64))).data == datum * 2 * beside
-    with pytest.raises(HoodieSchemaException, match="'f' is nested more than 64 deep"):
+    with pytest.raises(HoodieSchemaException, match="'f' is nested too deeply, in more than 64 levels"):
         decode(nested(65), [])
 
 

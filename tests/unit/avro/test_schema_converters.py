@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hoodie.avro.columnar_schema import type_tree
 from hoodie.avro.schema_converters import (
     add_meta_columns,
     check_writable,
@@ -181,10 +183,48 @@ def test_types_that_cannot_be_stored_are_refused_by_column_and_type(data_type: p
         avro_of(pa.schema([pa.field("outer", pa.list_(pa.struct([pa.field("inner", data_type)])))]))
 
 
-@pytest.mark.parametrize("name", ["", "a-b", "a b", "1a", "größe", "a.b"])
+@pytest.mark.parametrize(
+    "name", ["", "a-b", "a b", "1a", "a.b", "a²", "\u0660x", "𠀀", "नाम", unicodedata.normalize("NFD", "größe")]
+)
 def test_column_names_that_avro_forbids_are_refused(name: str) -> None:
-    with pytest.raises(HoodieSchemaException, match="Rename it"):
+    with pytest.raises(HoodieSchemaException, match="cannot be stored.* Rename"):
         avro_of(pa.schema([pa.field(name, pa.int32())]))
+
+
+@pytest.mark.parametrize("name", ["größe", "名字", "번호2", "имя", "_", "x\u0660", "naïve"])
+def test_names_of_every_alphabet_come_back(name: str) -> None:
+    schema = pa.schema([pa.field(name, pa.struct([pa.field(name, pa.int32())]))])
+    assert to_arrow(to_avro(schema, "t_record", "hoodie.t")) == schema
+
+
+def test_the_names_that_a_message_suggests_are_no_other_columns() -> None:
+    names = ["a b", "a-b", "A_B", "", "_", "日 本", "日-本"]
+    with pytest.raises(HoodieSchemaException, match=r"example to 'a_b_2', 'a_b_3', '__2', '日_本', '日_本_2'\."):
+        avro_of(pa.schema([pa.field(name, pa.int32()) for name in names]))
+
+
+PRIMITIVES = ["int", "long", "float", "double", "bytes", "string", "boolean", "null"]
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_a_record_that_is_called_like_a_primitive_type_does_not_stand_for_it(name: str) -> None:
+    schema = pa.schema(
+        [
+            pa.field(name, pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field(name, pa.int64())])),
+            *(to_arrow(record_of({"name": f"{other}_", "type": other})).field(0) for other in PRIMITIVES[:-1]),
+        ]
+    )
+    text = to_avro(schema, "t_record", "hoodie.t")
+    assert to_arrow(text) == schema
+    assert type_tree(text).arrow_type == pa.struct(list(schema))
+    assert to_arrow(evolve(text, schema.append(pa.field("more", pa.string())))).names[-1] == "more"
+
+
+def test_an_enum_that_is_called_like_a_primitive_type_takes_no_other_columns_with_it() -> None:
+    enum = {"type": "enum", "name": "int", "namespace": "r", "symbols": ["A"]}
+    fields = [{"name": "kind", "type": enum}, {"name": "n", "type": "int"}, {"name": "twin", "type": "r.int"}]
+    changed = without_enums(json.dumps({"type": "record", "name": "r", "namespace": "r", "fields": fields}))
+    assert [field["type"] for field in json.loads(changed)["fields"]] == ["string", "int", "string"]
 
 
 def test_a_column_that_is_there_twice_is_refused() -> None:
