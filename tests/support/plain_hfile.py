@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -78,6 +79,22 @@ def least_key_between(left: bytes, right: bytes) -> bytes:
             above = left[: length - 1] + bytes([left[length - 1] + 1]) if length <= len(left) else right[:length]
             return min(above, right[:length])
     raise ValueError("the rows are not in order")
+
+
+def with_zero_checksums(data: bytes, blocks: Sequence[int] | None = None) -> bytes:
+    """A file whose blocks hold zeros where they announce checksums, as hudi-rs 0.6 writes all of them.
+
+    Args:
+        data: The file, of a magic for each block.
+        blocks: The numbers of the blocks to change, in the order of the file; None for all.
+    """
+    changed = bytearray(data)
+    starts = [match.start() for match in re.finditer(rb"DATABLK\*|METABLKc|IDXROOT2|IDXLEAF2|FILEINF2", data)]
+    for start in starts if blocks is None else [starts[number] for number in blocks]:
+        behind, data_end = struct.unpack_from(">i", data, start + 8)[0], struct.unpack_from(">i", data, start + 29)[0]
+        end = start + 33 + behind
+        changed[start + data_end : end] = bytes(end - start - data_end)
+    return bytes(changed)
 
 
 def plain_hfile(

@@ -158,23 +158,46 @@ def parse_header(data: bytes | memoryview, source: str) -> BlockHeader:
     return BlockHeader(_TYPES[magic], stored_bytes, content, ChecksumType(checksum), per_checksum, data_end)
 
 
-def decode_block(data: bytes | memoryview, compression: HFileCompression, source: str) -> tuple[BlockHeader, bytes]:
+def has_zero_checksums(data: bytes | memoryview, source: str) -> bool:
+    """Whether a block announces checksums, and holds zeros in their place.
+
+    hudi-rs 0.6 writes all blocks of its HFiles so. That says nothing of a block alone: damage may have left zeros.
+
+    Args:
+        data: The block; bytes may follow.
+        source: The block's place and file, for messages.
+
+    Raises:
+        HoodieException: See `parse_header`.
+    """
+    header = parse_header(data, source)
+    stored = memoryview(data)[header.data_end : header.stored_bytes]
+    return header.checksum_type is not ChecksumType.NULL and not any(stored)
+
+
+def decode_block(
+    data: bytes | memoryview, compression: HFileCompression, source: str, *, zeros_are_absent: bool = False
+) -> tuple[BlockHeader, bytes]:
     """The header and the content of a whole block.
 
     Args:
         data: The block; bytes may follow.
         compression: The codec of the file.
         source: The block's place and file, for messages.
+        zeros_are_absent: Whether a block whose checksums are all zero has none: the file's writer computes none.
 
     Raises:
         HoodieCorruptedDataException: The block is cut short, a checksum does not fit, or it cannot be decompressed.
         HoodieNotSupportedException: A kind of block, checksum or codec that hoodie does not read.
     """
-    return next(decode_blocks([(data, source)], compression))
+    return next(decode_blocks([(data, source)], compression, zeros_are_absent=zeros_are_absent))
 
 
 def decode_blocks(
-    blocks: Sequence[tuple[bytes | memoryview, str]], compression: HFileCompression
+    blocks: Sequence[tuple[bytes | memoryview, str]],
+    compression: HFileCompression,
+    *,
+    zeros_are_absent: bool = False,
 ) -> Iterator[tuple[BlockHeader, bytes]]:
     """The headers and contents of whole blocks of a file; see `decode_block`.
 
@@ -184,6 +207,7 @@ def decode_blocks(
     Args:
         blocks: Each block, behind which bytes may follow, with its place and file, for messages.
         compression: See there.
+        zeros_are_absent: See there.
 
     Raises:
         HoodieException: See there.
@@ -195,7 +219,10 @@ def decode_blocks(
             raise HoodieCorruptedDataException(
                 f"Cannot read {source}: it announces {header.stored_bytes} bytes, and {len(data)} are there"
             )
-        views.append(memoryview(data)[: header.stored_bytes])
+        view = memoryview(data)[: header.stored_bytes]
+        if zeros_are_absent and not any(view[header.data_end :]):
+            header = attrs.evolve(header, checksum_type=ChecksumType.NULL)
+        views.append(view)
         headers.append(header)
     sources = [source for _, source in blocks]
     _verify_checksums(views, headers, compression, sources)

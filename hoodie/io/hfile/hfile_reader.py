@@ -4,13 +4,15 @@
     | file info | trailer
 
 Reads both what HBase wrote (Hudi up to 1.0, trailer version 3.3; Hudi 0.9 and 0.10: 3.0) and what Hudi's own writer
-makes (1.1 and later, 3.0, without checksums).
+makes (1.1 and later, 3.0, without checksums). Files of hudi-rs 0.6 announce checksums and hold zeros in their place:
+they count as absent where all blocks that are read at first have them.
 
 Hudi: org.apache.hudi.io.hfile.{HFileReader, HFileReaderImpl}.
 """
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +36,7 @@ from hoodie.io.hfile.block_codec import (
     BlockType,
     decode_block,
     decode_blocks,
+    has_zero_checksums,
     parse_header,
 )
 from hoodie.io.hfile.block_index import (
@@ -49,6 +52,8 @@ from hoodie.io.hfile.trailer import TRAILER_BYTES, HFileTrailer, parse_file_info
 from hoodie.storage.byte_ranges import named_read_errors, read_range
 from hoodie.storage.listed_files import open_listed_file
 from hoodie.storage.storage import HoodieStorage
+
+logger = logging.getLogger(__name__)
 
 SCHEMA_KEY = "schema"
 """Where the file info has the Avro schema of the values."""
@@ -309,9 +314,15 @@ class HFileReader:
         if start < self._kept_from:
             self._kept = read_range(self._stream, self._source, start, self._kept_from - start) + self._kept
             self._kept_from = start
+        self._zeros_are_absent = self._writes_zero_checksums(start, end)
         root, position = self._kept_block(start, end, BlockType.ROOT_INDEX)
         source = self._at("the index", start)
-        self._index = parse_root_index(root, trailer.data_index_count, start, source, levels=trailer.data_index_levels)
+        if trailer.entry_count or trailer.data_index_count:
+            levels = trailer.data_index_levels
+            self._index = parse_root_index(root, trailer.data_index_count, start, source, levels=levels)
+        else:
+            # In a file without entries, hudi-rs 0.6 names an empty block here, which the trailer does not count.
+            self._index = IndexEntries()
         meta, _ = self._kept_block(position, end, BlockType.ROOT_INDEX)
         source = self._at("the index of the meta blocks", position)
         self._meta_index = parse_root_index(meta, trailer.meta_index_count, start, source, has_rows=False)
@@ -320,11 +331,30 @@ class HFileReader:
         self._file_info = parse_file_info(info, source)
         _check_cells(self._file_info, source)
 
+    def _writes_zero_checksums(self, start: int, end: int) -> bool:
+        """Whether the blocks behind the data have zeros as checksums, as all blocks of the file's writer then.
+
+        Args:
+            start: Where the root of the index begins, the first of three blocks.
+            end: Where the last one ends.
+        """
+        position = start
+        while position < end:
+            source = self._at("the block", position)
+            block = memoryview(self._kept)[position - self._kept_from : end - self._kept_from]
+            if not has_zero_checksums(block, source):
+                return False
+            position += parse_header(block, source).stored_bytes
+        logger.debug("%s has zeros in place of checksums: its blocks are not verified", self._source)
+        return True
+
     def _kept_block(self, offset: int, end: int, block_type: BlockType) -> tuple[bytes, int]:
         """The content of a block behind the data, and where the block ends."""
         source = self._at("the block", offset)
         data = memoryview(self._kept)[offset - self._kept_from : end - self._kept_from]
-        header, content = decode_block(data, self.trailer.compression, source)
+        header, content = decode_block(
+            data, self.trailer.compression, source, zeros_are_absent=self._zeros_are_absent
+        )
         _check_type(header.block_type, (block_type,), source)
         return content, offset + header.stored_bytes
 
@@ -359,7 +389,12 @@ class HFileReader:
             if left < needed:
                 window, start = self._fetch(position, min(max(needed, _REQUEST_BYTES), end - position)), position
                 continue
-            header, content = decode_block(window[position - start :], self.trailer.compression, source)
+            header, content = decode_block(
+                window[position - start :],
+                self.trailer.compression,
+                source,
+                zeros_are_absent=self._zeros_are_absent,
+            )
             if header.block_type is BlockType.DATA:
                 yield content, source
             else:
@@ -415,9 +450,8 @@ class HFileReader:
             for number in numbers[first:until]:
                 offset, size = entries.offsets[number], entries.sizes[number]
                 parts.append((data[offset - start : offset - start + size], self._at("the block", offset)))
-            for (part, source), (header, content) in zip(
-                parts, decode_blocks(parts, self.trailer.compression), strict=True
-            ):
+            decoded = decode_blocks(parts, self.trailer.compression, zeros_are_absent=self._zeros_are_absent)
+            for (part, source), (header, content) in zip(parts, decoded, strict=True):
                 if header.stored_bytes != len(part):
                     raise HoodieCorruptedDataException(
                         f"Cannot read {source}: it announces {header.stored_bytes} bytes, and the index {len(part)}"

@@ -17,7 +17,7 @@ from hoodie.io.hfile.hfile_reader import HFileReader, TooManyEntriesError, open_
 from hoodie.io.hfile.hfile_writer import encode_hfile
 from hoodie.storage.local_storage import LocalStorage
 from tests.support.log_files import counted_storage
-from tests.support.plain_hfile import plain_hfile
+from tests.support.plain_hfile import plain_hfile, with_zero_checksums
 
 Entries = list[tuple[bytes, bytes]]
 KEYS = st.text("abc\0é", max_size=4)
@@ -227,3 +227,20 @@ def test_keys_of_all_forms_are_found_and_others_are_not(texts: list[str]) -> Non
     for text in stored[:20]:
         found = reader.look_up(pa.array([text]))
         assert found.column("value").to_pylist() == ([text.encode()] if text in kept else [])
+
+
+def test_zeros_in_place_of_all_checksums_of_a_file_count_as_none(caplog: pytest.LogCaptureFixture) -> None:
+    entries = [(b"key%02d" % number, b"value") for number in range(12)]
+    caplog.set_level("DEBUG", logger="hoodie.io.hfile")
+    for form in ({}, {"codec": "NONE"}, {"checksum": 1}, {"leaf_entries": 2}):
+        data = with_zero_checksums(plain_hfile(entries, block_bytes=90, **form))
+        reader = HFileReader.of_bytes(data, "/t/f.hfile")
+        assert entries_of(reader.read_all()) == entries
+        assert entries_of(reader.look_up(pa.array(["key03"]))) == [entries[3]]
+    assert caplog.messages == ["/t/f.hfile has zeros in place of checksums: its blocks are not verified"] * 4
+
+
+def test_an_entry_of_the_index_of_an_empty_file_that_its_trailer_does_not_count_is_passed_over() -> None:
+    unannounced: dict[int, int | bytes] = {5: 0, 7: 0}
+    reader = HFileReader.of_bytes(plain_hfile([(b"", b"")], changed=unannounced), "f")
+    assert reader.look_up(pa.array(["", "a"])).num_rows == reader.look_up_prefixes(pa.array([""])).num_rows == 0

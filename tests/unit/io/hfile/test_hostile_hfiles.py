@@ -18,7 +18,7 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieException, Hood
 from hoodie.io.hfile.block_codec import parse_header
 from hoodie.io.hfile.hfile_reader import HFileReader, open_hfile
 from hoodie.storage.local_storage import LocalStorage
-from tests.support.plain_hfile import plain_block, plain_hfile
+from tests.support.plain_hfile import plain_block, plain_hfile, with_zero_checksums
 
 ENTRIES = [(b"key%02d" % number, b"value%d" % number) for number in range(12)]
 OPTIONS: dict[str, Any] = {"block_bytes": 120, "info": {b"schema": b'"string"'}, "meta": [(b"bloomFilter", b"1234")]}
@@ -283,3 +283,18 @@ def test_random_files_of_every_length_are_told() -> None:
         for some in (data, WHOLE[:50] + data, data + WHOLE[-4096:]):
             with pytest.raises(HoodieException, match=r"/t/f\.hfile"):
                 everything(some)
+
+
+def test_zeros_in_place_of_checksums_of_some_blocks_are_damage() -> None:
+    count = sum(WHOLE.count(magic) for magic in (b"DATABLK*", b"METABLKc", b"IDXROOT2", b"FILEINF2"))
+    for number in range(count):
+        with pytest.raises(HoodieCorruptedDataException, match=r"checksum does not fit.*file is damaged"):
+            everything(with_zero_checksums(WHOLE, [number]))
+
+
+def test_a_wrong_checksum_of_a_file_with_zeros_in_place_of_all_others_is_damage() -> None:
+    data = bytearray(with_zero_checksums(WHOLE))
+    header = parse_header(bytes(data), "/t/f.hfile")
+    data[header.data_end] = 1
+    with pytest.raises(HoodieCorruptedDataException, match=r"checksum does not fit.*file is damaged"):
+        everything(bytes(data))
