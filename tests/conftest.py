@@ -174,6 +174,22 @@ def later_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.fixture(scope="session")
+def hudi_rs_06_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `shared_tables`: the tables of hudi-rs 0.6; the rows of each are in ``rows/<name>.parquet``."""
+    target = _extracted(("hudi-rs-0.6",), tmp_path_factory.mktemp("hudi_rs_06_tables"))
+    shutil.copytree(SHARED / "tables/hudi-rs-0.6/rows", target / "rows")
+    return target
+
+
+@pytest.fixture(scope="session")
+def serviced_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `later_tables`: tables of real Hudi with clustering, change data, log compactions, resized buckets."""
+    target = _extracted(("clustering-and-cdc",), tmp_path_factory.mktemp("serviced_tables"))
+    shutil.copytree(SHARED / "tables/clustering-and-cdc/rows", target / "rows")
+    return target
+
+
 def _extracted(folders: Sequence[str], target: Path) -> Path:
     """Extract the shared tables of some folders, each archive into a folder of its name; skip where there are none."""
     if not all((SHARED / "tables" / folder).is_dir() for folder in folders):

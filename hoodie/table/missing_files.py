@@ -103,7 +103,7 @@ def check_files(
         for instant, metadata in known.items()
         for file in (
             *_missing_files(instant, metadata, wanted, versions, replaced.keys()),
-            *_missing_logs(snapshot.base_path, instant, metadata, wanted, versions, replaced.keys(), logs),
+            *_missing_logs(snapshot, instant, metadata, wanted, versions, replaced.keys(), logs),
         )
     ]
     lost = [
@@ -163,7 +163,7 @@ def _missing_files(
 
 
 def _missing_logs(
-    base_path: str,
+    snapshot: TableSnapshot,
     instant: HoodieInstant,
     metadata: HoodieCommitMetadata,
     partitions: set[str],
@@ -171,19 +171,24 @@ def _missing_logs(
     replaced: Collection[HoodieFileGroupId],
     logs: Collection[str] | None,
 ) -> Iterator[_NamedFile]:
-    """The log files of an instant that were not listed; a later base file may have taken their rows."""
+    """The log files of an instant that were not listed; a later base file may have taken their rows.
+
+    Beside a pending resize of buckets, Hudi writes each row twice: into its file group, and into that of the resize,
+    whose log files nobody sees before it is completed.
+    """
+    replacing = snapshot.active_timeline.filter_actions(Action.REPLACE_COMMIT, Action.CLUSTERING).filter_pending().times
     for stat in metadata.write_stats if logs is not None else ():
         group = HoodieFileGroupId(stat.partition_path, stat.file_id)
         name = (stat.path or "").rpartition("/")[2]
         parsed = parse_log_file_name(name)
         if parsed is None or stat.path is None or stat.partition_path not in partitions or group in replaced:
             continue
-        if stat.is_empty_log_file:
+        if stat.is_empty_log_file or parsed.instant_time in replacing:
             continue
         base = versions.get(group)
         # In layout 2 it is on top of a base file that was begun before it was completed.
         is_newest = base is None or is_before(base, instant.newest_time)
-        if is_newest and logs is not None and join(base_path, stat.path) not in logs:
+        if is_newest and logs is not None and join(snapshot.base_path, stat.path) not in logs:
             yield _NamedFile(stat.path, stat.partition_path, name, instant.requested_time, instant)
 
 

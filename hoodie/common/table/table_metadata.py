@@ -89,37 +89,45 @@ class HoodieTableMetadata(ABC):
         return found
 
 
-def table_metadata_of(storage: HoodieStorage, base_path: str) -> HoodieTableMetadata:
+def table_metadata_of(
+    storage: HoodieStorage, base_path: str, *, has_partition_fields: bool = True
+) -> HoodieTableMetadata:
     """What lists the partitions and files of a table by its storage.
 
     Args:
         storage: The table's storage.
         base_path: The table's folder.
+        has_partition_fields: Whether the table's properties name partition fields; True where nobody knows.
     """
-    return FileSystemBackedTableMetadata(storage, base_path)
+    return FileSystemBackedTableMetadata(storage, base_path, has_partition_fields)
 
 
 @attrs.frozen
 class FileSystemBackedTableMetadata(HoodieTableMetadata):
     """Lists the file system; nothing is cached.
 
-    A partition is a folder with a partition metadata file. The search begins at the base path. It does not go below a
-    partition (other than the base path) nor into ``.hoodie``. Folders are listed concurrently. Memory: the partition
-    paths, and the entries of a bounded number of folders.
+    A partition is a folder with a partition metadata file. In a table without partition fields, the base path is one as
+    soon as it has data files: hudi-rs 0.6 writes no partition metadata there, and Hudi's readers do not look for it.
+
+    The search begins at the base path. It does not go below a partition (other than the base path) nor into
+    ``.hoodie``. Folders are listed concurrently. Memory: the partition paths, and the entries of a bounded number of
+    folders.
 
     Attributes:
         storage: The table's storage.
         base_path: The table's folder.
+        has_partition_fields: See `table_metadata_of`.
     """
 
     storage: HoodieStorage
     base_path: str
+    has_partition_fields: bool = True
 
     def list_partitions(self) -> list[str]:
         """See `HoodieTableMetadata.list_partitions`."""
         entries = self.storage.list_directory(self.base_path)
         partitions = []
-        if any(not entry.is_directory and entry.name.startswith(PARTITION_METAFILE_PREFIX) for entry in entries):
+        if any(not entry.is_directory and self._tells_of_rows(entry.name) for entry in entries):
             partitions.append("")
         level = [entry.path for entry in entries if entry.is_directory and entry.name != METAFOLDER_NAME]
         while level:
@@ -160,6 +168,11 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
                 folder = storage_path.parent(status.path)
                 found[storage_path.relative_to(self.base_path, folder)].append(status)
         return dict(sorted(found.items()))
+
+    def _tells_of_rows(self, name: str) -> bool:
+        """Whether a file of this name in the base path makes it a partition."""
+        is_data_file = not self.has_partition_fields and is_data_file_name(name)
+        return is_data_file or name.startswith(PARTITION_METAFILE_PREFIX)
 
     def _sub_folders(self, folder: str) -> list[str] | None:
         """The folders in a folder; None if it is a partition.

@@ -210,7 +210,8 @@ class TableSnapshot:
 
         For all that must see files of instants that are not completed, and files that nobody knows.
         """
-        return table_metadata_of(self.storage, self.base_path)
+        has_fields = bool(self.table_config.partition_fields)
+        return table_metadata_of(self.storage, self.base_path, has_partition_fields=has_fields)
 
     @property
     def committed_files(self) -> HoodieTableMetadata:

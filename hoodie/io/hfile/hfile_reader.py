@@ -352,9 +352,7 @@ class HFileReader:
         """The content of a block behind the data, and where the block ends."""
         source = self._at("the block", offset)
         data = memoryview(self._kept)[offset - self._kept_from : end - self._kept_from]
-        header, content = decode_block(
-            data, self.trailer.compression, source, zeros_are_absent=self._zeros_are_absent
-        )
+        header, content = decode_block(data, self.trailer.compression, source, zeros_are_absent=self._zeros_are_absent)
         _check_type(header.block_type, (block_type,), source)
         return content, offset + header.stored_bytes
 

@@ -17,7 +17,7 @@ from hoodie.common.bloom.bloom_filter import BloomFilter, decode_bloom_filter
 from hoodie.common.fs.file_names import is_data_file_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.partition_metadata import check_partition_path
-from hoodie.common.table.table_metadata import HoodieTableMetadata, table_metadata_of
+from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieCorruptedDataException, HoodieIndexException
 from hoodie.io.hfile.hfile_reader import TooManyEntriesError
@@ -194,7 +194,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
 
     def list_stored_files(self) -> dict[str, list[FileStatus]]:
         """See `HoodieTableMetadata.list_stored_files`: the metadata table does not know them, so storage is listed."""
-        return table_metadata_of(self.table.storage, self.table.base_path).list_stored_files()
+        return self.table.table_metadata.list_stored_files()
 
     def read_listing(self, keys: Iterable[str] | None = None) -> pa.Table:
         """The files of partitions as columns.

@@ -63,6 +63,8 @@ class MetadataTableValidation(RepairResult):
         difference_counts: For each partition with differences, how many there are.
         not_validated: For each partition that was not validated, or not in full, why.
         advice: For each partition with differences that building it anew does not repair, what does.
+        size_counts: For each partition, how many entries differ in nothing but the bytes of a column. Writers state
+            those of log files in different ways, and no reader takes them: they are no differences.
     """
 
     base_path: str
@@ -71,6 +73,7 @@ class MetadataTableValidation(RepairResult):
     difference_counts: Mapping[str, int]
     not_validated: Mapping[str, str]
     advice: Mapping[str, str] = attrs.field(factory=dict)
+    size_counts: Mapping[str, int] = attrs.field(factory=dict)
 
     @property
     def is_right(self) -> bool:
@@ -84,6 +87,8 @@ class MetadataTableValidation(RepairResult):
         text = f"{plural(sum(self.difference_counts.values()), 'difference')} in the metadata table of {self.base_path}"
         text += f", of which these partitions were validated: {counts}" if counts else ", which has no partitions"
         text += "".join(f"\n{name} was not validated in full: {why}" for name, why in self.not_validated.items())
+        for name, count in self.size_counts.items():
+            text += f"\n{name}: {plural(count, 'record')} with other sizes of columns than here, which change no row"
         return text + "".join(f"\n{name}: {what}" for name, what in self.advice.items())
 
     @property
@@ -101,6 +106,7 @@ class Findings:
         self.advice: dict[str, str] = {}
         self._differences: list[MetadataDifference] = []
         self._counts: Counter[str] = Counter()
+        self._size_counts: Counter[str] = Counter()
 
     def add(
         self, partition: str, kind: MetadataDifferenceKind, name: str, expected: object = "", found: object = ""
@@ -110,6 +116,10 @@ class Findings:
         if self._counts[partition] <= MAX_DIFFERENCES:
             self._differences.append(MetadataDifference(partition, kind, name, str(expected), str(found)))
 
+    def note_other_sizes(self, partition: str) -> None:
+        """Count an entry that differs in nothing but sizes; see `MetadataTableValidation.size_counts`."""
+        self._size_counts[partition] += 1
+
     def result(self, base_path: str) -> MetadataTableValidation:
         """What was found.
 
@@ -117,5 +127,11 @@ class Findings:
             base_path: The table.
         """
         return MetadataTableValidation(
-            base_path, self.entry_counts, tuple(self._differences), dict(self._counts), self.not_validated, self.advice
+            base_path,
+            self.entry_counts,
+            tuple(self._differences),
+            dict(self._counts),
+            self.not_validated,
+            self.advice,
+            dict(self._size_counts),
         )

@@ -44,7 +44,8 @@ from hoodie.storage.storage_path import join
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
 _PARTITION_STATS = MetadataPartitionType.PARTITION_STATS.partition_path
 _BLOOM_FILTERS = MetadataPartitionType.BLOOM_FILTERS.partition_path
-_COUNTS = ("value_count", "null_count", "total_size", "total_uncompressed_size")
+_COUNTS = ("value_count", "null_count")
+_SIZES = ("total_size", "total_uncompressed_size")
 _ENDS = ("min_value", "max_value")
 _ZEROS = (0, 0.0, None)
 _COMPACTED_AS = {
@@ -154,6 +155,8 @@ def _compare_file(
         if expected is not None and not _are_equal(expected, row):
             what = f"{file.shown} {name}"
             findings.add(_COLUMN_STATS, MetadataDifferenceKind.DIFFERENT, what, shown_stats(expected), shown_stats(row))
+        elif expected is not None and any(expected[size] != row[size] for size in _SIZES):
+            findings.note_other_sizes(_COLUMN_STATS)
     if not file.is_base_file or not known:
         return
     version = metadata.table.table_config.table_version

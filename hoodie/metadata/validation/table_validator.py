@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.table.table_metadata import table_metadata_of
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieException, HoodieIndexException, HoodieNotSupportedException
 from hoodie.merge.record_merger import HoodieRecordMerger
@@ -108,7 +107,7 @@ class _Validation:
         self._partitions, self._merger = partitions, merger
         self._findings = Findings()
         self._names: dict[str, set[str]] = {}
-        self._stored = table_metadata_of(table.storage, table.base_path)
+        self._stored = table.table_metadata
         self._all_files: dict[str, list[FileStatus]] = {}
         self._committed: dict[str, dict[str, int]] = {}
         self._latest: Mapping[str, Sequence[FileSlice]] | None = None

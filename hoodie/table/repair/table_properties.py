@@ -254,7 +254,8 @@ class _Rebuilding:
     def __init__(self, storage: HoodieStorage, base_path: str, given: Mapping[str, str]) -> None:
         self._storage = storage
         self._base_path = base_path
-        self._files = table_metadata_of(storage, base_path)
+        has_fields = given.get(_PARTITION_FIELDS) != ""
+        self._files = table_metadata_of(storage, base_path, has_partition_fields=has_fields)
         self._given = given
         self._meta_path = storage_path.join(base_path, METAFOLDER_NAME)
         self._told: dict[str, RebuiltProperty] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 
 from hoodie.common.fs.file_names import make_base_file_name, make_log_file_name
@@ -37,6 +38,19 @@ def test_a_table_that_was_never_written_to_has_no_partition(metadata: FileSystem
 def test_the_base_path_is_the_partition_of_a_table_without_partitions(metadata: FileSystemBackedTableMetadata) -> None:
     make_partition(metadata, "")
     assert metadata.list_partitions() == [""]
+
+
+def test_the_base_path_is_a_partition_without_a_file_that_says_so_if_it_has_data_and_the_table_no_fields(
+    metadata: FileSystemBackedTableMetadata, tmp_path: Path
+) -> None:
+    (tmp_path / BASE).write_bytes(b"1")
+    assert metadata.list_partitions() == []
+    without_fields = attrs.evolve(metadata, has_partition_fields=False)
+    assert without_fields.list_partitions() == [""]
+    (tmp_path / BASE).rename(tmp_path / "notes.txt")
+    assert without_fields.list_partitions() == []
+    (tmp_path / LOG).write_bytes(b"1")
+    assert without_fields.list_partitions() == [""]
 
 
 def test_partitions_of_any_depth_and_spelling_are_found(metadata: FileSystemBackedTableMetadata) -> None:
