@@ -19,12 +19,12 @@ _CLASS_KEY = "hoodie.write.commit.callback.class"
 
 
 def create_callback(config: HoodieWriteConfig) -> HoodieWriteCommitCallback | None:
-    """Create the callback of a writer's configuration; None if it is off.
+    """Create the callback of a writer's configuration; None if it is off, or one of Hudi's that hoodie does not have.
 
     Raises:
         HoodieConfigException: The class cannot be loaded, is not a callback, or lacks a property that it needs.
     """
-    if not config.callback.is_on:
+    if not config.callback.is_on or config.callback.missing_callback is not None:
         return None
     name = config.callback.class_name
     if name in (HTTP_CALLBACK, HTTP_CALLBACK.rpartition(".")[2]):

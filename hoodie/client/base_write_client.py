@@ -51,6 +51,7 @@ from hoodie.exception import (
     HoodieWriteConflictException,
 )
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
+from hoodie.index.bucket.consistent_hashing import refuse_consistent_hashing
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.metadata.reader.metadata_listing import folders_not_listed
 from hoodie.metrics.progress import ProgressCallback
@@ -206,6 +207,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         snapshot = load_table(self._config)
         keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
         check_layout(self._index, snapshot, keys, replaces_all(operation))
+        refuse_consistent_hashing(snapshot)
         self._transactions.check(snapshot)
         with self._metrics.step("roll back failed writes"):
             rolled_back, snapshot = self._rollbacks.prepare_write(snapshot)

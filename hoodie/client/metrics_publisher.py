@@ -186,12 +186,11 @@ def _errors_logged(problem: str) -> Iterator[None]:
 
 def _create(config: HoodieMetricsConfig) -> MetricsReporter | None:
     kind = (config.reporter_type or "").upper()
-    if kind not in REPORTER_TYPES:
+    if config.missing_reporter is None and kind not in REPORTER_TYPES:
         raise HoodieConfigException(
-            f"hoodie.metrics.on = true needs {_TYPE_KEY}, one of {', '.join(REPORTER_TYPES)}: "
-            f"{config.reporter_type or 'GRAPHITE, the default of Hudi,'} is not supported"
+            f"{_TYPE_KEY} = {config.reporter_type}: there is no such reporter; give one of {', '.join(REPORTER_TYPES)}"
         )
-    if kind == "INMEMORY":
+    if config.missing_reporter is not None or kind == "INMEMORY":
         return None
     if kind == "CONSOLE":
         return ConsoleReporter()

@@ -10,6 +10,11 @@ import attrs
 from hoodie.common.config.property import PropertyGroup, boolean, integer, property_field, text
 
 HTTP_CALLBACK = "org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback"
+MISSING_CALLBACKS = (
+    "org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback",
+    "org.apache.hudi.utilities.callback.pulsar.HoodieWriteCommitPulsarCallback",
+)
+"""Callbacks of Hudi that hoodie does not have; a pasted configuration may name them."""
 
 _PREFIX = "hoodie.write.commit.callback."
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -79,3 +84,9 @@ class HoodieWriteCommitCallbackConfig(PropertyGroup):
         _PREFIX + "http.custom.headers", text(f"headers as {_HEADERS_FORM}", _check_headers), None, since="0.15.0"
     )
     """Further headers of the HTTP callback, as `Name:value;Name2:value2`. They are never logged."""
+
+    @property
+    def missing_callback(self) -> str | None:
+        """The callback of Hudi that is asked for, and that hoodie does not have; None if there is no such."""
+        names = (*MISSING_CALLBACKS, *(name.rpartition(".")[2] for name in MISSING_CALLBACKS))
+        return self.class_name if self.is_on and self.class_name in names else None

@@ -57,11 +57,10 @@ class IndexType(StrEnum):
 class BucketEngine(StrEnum):
     """How the buckets of a partition are laid out.
 
-    Hudi: org.apache.hudi.index.HoodieIndex.BucketIndexEngineType.
+    Hudi: org.apache.hudi.index.HoodieIndex.BucketIndexEngineType. Differs: has no CONSISTENT_HASHING.
     """
 
     SIMPLE = "SIMPLE"
-    CONSISTENT_HASHING = "CONSISTENT_HASHING"
 
 
 class BucketKeyRule(StrEnum):
@@ -158,10 +157,12 @@ class HoodieIndexConfig(PropertyGroup):
     instead of rewriting a base file. hoodie finds their keys with any index that it takes for such a table. Hudi's
     indexes SIMPLE and BLOOM do not look into log files: a writer that uses them stores these keys a second time."""
     bucket_engine: BucketEngine = property_field(
-        "hoodie.index.bucket.engine", choice(BucketEngine), BucketEngine.SIMPLE
+        "hoodie.index.bucket.engine",
+        choice(BucketEngine, unsupported={"CONSISTENT_HASHING": "leave the option out for a new table"}),
+        BucketEngine.SIMPLE,
     )
-    """How BUCKET finds the bucket of a key: SIMPLE by a fixed number of buckets; CONSISTENT_HASHING by hash ranges that
-    can be split. As in Hudi, CONSISTENT_HASHING is for MERGE_ON_READ tables."""
+    """How BUCKET finds the bucket of a key: by a fixed number of buckets. Tables with CONSISTENT_HASHING are read
+    only."""
     bucket_num_buckets: int = property_field(
         "hoodie.bucket.index.num.buckets", integer(minimum=1, maximum=99_999_999), 256
     )

@@ -8,6 +8,12 @@ from hoodie.common.config.property import Parser, PropertyGroup, boolean, intege
 
 REPORTER_TYPES = ("CONSOLE", "INMEMORY", "JSON_LINES", "PROMETHEUS", "PROMETHEUS_PUSHGATEWAY")
 
+HUDI_REPORTER_TYPES = ("GRAPHITE", "JMX", "DATADOG", "CLOUDWATCH", "M3", "SLF4J", "PROMETHEUS_PUSHGATEWAY", "CUSTOM")
+"""Those of Hudi, which a pasted configuration may name.
+
+Hudi: org.apache.hudi.metrics.MetricsReporterType.
+"""
+
 _PREFIX = "hoodie.metrics."
 _PORT: Parser[int] = integer(minimum=1, maximum=65535)
 _LABELS_FORM = "name:value,name2:value2"
@@ -44,8 +50,8 @@ class HoodieMetricsConfig(PropertyGroup):
     """Report the metrics of each call of a client, at its end."""
     reporter_type: str | None = property_field(_PREFIX + "reporter.type", text("a reporter"), None)
     """Where metrics go. CONSOLE prints them; JSON_LINES (hoodie only) appends a line to a file; PROMETHEUS serves them
-    over HTTP; PROMETHEUS_PUSHGATEWAY pushes them; INMEMORY does nothing. Required if hoodie.metrics.on is true, because
-    Hudi's default, GRAPHITE, is not supported."""
+    over HTTP; PROMETHEUS_PUSHGATEWAY pushes them; INMEMORY does nothing. With hoodie.metrics.on and another reporter of
+    Hudi, or none (Hudi's default is GRAPHITE), a warning says that no metrics are reported."""
     prefix: str | None = property_field(_PREFIX + "reporter.metricsname.prefix", text(), None, since="0.11.0")
     """The prefix of all names, with dots as underscores; default: the table's name."""
     prometheus_port: int = property_field(_PREFIX + "prometheus.port", _PORT, 9090)
@@ -66,3 +72,9 @@ class HoodieMetricsConfig(PropertyGroup):
     """The labels of the metrics at the push gateway, as `name:value,name2:value2`."""
     json_path: str | None = property_field(_PREFIX + "json.path", text("a file"), None, is_ours=True)
     """The local file that JSON_LINES appends to."""
+
+    @property
+    def missing_reporter(self) -> str | None:
+        """The reporter of Hudi that is asked for, and that hoodie does not have; None if there is no such."""
+        kind = (self.reporter_type or HUDI_REPORTER_TYPES[0]).upper()
+        return kind if self.is_on and kind in HUDI_REPORTER_TYPES and kind not in REPORTER_TYPES else None

@@ -34,11 +34,11 @@ from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.ignored_options import find_ignored_option, find_replacing_option
-from hoodie.config.index_config import BucketEngine, HoodieIndexConfig, IndexType
+from hoodie.config.index_config import HoodieIndexConfig, IndexType
 from hoodie.config.lock_config import HoodieLockConfig
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.config.metadata_config import HoodieMetadataConfig
-from hoodie.config.metrics_config import HoodieMetricsConfig
+from hoodie.config.metrics_config import REPORTER_TYPES, HoodieMetricsConfig
 from hoodie.config.payload_config import HoodiePayloadConfig
 from hoodie.config.pre_commit_validator_config import HoodiePreCommitValidatorConfig
 from hoodie.config.storage_retry_config import StorageRetryConfig
@@ -195,7 +195,13 @@ class HoodieWriteConfig:
                 config.write.failed_writes_policy,
                 config.write.concurrency_mode,
             )
-        for line in [*warnings, *_without_effect(config)]:
+        warnings += _missing_receivers(config)
+        if len(warnings) == 1:
+            logger.warning("%s", warnings[0])
+        elif warnings:
+            lines = "".join(f"\n  - {line}" for line in warnings)
+            logger.warning("hoodie does not do what %d options ask for, and writes without it:%s", len(warnings), lines)
+        for line in _without_effect(config):
             logger.warning("%s", line)
         if ignored:
             logger.info("These properties change nothing in hoodie and are ignored: %s", ", ".join(sorted(ignored)))
@@ -380,6 +386,24 @@ def _is_misspelt_prefix(key: str) -> bool:
     return similar and (f"{_PREFIX}{rest}" in _own_keys() or find_hudi_key(f"{_PREFIX}{rest}") is not None)
 
 
+def _missing_receivers(config: HoodieWriteConfig) -> list[str]:
+    """Reporters and callbacks of Hudi that hoodie does not have: nobody is told, and the rows are the same."""
+    found = []
+    if (reporter := config.metrics.missing_reporter) is not None:
+        given = "" if config.metrics.reporter_type else ", the default of Hudi"
+        known = ", ".join(REPORTER_TYPES)
+        found.append(
+            f"hoodie.metrics.on = 'true': no metrics are reported, because hoodie.metrics.reporter.type = {reporter}"
+            f"{given} is not there: give one of {known}, or on_progress"
+        )
+    if (callback := config.callback.missing_callback) is not None:
+        found.append(
+            f"hoodie.write.commit.callback.class = {callback!r}: no message is sent after a commit: post to a URL "
+            "(hoodie.write.commit.callback.http.url), or give a Python class"
+        )
+    return found
+
+
 def _without_effect(config: HoodieWriteConfig) -> list[str]:
     """Settings without effect, because the property that switches them on is not given."""
     given = config.properties.keys()
@@ -535,16 +559,12 @@ def _several_writers_without_lock(config: HoodieWriteConfig) -> str | None:
 
 def _non_blocking_without_buckets(config: HoodieWriteConfig) -> str | None:
     index = config.index
-    is_simple = index.index_class is None and index.bucket_engine is BucketEngine.SIMPLE
-    if not config.write.is_non_blocking or (is_simple and index.index_type is IndexType.BUCKET):
+    if not config.write.is_non_blocking or (index.index_class is None and index.index_type is IndexType.BUCKET):
         return None
     key = "hoodie.index.type" if index.index_class is None else "hoodie.index.class"
-    name = index.index_name
-    if index.index_class is None and index.index_type is IndexType.BUCKET:
-        key, name = "hoodie.index.bucket.engine", index.bucket_engine.value
     return (
         f"{_MODE_KEY} = NON_BLOCKING_CONCURRENCY_CONTROL needs an index by which all writers put a key into the same "
-        f"file group, and {key} is {name}: give hoodie.index.type = BUCKET (engine SIMPLE), if the table has buckets, "
+        f"file group, and {key} is {index.index_name}: give hoodie.index.type = BUCKET, if the table has buckets, "
         "or OPTIMISTIC_CONCURRENCY_CONTROL"
     )
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hoodie.common.util.class_loading import create_object
-from hoodie.config.index_config import BucketEngine, IndexType
+from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException
 from hoodie.index.bloom.bloom_index import HoodieBloomIndex
 from hoodie.index.bloom.global_bloom_index import HoodieGlobalBloomIndex
 from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
@@ -23,21 +22,13 @@ from hoodie.index.simple.simple_index import HoodieSimpleIndex
 _CLASS_KEY = "hoodie.index.class"
 
 
-def _create_bucket_index(config: HoodieWriteConfig) -> HoodieIndex:
-    if config.index.bucket_engine is BucketEngine.CONSISTENT_HASHING:
-        raise HoodieConfigException(
-            "hoodie.index.bucket.engine = CONSISTENT_HASHING is not supported yet: leave it out (SIMPLE)"
-        )
-    return HoodieSimpleBucketIndex(config)
-
-
 _INDEXES: dict[IndexType, Callable[[HoodieWriteConfig], HoodieIndex]] = {
     IndexType.SIMPLE: HoodieSimpleIndex,
     IndexType.GLOBAL_SIMPLE: HoodieGlobalSimpleIndex,
     IndexType.BLOOM: HoodieBloomIndex,
     IndexType.GLOBAL_BLOOM: HoodieGlobalBloomIndex,
     IndexType.INMEMORY: HoodieInMemoryHashIndex,
-    IndexType.BUCKET: _create_bucket_index,
+    IndexType.BUCKET: HoodieSimpleBucketIndex,
     IndexType.RECORD_INDEX: HoodieRecordIndex,
     IndexType.GLOBAL_RECORD_LEVEL_INDEX: HoodieRecordIndex,
     IndexType.RECORD_LEVEL_INDEX: HoodieRecordLevelIndex,

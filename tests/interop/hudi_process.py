@@ -224,17 +224,6 @@ class HudiProcess:
         hashes: list[int] = self._call(command="bucket_hashes", keys=[list(key) for key in keys])
         return hashes
 
-    def consistent_hashing(
-        self, partitions: Sequence[tuple[str, int]], keys: Sequence[tuple[str, str]]
-    ) -> list[tuple[str, list[int]]]:
-        """For (partition path, number of buckets) the first hashing metadata, and the value of each key's node."""
-        found = self._call(
-            command="consistent_hashing",
-            partitions=[list(partition) for partition in partitions],
-            keys=[list(key) for key in keys],
-        )
-        return [(metadata, nodes) for metadata, nodes in found]
-
     def stop(self) -> None:
         """End the JVM."""
         if self._process is None:

@@ -149,18 +149,6 @@ def bucket_hashes(spark: SparkSession, command: dict[str, Any]) -> list[int]:
     return [identifier.getBucketId(key, fields, 2**31 - 1) for fields, key in command["keys"]]
 
 
-def consistent_hashing(spark: SparkSession, command: dict[str, Any]) -> list[Any]:
-    """The first metadata of a partition as it is stored, and the node that each key goes to."""
-    hudi = spark.sparkContext._jvm.org.apache.hudi
-    answers = []
-    for partition_path, buckets in command["partitions"]:
-        metadata = hudi.common.model.HoodieConsistentHashingMetadata(partition_path, buckets)
-        identifier = hudi.index.bucket.ConsistentBucketIdentifier(metadata)
-        nodes = [identifier.getBucket(key, fields).getValue() for fields, key in command["keys"]]
-        answers.append([bytes(metadata.toBytes()).decode(), nodes])
-    return answers
-
-
 def archived_commits(spark: SparkSession, command: dict[str, Any]) -> list[list[str]]:
     """Time and operation of the commits in the archived timeline, as Hudi reads it."""
     jvm = spark.sparkContext._jvm
@@ -337,7 +325,6 @@ def _base64(data: Any) -> str:
 COMMANDS = {
     "archived_commits": archived_commits,
     "bucket_hashes": bucket_hashes,
-    "consistent_hashing": consistent_hashing,
     "decode_avro": decode_avro,
     "instants": instants,
     "write": write,

@@ -1,4 +1,4 @@
-"""Makes ``tests/data/bucket_hashes.csv`` and ``tests/data/consistent_hashing.json`` with the classes of real Hudi.
+"""Makes ``tests/data/bucket_hashes.csv`` with the classes of real Hudi.
 
     python -m tests.interop.make_bucket_golden tests/data
 
@@ -73,7 +73,6 @@ WITH_COLONS = [
 ]
 VALUES = ["1", "a b", "ü😀", "10:20", "__null__", "__empty__", "x" * 60, "2024-01-02 03:04:05.006", ":", "="]
 WITH_COMMAS = ["x,y", ",", "x,", ",x", "x,y:z", "x,name:z"]
-PARTITIONS = [("", 4), ("", 1), ("2024/01/02", 7), ("region=ü/day=1", 16), ("p", 256)]
 
 
 def keys_to_ask() -> list[tuple[str, str]]:
@@ -102,23 +101,12 @@ def main() -> None:
         for version in ("0.15.0", "1.2.0"):
             hudi = HudiProcess(version, Path(work))
             hashes.append(hudi.bucket_hashes(asked))
-            if version == "0.15.0":
-                simple = [(fields, key) for fields, key in asked if "__null__" not in key]
-                found = hudi.consistent_hashing(PARTITIONS, simple)
             hudi.stop()
     with (folder / "bucket_hashes.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["hash_fields", "record_key", "hash_0_15", "hash_1_2"])
         for (fields, key), old, new in zip(asked, *hashes, strict=True):
             writer.writerow([json.dumps(fields), json.dumps(key), old, new])
-    golden = {
-        "keys": simple,
-        "partitions": [
-            {"partition_path": path, "num_buckets": count, "metadata": metadata, "nodes": nodes}
-            for (path, count), (metadata, nodes) in zip(PARTITIONS, found, strict=True)
-        ],
-    }
-    (folder / "consistent_hashing.json").write_text(json.dumps(golden) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,13 +10,9 @@ import pyarrow as pa
 import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.model.consistent_hashing_metadata import HoodieConsistentHashingMetadata
 from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id
-from hoodie.index.bucket.consistent_bucket_identifier import ConsistentBucketIdentifier
-from hoodie.index.bucket.consistent_bucket_index_utils import load_metadata, save_metadata
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.storage.storage_factory import open_storage
-from tests.interop.hudi_process import HudiError, HudiProcess
+from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import NON_PARTITIONED, SIMPLE, Layout, read_with_hudi_rs
 
 pytestmark = pytest.mark.interop
@@ -127,49 +123,3 @@ def test_keys_with_colons_follow_the_release_that_is_named(hudi: HudiProcess, tm
         table.write(writer, "upsert", keys, number)
     identifier = HoodieWriteConfig.from_properties("/t", table.options).index.bucket_key_rule
     table.check(hudi, BucketIdentifier(6, ("id",), ("id",), identifier))
-
-
-def test_hudi_refuses_consistent_hashing_on_copy_on_write_as_hoodie_does(hudi: HudiProcess, tmp_path: Path) -> None:
-    options = {**bucket_options(4), "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
-    rows = pa.table({"id": ["a"], "kind": ["a"], "region": ["n"], "ts": [1], "fare": [1.0]})
-    with pytest.raises(HudiError, match="[Cc]onsistent hashing bucket index does not work with COW"):
-        hudi.write(tmp_path / "t", rows, {**SIMPLE.hudi_options("t"), **options})
-
-
-def test_rings_of_consistent_hashing_are_read_by_each_as_the_other_stored_them(
-    hudi: HudiProcess, tmp_path: Path
-) -> None:
-    base_path, storage = str(tmp_path / "t"), open_storage(str(tmp_path / "t"))
-    options = {
-        **SIMPLE.hudi_options("t"),
-        **bucket_options(4),
-        "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
-        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-    }
-
-    def write(region: str, ts: int) -> None:
-        rows = [{"id": key, "kind": "a", "region": region, "ts": ts, "fare": 0.5} for key in KEYS]
-        hudi.write(base_path, pa.Table.from_pylist(rows, SCHEMA), options)
-
-    write("south", 1)
-    # Of another number of nodes than real Hudi would make.
-    ours = HoodieConsistentHashingMetadata.initial("north", 3)
-    assert save_metadata(storage, base_path, ours)
-    write("north", 1)
-    write("north", 2)
-    theirs = load_metadata(storage, base_path, "south", set())
-    assert theirs == HoodieConsistentHashingMetadata.initial("south", 4)
-    assert load_metadata(storage, base_path, "north", set()) == ours
-
-    found = hudi.read(base_path)
-    assert sorted(zip(found["region"].to_pylist(), found["id"].to_pylist(), strict=True)) == sorted(
-        (region, key) for region in ("north", "south") for key in KEYS
-    )
-    assert {row["ts"] for row in found.to_pylist() if row["region"] == "north"} == {2}
-    for ring in (ours, theirs):
-        file_ids = ConsistentBucketIdentifier(ring, ["id"]).file_ids(pa.array(KEYS))
-        assert len(set(file_ids)) == len(ring.nodes)
-        by_key = dict(zip(KEYS, file_ids, strict=True))
-        for row in found.to_pylist():
-            if row["region"] == ring.partition_path:
-                assert row["_hoodie_file_name"].startswith(by_key[row["id"]]), row["id"]

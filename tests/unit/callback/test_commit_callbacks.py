@@ -21,6 +21,7 @@ from hoodie import (
     HoodieWriteCommitCallbackMessage,
 )
 from hoodie.common.table.timeline.instant import Action
+from hoodie.config.callback_config import MISSING_CALLBACKS
 from hoodie.exception import HoodieConfigException
 from tests.support.table_builder import local_client
 
@@ -197,7 +198,7 @@ def test_a_server_that_is_gone_does_not_fail_the_write(base_path: str, monkeypat
         ({"http_url": "http://x", "http_custom_headers": SECRET}, "Name:value"),
         ({"http_url": "http://x", "http_custom_headers": f"A:{SECRET}\r\nB:c"}, "Name:value"),
         ({"http_url": "http://x", "http_timeout_seconds": 0}, "timeout"),
-        ({"class": "org.apache.hudi.utilities.callback.kafka.HoodieWriteCommitKafkaCallback"}, "class of Java"),
+        ({"class": "org.apache.hudi.callback.impl.Unknown"}, "class of Java"),
         ({"class": "json.JSONDecoder"}, "not a subclass of hoodie.HoodieWriteCommitCallback"),
         ({"class": Unfinished}, "does not define call"),
     ],
@@ -208,3 +209,13 @@ def test_what_cannot_be_called_is_refused_before_anything_is_written(
     with pytest.raises(HoodieConfigException, match=problem) as caught:
         client(base_path, **options)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", MISSING_CALLBACKS)
+def test_a_callback_of_hudi_that_is_not_there_does_not_refuse_a_write(
+    base_path: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"hoodie.write.commit.callback.on": "true", "hoodie.write.commit.callback.class": name}
+    with local_client(base_path, options) as client:
+        assert client.upsert(ROWS).is_committed
+    assert "no message is sent after a commit" in caplog.text

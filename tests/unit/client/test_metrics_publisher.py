@@ -213,10 +213,10 @@ def test_a_reporter_that_fails_does_not_fail_the_write(
 
 @pytest.mark.parametrize(
     ("reporter", "problem"),
-    [(None, "GRAPHITE"), ("GRAPHITE", "GRAPHITE is not supported"), ("JSON_LINES", "hoodie.metrics.json.path")],
+    [("GRAPHITTE", "GRAPHITTE: there is no such reporter"), ("JSON_LINES", "hoodie.metrics.json.path")],
 )
 def test_a_reporter_that_is_not_there_is_refused_where_metrics_are_on(
-    base_path: str, reporter: str | None, problem: str
+    base_path: str, reporter: str, problem: str
 ) -> None:
     with pytest.raises(HoodieConfigException, match=problem):
         client(base_path, reporter)
@@ -224,6 +224,15 @@ def test_a_reporter_that_is_not_there_is_refused_where_metrics_are_on(
         assert writer.upsert(ROWS).is_committed
     with client(base_path, "INMEMORY") as writer:
         assert writer.upsert(ROWS).is_committed
+
+
+@pytest.mark.parametrize("reporter", [None, "GRAPHITE", "DATADOG"])
+def test_a_reporter_of_hudi_that_is_not_there_does_not_refuse_a_write(
+    base_path: str, reporter: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client(base_path, reporter) as writer:
+        assert writer.upsert(ROWS).is_committed
+    assert f"no metrics are reported, because hoodie.metrics.reporter.type = {reporter or 'GRAPHITE'}" in caplog.text
 
 
 def test_prometheus_without_its_library_says_what_to_install(base_path: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -535,7 +535,6 @@ def test_a_write_that_fails_at_any_call_stands_whole_or_not_at_all_beside_anothe
     ("properties", "match"),
     [
         ({"hoodie.index.type": "SIMPLE"}, r"hoodie.index.type is SIMPLE: give hoodie.index.type = BUCKET"),
-        ({"hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, "hoodie.index.bucket.engine is CONSISTENT_HASHING"),
         ({"hoodie.index.class": "my.package.Index"}, "hoodie.index.class is Index"),
         ({"hoodie.write.concurrency.early.conflict.detection.enable": "true"}, "leave one of them out"),
         (
@@ -543,7 +542,7 @@ def test_a_write_that_fails_at_any_call_stands_whole_or_not_at_all_beside_anothe
             "PreferWriterConflictResolutionStrategy: .* compared by buckets.*leave it out",
         ),
     ],
-    ids=["index", "engine", "class", "early_detection", "strategy"],
+    ids=["index", "class", "early_detection", "strategy"],
 )
 def test_a_configuration_that_cannot_work_is_refused(
     tmp_path: Path, table_version: int, properties: dict[str, str], match: str

@@ -57,3 +57,8 @@ def test_a_used_option_shows_the_defaults_of_both_sides(key: str, cells: list[st
 @pytest.mark.parametrize("section", ["refused", "ignored"])
 def test_a_refused_or_ignored_option_says_why(section: str) -> None:
     assert all(len(cells) >= 5 and cells[-1] for cells in rows(section).values())
+
+
+def test_each_refused_option_has_its_own_way_out() -> None:
+    ways_out = [cells[-1] for cells in rows("refused").values()]
+    assert len(set(ways_out)) == len(ways_out)

@@ -247,7 +247,8 @@ def test_all_problems_are_told_at_once() -> None:
         f"supported: {', '.join(indexes[:-1])} or {indexes[-1]}\n"
         "  - hoodie.index.bloom.fpp = '2': must be a number above 0, below 1\n"
         "  - hoodie.parquet.max.file.sise = '1': Hudi has no such property; nearest: hoodie.parquet.max.file.size\n"
-        "  - hoodie.table.cdc.enabled = 'true': not supported yet; change data capture is not written: give false\n"
+        "  - hoodie.table.cdc.enabled = 'true': not supported yet; change data is not stored: incremental queries give "
+        "the new rows; give false\n"
         "  - hoodie.parquet.small.file.limit = 200000000 is larger than hoodie.parquet.max.file.size = 125829120: "
         "files of full size would count as small; lower the first or raise the second"
     )
@@ -277,12 +278,25 @@ def test_options_that_say_which_rows_are_replaced_are_refused(key: str, value: s
     assert "hoodie.datasource.write.operation = insert_overwrite" in problem
 
 
-def test_each_option_is_warned_of_once_for_a_configuration(caplog: pytest.LogCaptureFixture) -> None:
-    HoodieWriteConfig.from_properties("/t", PASTED)
-    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert sorted(line.partition(" ")[0] for line in lines) == [
+def test_one_warning_names_all_options_that_are_not_followed(caplog: pytest.LogCaptureFixture) -> None:
+    given = {
+        **PASTED,
+        "hoodie.clustering.inline": "true",
+        "hoodie.metrics.on": "true",
+        "hoodie.metrics.reporter.type": "CLOUDWATCH",
+        "hoodie.write.commit.callback.on": "true",
+        "hoodie.write.commit.callback.class": "HoodieWriteCommitKafkaCallback",
+    }
+    HoodieWriteConfig.from_properties("/t", given)
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    head, *options = line.split("\n  - ")
+    assert head == "hoodie does not do what 6 options ask for, and writes without it:"
+    assert sorted(option.partition(" ")[0] for option in options) == [
+        "hoodie.clustering.inline",
         "hoodie.datasource.hive_sync.enable",
         "hoodie.datasource.meta.sync.enable",
+        "hoodie.metrics.on",
+        "hoodie.write.commit.callback.class",
         "mergeSchema",
     ]
 
@@ -293,33 +307,51 @@ def test_names_of_others_are_kept_and_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "harmless", "refused"),
+    ("key", "harmless", "asking"),
     [
         ("hoodie.clustering.inline", "False", "true"),
         ("hoodie.parquet.bloom.filter.enabled", True, False),
-        ("hoodie.table.initial.version", 6, 7),
         ("hoodie.errortable.enable", "false", "true"),
         ("hoodie.rollback.instant.backup.enabled", "false", "true"),
         ("hoodie.write.track.event.time.watermark", "false", "true"),
         ("hoodie.fileid.prefix.provider.class", "org.apache.hudi.table.RandomFileIdPrefixProvider", "com.example.Ids"),
-        ("hoodie.avro.write.support.class", "org.apache.hudi.avro.HoodieAvroWriteSupport", "com.example.Support"),
         ("hoodie.io.factory.class", "org.apache.hudi.io.hadoop.HoodieHadoopIOFactory", "com.example.Factory"),
         ("hoodie.io.factory.class", "org.apache.hudi.io.storage.hadoop.HoodieHadoopIOFactory", "com.example.Factory"),
         ("hoodie.storage.class", "org.apache.hudi.storage.hadoop.HoodieHadoopStorage", "com.example.Storage"),
-        (
-            "hoodie.parquet.spark.row.write.support.class",
-            "org.apache.hudi.io.storage.row.HoodieRowParquetWriteSupport",
-            "com.example.Support",
-        ),
         ("hoodie.writestatus.class", "org.apache.hudi.client.WriteStatus", "com.example.Status"),
         (
             "hoodie.record.size.estimator.class",
             "org.apache.hudi.estimator.AverageRecordSizeEstimator",
             "com.example.Sizes",
         ),
-        ("hoodie.parquet.write.utc-timezone.enabled", "true", "false"),
         ("hoodie.write.config.keys.to.serialize.to.commit.metadata", "", "hoodie.table.name"),
         ("hoodie.commit.metadata.engine.properties.embed.enable", "false", "true"),
+        ("hoodie.datasource.clustering.inline.enable", "false", "true"),
+        ("hoodie.log.compaction.inline", "false", "true"),
+        ("hoodie.layout.optimize.enable", "false", "true"),
+    ],
+)
+def test_a_property_that_changes_no_row_never_refuses_a_write(
+    key: str, harmless: object, asking: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    HoodieWriteConfig.from_properties("/t", {key: harmless})
+    assert [record for record in caplog.records if record.levelno == logging.WARNING] == []
+    HoodieWriteConfig.from_properties("/t", {key: asking})
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert line.startswith(f"{key} = ")
+
+
+@pytest.mark.parametrize(
+    ("key", "harmless", "refused"),
+    [
+        ("hoodie.table.initial.version", 6, 7),
+        ("hoodie.avro.write.support.class", "org.apache.hudi.avro.HoodieAvroWriteSupport", "com.example.Support"),
+        (
+            "hoodie.parquet.spark.row.write.support.class",
+            "org.apache.hudi.io.storage.row.HoodieRowParquetWriteSupport",
+            "com.example.Support",
+        ),
+        ("hoodie.parquet.write.utc-timezone.enabled", "true", "false"),
         ("hoodie.table.storage.layout", "default", "bucket"),
         ("hoodie.bulkinsert.overwrite.operation.type", "", "insert_overwrite_table"),
     ],

@@ -28,7 +28,6 @@ from hoodie.avro.timeline_metadata import (
 )
 from hoodie.common.bloom.bloom_filter import DynamicBloomFilter, SimpleBloomFilter
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
-from hoodie.common.model.consistent_hashing_metadata import HoodieConsistentHashingMetadata
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.timeline.archived_entry import entry_schema
 from hoodie.common.table.timeline.instant import Action
@@ -69,8 +68,6 @@ def container(schema: object, block: bytes, count: int = 1, codec: str = "null")
 def test_json_of_hostile_depth_is_refused(data: bytes) -> None:
     with pytest.raises(HoodieCorruptedDataException, match="1.commit"):
         HoodieCommitMetadata.from_json(data, "1.commit")
-    with pytest.raises(HoodieCorruptedDataException, match="x.hashing_meta"):
-        HoodieConsistentHashingMetadata.from_json(data, "x.hashing_meta")
     with pytest.raises(HoodieCorruptedDataException, match="table_lock.json"):
         StorageLockData.from_json(data, "table_lock.json")
 
