@@ -17,7 +17,7 @@ from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import normalise_schema, spelled_otherwise
 from hoodie.common.model.field_path import name_in_any_case
 from hoodie.common.model.write_operation_type import HoodieTableType
-from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION
+from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, NO_KEYLESS_TABLES
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -79,6 +79,7 @@ def check_new_table(columns: pa.Schema, config: HoodieWriteConfig) -> None:
         raise HoodieConfigException(
             f"a new table at {config.base_path} needs {' and '.join(missing)}: give "
             f"{'it' if len(missing) == 1 else 'them'} in the options"
+            + (f"; {NO_KEYLESS_TABLES}" if not config.table.record_key_fields else "")
         )
     declared = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
     columns = normalise_schema(columns, declared)

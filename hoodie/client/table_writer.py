@@ -25,6 +25,7 @@ from hoodie.common.config.property import check_properties
 from hoodie.common.data.record_source import record_batches
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.table.table_definition import NO_KEYLESS_TABLES
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
@@ -118,7 +119,7 @@ def write_table(
                 ) from None
             if not config.table.record_key_fields:
                 raise HoodieConfigException(
-                    f"there is no table at {base_path}: pass record_key_fields to create it"
+                    f"there is no table at {base_path}: pass record_key_fields to create it; {NO_KEYLESS_TABLES}"
                 ) from None
             data = _check_input(data, config, name_of_table(config))
             try:

@@ -17,7 +17,7 @@ from hoodie.common.model.key_generator_type import (
 from hoodie.common.model.table_version import TABLE_VERSIONS
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.merge.merge_modes import REPLACED_PAYLOADS, is_by_mode, merge_alike, payload_of_table, says_how_it_merges
-from hoodie.merge.payload_rules import canonical_payload_class
+from hoodie.merge.payload_rules import canonical_payload_class, instead_of_payload
 
 _KEY_GENERATORS = {**KEY_GENERATORS, "GLOBAL_DELETE": "GlobalDeleteKeyGenerator"}
 
@@ -71,7 +71,10 @@ def _payload_class() -> Parser[str]:
     def parse(value: str) -> str:
         if not value:
             raise ValueError
-        return canonical_payload_class(value)
+        name = canonical_payload_class(value)
+        if name.endswith(".EmptyHoodieRecordPayload"):
+            raise ValueError(instead_of_payload(name))
+        return name
 
     return Parser(parse, "class", "the name of a payload class")
 

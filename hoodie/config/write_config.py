@@ -176,7 +176,7 @@ class HoodieWriteConfig:
         path = os.fspath(base_path) if isinstance(base_path, str | os.PathLike) else ""
         if not isinstance(path, str) or not path.strip():
             problems.append(f"base_path = {base_path!r}: must be the path or URL of the table's folder")
-        given = _as_text(properties or {}, problems)
+        given = _without_deleting_payload(_as_text(properties or {}, problems))
         groups = {name: read_group(group, given, problems) for name, group in GROUPS.items()}
         groups["clean"] = _with_inferred_policy(groups["clean"], given)
         groups["metadata"] = _with_index_of_writer(groups["metadata"], groups["index"])
@@ -336,6 +336,17 @@ def _as_text(properties: Mapping[str, Any], problems: list[str]) -> dict[str, st
         except ValueError as error:
             problems.append(f"{key} = {display_value(key, value)}: must be {error}")
     return given
+
+
+def _without_deleting_payload(given: dict[str, str]) -> dict[str, str]:
+    """The properties of a delete without Hudi's payload class of deletes, which says the same once more."""
+    if given.get("hoodie.datasource.write.operation", "").strip().lower() != "delete":
+        return given
+    return {
+        key: value
+        for key, value in given.items()
+        if not (key.endswith(".payload.class") and value.strip().endswith("EmptyHoodieRecordPayload"))
+    }
 
 
 def _check_keys(given: Mapping[str, str], metadata_prefix: str, problems: list[str], warnings: list[str]) -> list[str]:

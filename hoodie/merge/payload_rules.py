@@ -215,3 +215,14 @@ def canonical_payload_class(name: str) -> str:
 def merger_payload_class(merger_class: str) -> str:
     """The payload class that a table with a Python record merger stores."""
     return f"{MERGER_PREFIX}{merger_class}"
+
+
+def instead_of_payload(payload_class: str) -> str:
+    """What to do instead of naming a payload class that hoodie does not have.
+
+    Args:
+        payload_class: The class, which is not one of `PAYLOADS`.
+    """
+    if payload_class.rpartition(".")[2] == "EmptyHoodieRecordPayload":
+        return "it makes an upsert a delete: give hoodie.datasource.write.operation = delete, and leave the payload out"
+    return f"use one of {', '.join(PAYLOADS)}"

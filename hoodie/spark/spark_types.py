@@ -157,7 +157,7 @@ def quoted(name: str) -> str:
 
 
 _WAYS_OUT = {
-    "VariantType": "tables of version 6 have no variant; store to_json(...) of it, or its fields",
+    "VariantType": "tables of versions 6 to 9 have no variant; store to_json(...) of it, or its fields",
     "CalendarIntervalType": "Hudi has no interval; store its parts as numbers",
     "DayTimeIntervalType": "Hudi has no interval; cast it to bigint (microseconds) or string",
     "YearMonthIntervalType": "Hudi has no interval; cast it to int (months) or string",

@@ -189,7 +189,7 @@ def _extension_type(data_type: pa.BaseExtensionType, path: str, known: pa.DataTy
 def _check_extension(name: str, data_type: pa.DataType, path: str) -> None:
     if name in _REFUSED_EXTENSIONS:
         raise _refused(
-            path, name, "tables of version 6 have no such type; store it as a string of JSON, or as a struct"
+            path, name, "tables of versions 6 to 9 have no such type; store it as a string of JSON, or as a struct"
         )
 
 

@@ -47,6 +47,7 @@ from hoodie.merge.payload_rules import (
     PAYLOADS,
     MergeMode,
     canonical_payload_class,
+    instead_of_payload,
     merger_payload_class,
 )
 from hoodie.merge.record_merger import HoodieRecordMerger, is_merger_class, merger_class_name
@@ -108,6 +109,12 @@ _TIMESTAMP_KEYS = frozenset(all_keys([HoodieTimestampKeyGeneratorConfig]))
 _TYPED_PARTITIONS = "hoodie.datasource.write.partitionpath.field"
 _META_FIELDS = "hoodie.populate.meta.fields"
 
+NO_KEYLESS_TABLES = (
+    "tables without a record key, whose keys Hudi generates, cannot be written yet: where no column identifies a row, "
+    "add one that does, such as a UUID"
+)
+"""What to tell of a new table without a record key."""
+
 
 @attrs.frozen(kw_only=True)
 class TableDefinition:
@@ -159,7 +166,9 @@ class _PropertiesBuilder:
         partitions = self._partition_names(self._field_names("partition_fields", definition.partition_fields))
         orderings = self._field_names("ordering_fields", definition.ordering_fields)
         if not record_keys:
-            self._problems.append("record_key_fields is empty: name the column or columns that identify a record")
+            self._problems.append(
+                "record_key_fields is empty: name the column or columns that identify a record; " + NO_KEYLESS_TABLES
+            )
         if len(orderings) > 1 and not is_by_mode(self._version):
             self._problems.append(
                 f"ordering_fields has {len(orderings)} fields ({', '.join(orderings)}), table version 6 stores one: "
@@ -450,7 +459,7 @@ class _PropertiesBuilder:
         is_merger = payload.startswith(MERGER_PREFIX)
         orderings = self._orderings_of(payload) or orderings
         if payload not in PAYLOADS and not is_merger:
-            self._not_supported.append(f"{_PAYLOAD_KEY} {payload} is not supported: use one of {', '.join(PAYLOADS)}")
+            self._not_supported.append(f"{_PAYLOAD_KEY} {payload} is not supported: {instead_of_payload(payload)}")
         elif payload in PAYLOADS and PAYLOADS[payload].needs_ordering_field and not orderings:
             what, way_out = f"{_PAYLOAD_KEY} {payload}", "leave the payload out"
             if merging.payload_class is None and merging.mode is not None:

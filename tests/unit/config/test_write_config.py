@@ -369,6 +369,14 @@ def test_a_small_maximum_alone_is_no_contradiction() -> None:
     assert from_properties(hoodie__parquet__max__file__size=1000).storage.parquet_max_file_size == 1000
 
 
+def test_the_payload_class_of_deletes_is_answered_with_the_operation() -> None:
+    payload = {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.EmptyHoodieRecordPayload"}
+    (problem,) = problems_of({**payload})
+    assert "it makes an upsert a delete: give hoodie.datasource.write.operation = delete" in problem
+    deleting = HoodieWriteConfig.from_properties("/t", {**payload, "hoodie.datasource.write.operation": "delete"})
+    assert deleting.table.payload_class is None
+
+
 def test_another_base_path_is_refused() -> None:
     HoodieWriteConfig.from_properties("/tables/trips", {"hoodie.base.path": "/tables/trips/"})
     (problem,) = problems_of({"hoodie.base.path": "/tables/other"})
