@@ -30,8 +30,6 @@ from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot, is_table
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
-from hoodie.common.table.timeline.timeline_layout import timeline_layout
-from hoodie.common.table.timeline.timeline_listing import list_instants
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -45,7 +43,7 @@ from hoodie.exception import (
 )
 from hoodie.merge.record_merger import HoodieRecordMerger, named_merger
 from hoodie.metadata.reader.index_definition_file import DEFINITIONS, read_index_definitions
-from hoodie.metadata.reader.metadata_table_files import metadata_folder
+from hoodie.metadata.reader.metadata_table_files import metadata_folder, metadata_table_snapshot
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.writer.due_partitions import due_partitions
 from hoodie.metadata.writer.index_definition_writer import delete_index_definition
@@ -185,10 +183,9 @@ def _refuse_pending_inside(snapshot: TableSnapshot) -> None:
         config = HoodieTableConfig.load(storage, path)
     except TableNotFoundException:
         return
-    layout = timeline_layout(config.timeline_layout_version, config.timeline_folder, config.timeline_timezone)
     # An instant of the table has its own time there, in version 6 with digits behind it.
     known = {instant.requested_time[:_DIGITS] for instant in snapshot.active_timeline.filter_pending()}
-    for instant in list_instants(storage, join(path, METAFOLDER_NAME), layout):
+    for instant in metadata_table_snapshot(snapshot, config).active_timeline:
         if instant.is_pending and instant.requested_time[:_DIGITS] not in known:
             raise HoodieCommitException(
                 f"the metadata table of {snapshot.base_path} must be switched off first, but {instant.action} "

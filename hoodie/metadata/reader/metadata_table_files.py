@@ -25,7 +25,7 @@ import attrs
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_config import HoodieTableConfig
-from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.table_snapshot import ListingChoice, TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.instant_time import is_after, newest, oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
@@ -59,6 +59,28 @@ def is_initial_time(instant_time: str) -> bool:
 def metadata_folder(snapshot: TableSnapshot) -> str:
     """The folder of a table's metadata table."""
     return join(snapshot.meta_path, _FOLDER)
+
+
+def metadata_table_snapshot(
+    table: TableSnapshot, stored: HoodieTableConfig, listing_choice: ListingChoice | None = None
+) -> TableSnapshot:
+    """The metadata table of a table, with its timeline as it is now. All who open one do it here.
+
+    Its times are in the zone of the table, and are compared with the table's: it has no zone of its own, whatever its
+    properties say. They are given out under the table's lock, so no clock is waited for.
+
+    Args:
+        table: The table.
+        stored: The properties of the metadata table, as they are stored.
+        listing_choice: What lists its files; None for storage.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    config = HoodieTableConfig({**stored.properties, _TIMEZONE: table.table_config.timeline_timezone})
+    folder = metadata_folder(table)
+    own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=listing_choice)
+    return own.refreshed()
 
 
 @attrs.frozen(eq=False)
@@ -108,12 +130,8 @@ class MetadataTableFiles:
                 f"{REBUILD}"
             ) from error
         config.check_version()
-        # It has no time zone of its own. Its times are given out under the table's lock, so no clock is waited for.
-        zone = {_TIMEZONE: table.table_config.timeline_timezone}
-        config = HoodieTableConfig({**zone, **config.properties})
         choice = listed_together if for_readers and has_few_files(table.table_config) else None
-        own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=choice)
-        snapshot = own.refreshed()
+        snapshot = metadata_table_snapshot(table, config, choice)
         instants = _valid_instants(table, snapshot)
         return cls(table, snapshot, instants, snapshot.view(instants))
 

@@ -5,12 +5,10 @@ Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter (initializeMetaCl
 
 from __future__ import annotations
 
-import attrs
-
 from hoodie.common.model.commit_metadata import SCHEMA_KEY
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.metadata.reader.metadata_table_files import metadata_folder
+from hoodie.metadata.reader.metadata_table_files import metadata_folder, metadata_table_snapshot
 from hoodie.metadata.records.metadata_record_schema import metadata_record_schema
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 
@@ -74,9 +72,7 @@ def create_metadata_table(table: TableSnapshot) -> TableSnapshot:
     folders = (".aux", ".temp", "timeline/history" if is_later else "archived")
     for name in folders:
         storage.create_directory(join(folder, METAFOLDER_NAME, name))
-    config = HoodieTableConfig.create(storage, folder, properties)
-    own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=None)
-    return own.refreshed()
+    return metadata_table_snapshot(table, HoodieTableConfig.create(storage, folder, properties))
 
 
 def newest_record_schema(metadata_table: TableSnapshot) -> str:
