@@ -10,6 +10,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from hoodie.common.util.shown_value import short_repr
+
 DatumEncoder = Callable[[bytearray, Any], None]
 """Appends a value; raises TypeError, ValueError, AttributeError or KeyError for a value that does not fit."""
 
@@ -53,13 +55,13 @@ def _primitive(name: str) -> DatumEncoder:
 
 def _boolean(out: bytearray, value: Any) -> None:
     if not isinstance(value, bool):
-        raise TypeError(f"{value!r} is no boolean")
+        raise TypeError(f"{short_repr(value)} is no boolean")
     out.append(value)
 
 
 def _long(out: bytearray, value: Any) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 63) <= value < 1 << 63:
-        raise TypeError(f"{value!r} is no integer of 64 bits")
+        raise TypeError(f"{short_repr(value)} is no integer of 64 bits")
     number = (value << 1) ^ (value >> 63)
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -368,6 +368,8 @@ def _the_record(data: bytes, read: Callable[[], list[dict[str, Any]]], name: str
         raise HoodieCorruptedDataException(f"Cannot read {what}: it is empty")
     try:
         records = read()
+    except ImportError as error:
+        raise _missing_module(what, error) from error
     except Exception as error:  # Whatever the library raises on bytes that nobody checked.
         raise HoodieCorruptedDataException(
             f"Cannot read {what} ({len(data)} bytes): {_describe(error)}. The file is damaged, cut short or another's."
@@ -375,6 +377,14 @@ def _the_record(data: bytes, read: Callable[[], list[dict[str, Any]]], name: str
     if len(records) != 1 or not isinstance(records[0], dict):
         raise HoodieCorruptedDataException(f"Cannot read {what}: it holds {len(records) or 'no'} records, not one")
     return records[0]
+
+
+def _missing_module(what: str, error: ImportError) -> HoodieException:
+    """The error for a module that the reading needs: the file is good, the installation is not."""
+    return HoodieException(
+        f"Cannot read {what}: the Python module {error.name or error} cannot be imported ({error}); install it. The "
+        "file is not damaged"
+    )
 
 
 def encode_datums(name: str, values: Iterable[Mapping[str, Any]], layout: int = 1) -> list[bytes]:
@@ -449,6 +459,8 @@ def decode_heads(
 def _decoded(read: Callable[[], list[_T]], source: str) -> list[_T]:
     try:
         return read()
+    except ImportError as error:
+        raise _missing_module(f"Avro records of {source or 'a log block'}", error) from error
     except Exception as error:  # As in decode_record.
         raise HoodieCorruptedDataException(
             f"Cannot read Avro records of {source or 'a log block'}: {_describe(error)}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.commit_metadata import RESERVED_METADATA_KEYS
 from hoodie.common.util.class_loading import load_class
-from hoodie.common.util.shown_value import shown_value
+from hoodie.common.util.shown_value import short_repr, shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCommitException, HoodieConfigException
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import create_bulk_insert_partitioner
@@ -79,7 +79,8 @@ def check_extra_metadata(extra_metadata: Mapping[str, str] | None) -> None:
         if key in RESERVED_METADATA_KEYS or not isinstance(key, str) or not isinstance(value, str):
             own = " and ".join(f"'{name}'" for name in sorted(RESERVED_METADATA_KEYS))
             raise HoodieConfigException(
-                f"extra metadata {key!r}: {value!r} cannot be stored: it must be text, and {own} are the table's own"
+                f"extra metadata {short_repr(key)}: {short_repr(value)} cannot be stored: it must be text, "
+                f"and {own} are the table's own"
             )
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.record_columns import RECORD_KEY_META
+from hoodie.common.util.shown_value import short_repr
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 from hoodie.io.log.log_records import LogDeletes, LogEntries, LogRows
@@ -323,7 +324,7 @@ class MergedLogRecords:
     def _refuse(self, key: str | None) -> NoReturn:
         fields = self._rules.ordering_fields
         raise HoodieException(
-            f"{self._place}: the log record of key {key!r} has a null in the ordering field "
+            f"{self._place}: the log record of key {short_repr(key)} has a null in the ordering field "
             f"'{', '.join(fields)}' ({ordering_key(fields)}), and there is another record of this key: Hudi's readers "
             "do not agree which of them counts. Write the record again with an ordering value, or delete it by its key"
         )

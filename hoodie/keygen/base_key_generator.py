@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.field_path import column_at, type_at
+from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieKeyException
 from hoodie.keygen.partition_path_encoding import (
     DEFAULT_PARTITION,
@@ -223,7 +224,7 @@ class KeyGenerator(ABC):
         fields = dict.fromkeys([*self.record_key_fields, *self.partition_fields])
         first = pa.table({field: field_column(batch, field).filter(rows).slice(0, _EXAMPLES) for field in fields})
         examples = tuple(
-            "{" + ", ".join(f"{name}: {_shortened(value)}" for name, value in row.items()) + "}"
+            "{" + ", ".join(f"{name}: {short_repr(value)}" for name, value in row.items()) + "}"
             for row in first.to_pylist()
         )
         return BadRows(tuple(columns), reason, int(pc.sum(rows).as_py()), examples)
@@ -310,8 +311,3 @@ def _wrong_type(field: str, data_type: pa.DataType, role: str) -> HoodieKeyExcep
         f"the {role} field '{field}' has type {data_type}, whose values cannot be part of a key; "
         "convert it to a string or number"
     )
-
-
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.util.class_loading import create_object
+from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieKeyException
 from hoodie.keygen.base_key_generator import BadRows, KeyGenerator
 from hoodie.keygen.partition_path_encoding import usable_paths
@@ -140,7 +141,7 @@ class KeyGeneratorOfUser(KeyGenerator):
             if pc.any(missing).as_py():
                 wish = "key" if method == "record_keys" else "path below the table's folder"
                 rows = batch.filter(missing)
-                examples = tuple(_shown(row) for row in rows.slice(0, 3).to_pylist())
+                examples = tuple(short_repr(row) for row in rows.slice(0, 3).to_pylist())
                 reason = f"got no {wish} from {type(self.user).__name__}.{method}"
                 found.append(BadRows(tuple(batch.schema.names), reason, rows.num_rows, examples))
         return found
@@ -171,12 +172,6 @@ class KeyGeneratorOfUser(KeyGenerator):
                 try:
                     single(record)
                 except Exception as reason:
-                    return (
-                        f"{text.rpartition(f'{type(error).__name__}: ')[0]}{reason!r} for the record {_shown(record)}"
-                    )
+                    begin = text.rpartition(f"{type(error).__name__}: ")[0]
+                    return f"{begin}{short_repr(reason)} for the record {short_repr(dict(record))}"
         return text
-
-
-def _shown(record: Mapping[str, Any]) -> str:
-    text = repr(dict(record))
-    return text if len(text) <= 300 else f"{text[:297]}..."

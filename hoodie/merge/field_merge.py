@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.field_path import name_in_any_case
 from hoodie.common.model.record_columns import IS_DELETED_FIELD, user_column_names
+from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieSchemaException
 from hoodie.merge.ordering_values import one_array
 from hoodie.merge.payload_rules import BINLOG_POSITION, LOG_SEQUENCE_NUMBER
@@ -134,7 +135,7 @@ def binlog_wins(
     for number in np.flatnonzero(competing & (new_missing | new_bad | old_bad)):
         text = (old_texts if old_bad[number] else new_texts)[int(number)].as_py()
         side = "stored" if old_bad[number] else "incoming"
-        problem = "is null" if text is None else f"is {text!r}, not the numbers 'file.offset'"
+        problem = "is null" if text is None else f"is {short_repr(text)}, not the numbers 'file.offset'"
         errors[int(number)] = f"{BINLOG_POSITION} of the {side} record {problem}"
     smaller = (new_file < old_file) | ((new_file == old_file) & (new_offset <= old_offset))
     wins: npt.NDArray[np.bool_] = smaller & ~old_missing & competing

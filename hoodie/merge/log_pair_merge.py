@@ -24,6 +24,7 @@ from hoodie.common.model.record_columns import (
     user_column_names,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieException
 from hoodie.merge.log_fold import RunningWinners
 from hoodie.merge.merge_spec import MergeSpec
@@ -346,8 +347,8 @@ class MergingByPayload(PairMerging):
         outcome = self._spec.merge(stored.select(names), incoming)
         for number, reason in outcome.errors.items():
             raise HoodieException(
-                f"merging the log records of key {newer.keys[number].as_py()!r} failed: {reason}; its rows are as they "
-                "were written, and no result would be right"
+                f"merging the log records of key {short_repr(newer.keys[number].as_py())} failed: {reason}; its rows "
+                "are as they were written, and no result would be right"
             )
         assert outcome.rows is not None
         merged = outcome.rows

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.field_path import column_at, type_at
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieSchemaException
 
 
@@ -218,7 +219,7 @@ def null_ordering_message(ordering_fields: Sequence[str], count: int, keys: Sequ
         keys: The record keys of some of them.
     """
     fields = f"field{'s'[: len(ordering_fields) - 1]} '{', '.join(ordering_fields)}'"
-    shown = f", among them {', '.join(map(repr, keys))}" if keys else ""
+    shown = f", among them {', '.join(map(short_repr, keys))}" if keys else ""
     return (
         f"{count} records have a null in the ordering {fields} ({ordering_key(ordering_fields)}){shown}, so it is "
         "unknown which record of a key is newer; fill the column, or leave these records out"

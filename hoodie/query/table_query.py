@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.config.property import to_property_value
 from hoodie.common.table.timeline.instant_time import is_after, query_time
-from hoodie.common.util.shown_value import shown_value
+from hoodie.common.util.shown_value import short_repr, shown_value
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, QueryType
 from hoodie.exception import HoodieConfigException
@@ -251,5 +251,6 @@ def to_expression(filters: Filters) -> pc.Expression | None:
         return parquet_reader.to_expression(filters)
     except (LookupError, ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         raise HoodieConfigException(
-            f"filters {filters!r} are not understood ({error}): give an expression, or tuples such as ('fare', '>', 50)"
+            f"filters {short_repr(filters)} are not understood ({error}): give an expression, or tuples such as "
+            "('fare', '>', 50)"
         ) from error

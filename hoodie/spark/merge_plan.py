@@ -21,6 +21,7 @@ from pyspark.sql import types as st
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMN_SET, OPERATION
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException
 from hoodie.spark.merge_condition import KeyPair
 from hoodie.spark.spark_types import quoted
@@ -171,7 +172,7 @@ class MergedRows:
         """Some of the keys."""
         names = [pair.target for pair in self.rules.pairs]
         found = by_key.select(*keys).limit(_SHOWN_KEYS).collect()
-        return "; ".join(", ".join(f"{n} = {v!r}" for n, v in zip(names, row, strict=True)) for row in found)
+        return "; ".join(", ".join(f"{n} = {short_repr(v)}" for n, v in zip(names, row, strict=True)) for row in found)
 
 
 @attrs.frozen

@@ -14,6 +14,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_before
+from hoodie.common.util.shown_value import short_repr
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieWriteConflictException
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey, WriteStart
@@ -181,7 +182,7 @@ class ConflictResolver:
         shared = find_shared_key(snapshot.storage, snapshot.base_path, instant_time, metadata, new, self._is_global)
         if shared is not None:
             raise HoodieWriteConflictException(
-                f"{instant_time} added the key {shared.record_key!r} (one of {shared.count}) to partition "
+                f"{instant_time} added the key {short_repr(shared.record_key)} (one of {shared.count}) to partition "
                 f"'{shared.partition_path}' of {snapshot.base_path}, and another writer added it to "
                 f"{shared.other_path} meanwhile: it would be stored twice. Nothing of {instant_time} was committed. "
                 "Upsert again: that is safe, and updates it",

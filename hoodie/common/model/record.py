@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieConfigException
 
 
@@ -44,7 +45,7 @@ def _operation(value: RecordOperation | int | str) -> RecordOperation:
         return RecordOperation(int(named))
     except ValueError:
         raise HoodieConfigException(
-            f"operation {value!r} of a record is not one of insert, update, upsert, delete (or I, U, D)"
+            f"operation {short_repr(value)} of a record is not one of insert, update, upsert, delete (or I, U, D)"
         ) from None
 
 

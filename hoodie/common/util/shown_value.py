@@ -1,10 +1,63 @@
-"""Texts for arguments of a wrong kind, for messages."""
+"""Texts for values in messages: short, whatever the value is."""
 
 from __future__ import annotations
 
 import reprlib
 
 _PLAIN_TYPES = (bool, int, float, complex, str, bytes)
+
+SHOWN_CHARACTERS = 100
+"""Characters of one value that a message shows."""
+
+
+class _ShortRepr(reprlib.Repr):
+    """Cuts long texts, numbers and containers in the middle; never fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxlong = self.maxother = SHOWN_CHARACTERS
+        self.maxlevel = 3
+
+    def repr_int(self, x: int, level: int) -> str:
+        try:
+            return super().repr_int(x, level)
+        except ValueError:  # Python prints no integers of more than some thousand digits.
+            return f"<int of {x.bit_length()} bits>"
+
+    def repr_bytes(self, x: bytes, level: int) -> str:
+        return self.repr_instance(x[: self.maxother], level)
+
+    def repr_bytearray(self, x: bytearray, level: int) -> str:
+        return self.repr_instance(x[: self.maxother], level)
+
+
+_SHORT = _ShortRepr()
+
+
+def short_repr(value: object) -> str:
+    """A value of data for a message, as ``repr`` shows it, with the middle left out if it is long.
+
+    Every message that shows a value from data uses it: keys, columns, partition paths, filter values.
+
+    Args:
+        value: Any value.
+    """
+    text = _SHORT.repr(value)
+    return text if len(text) <= 3 * SHOWN_CHARACTERS else short_text(text, 3 * SHOWN_CHARACTERS)
+
+
+def short_text(text: object, characters: int = 3 * SHOWN_CHARACTERS) -> str:
+    """A text for a message, with its middle left out if it is long: another library's message may hold a whole value.
+
+    Args:
+        text: A text, or an error.
+        characters: The most characters of the result.
+    """
+    found = str(text)
+    if len(found) <= characters:
+        return found
+    half = max(1, (characters - 3) // 2)
+    return f"{found[:half]}...{found[-half:]}"
 
 
 def shown_value(value: object) -> str:
@@ -21,4 +74,4 @@ def shown_value(value: object) -> str:
         return f"the class {value.__qualname__}"
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return f"{reprlib.repr(value)} of type {name}" if kind in _PLAIN_TYPES else f"of type {name}"
+    return f"{short_repr(value)} of type {name}" if kind in _PLAIN_TYPES else f"of type {name}"

@@ -19,6 +19,7 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.util.shown_value import short_repr
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.engine.task_identity import TaskIdentity
@@ -137,8 +138,8 @@ class IndexedPlaces:
             path, file_id = named.groups[int(named.numbers[wrong[0]])]
             raise HoodieIndexException(
                 f"The record index of {self.base_path} says that {len(wrong)} of the keys are in file groups which the "
-                f"table does not have, such as {named.keys[int(wrong[0])].as_py()!r} in {file_id} of partition "
-                f"'{path}': the index is wrong, and nothing was written. {REBUILD}"
+                f"table does not have, such as {short_repr(named.keys[int(wrong[0])].as_py())} in {file_id} of "
+                f"partition '{path}': the index is wrong, and nothing was written. {REBUILD}"
             )
         return FoundEntries(named.keys, files)
 

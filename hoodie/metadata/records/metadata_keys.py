@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.util.java_hash import hash_strings
+from hoodie.common.util.shown_value import short_repr
 from hoodie.common.util.xx_hash import xxh64
 from hoodie.exception import HoodieCorruptedDataException
 
@@ -188,7 +189,9 @@ def _split(keys: pa.Array) -> pa.StructArray:
     parts = pc.extract_regex(keys, _SECONDARY_KEY)
     if parts.null_count > keys.null_count:
         place = pc.index(parts.is_null(), True).as_py()
-        raise HoodieCorruptedDataException(f"the key {keys[place].as_py()!r} of a secondary index has no separator")
+        raise HoodieCorruptedDataException(
+            f"the key {short_repr(keys[place].as_py())} of a secondary index has no separator"
+        )
     return parts
 
 

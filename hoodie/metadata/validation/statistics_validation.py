@@ -16,6 +16,7 @@ import pyarrow as pa
 from hoodie.common.model.column_range import HoodieColumnRange
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.common.util.shown_value import short_repr
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieException
@@ -228,7 +229,7 @@ def _shown_end(end: Mapping[str, Any] | None) -> str:
     kind = (WRAPPERS[end["branch"]] or "null").removesuffix("Wrapper").lower()
     if kind == "string" and isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
-    return f"{kind} {value!r}"
+    return f"{kind} {short_repr(value)}"
 
 
 # --- statistics of partitions -----------------------------------------------------------------------------------------

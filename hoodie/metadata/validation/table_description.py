@@ -15,6 +15,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.util.shown_table import format_bytes, plural
+from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieConfigException, HoodieIndexException
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.records.metadata_keys import partition_identifier
@@ -104,9 +105,9 @@ def describe(
     if file is not None:
         subject, statements = f"file {file}", _of_file(metadata, file)
     elif partition is not None:
-        subject, statements = f"partition {partition!r}", _of_partition(metadata, partition)
+        subject, statements = f"partition {short_repr(partition)}", _of_partition(metadata, partition)
     elif key is not None:
-        subject, statements = f"key {key!r}", _of_key(metadata, key)
+        subject, statements = f"key {short_repr(key)}", _of_key(metadata, key)
     else:
         subject, statements = _summary(metadata), _parts(metadata)
     return MetadataTableDescription(table.base_path, subject, tuple(statements))

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.util.shown_value import short_repr
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieAmbiguousKeyException, HoodieIndexException, HoodieWriteConflictException
@@ -120,7 +121,7 @@ class OnePlaceRule:
             example = named.slice(0, 1).to_pylist()[0]
             raise HoodieIndexException(
                 f"the record index of {self.table.base_path} is wrong: it says that {_place(example)} holds the key "
-                f"{example[_KEY]!r}, which it does not, and so of at least {stale} keys. Check it with "
+                f"{short_repr(example[_KEY])}, which it does not, and so of at least {stale} keys. Check it with "
                 f"hoodie.metadata.validate, and build it anew: a write with {self.option}=false drops it"
             )
 
@@ -170,7 +171,9 @@ class OnePlaceRule:
         by_key: dict[str, set[str]] = {}
         for row in places.to_pylist():
             by_key.setdefault(row[_KEY], set()).add(_place(row))
-        shown = "; ".join(f"{key!r} in {' and '.join(sorted(by_key[key])[:_SHOWN])}" for key in sorted(by_key)[:_SHOWN])
+        shown = "; ".join(
+            f"{short_repr(key)} in {' and '.join(sorted(by_key[key])[:_SHOWN])}" for key in sorted(by_key)[:_SHOWN]
+        )
         keys = f"{count} record key{'s' if count > 1 else ''}"
         change, base_path = self.change, self.table.base_path
         if change is not None and self._has_looked and change.key_look_up.others:

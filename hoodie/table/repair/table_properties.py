@@ -30,6 +30,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.moved_commits import moved_commits
 from hoodie.common.table.timeline.timeline_layout import TimelineLayout, timeline_layout
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
@@ -472,8 +473,8 @@ class _Rebuilding:
                 if pc.all(pc.fill_null(same, False)).as_py():
                     break
                 wrong = pc.index(pc.fill_null(same, False), False).as_py()
-                made.append(f"'{keys[wrong].as_py()}' in '{paths[wrong].as_py()}'")
-                shown = f"'{stored[wrong].as_py()}' in '{partition_path}'"
+                made.append(f"{short_repr(keys[wrong].as_py())} in {short_repr(paths[wrong].as_py())}")
+                shown = f"{short_repr(stored[wrong].as_py())} in '{partition_path}'"
             else:
                 raise InvalidTableException(
                     f"{base_file.path} of {self._base_path} has a row of key {shown}, and these properties make "

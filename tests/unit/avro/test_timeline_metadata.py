@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,15 @@ def test_damaged_files_are_refused_by_the_name_of_their_source(name: str) -> Non
         HoodieCorruptedDataException, match=r"/t/\.hoodie/1\.rollback\.requested as a HoodieRollbackPlan"
     ):
         decode(damaged(encode(PLAN))[name], HoodieRollbackPlan, "/t/.hoodie/1.rollback.requested")
+
+
+def test_a_module_that_cannot_be_imported_is_not_told_as_a_damaged_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "hoodie.avro.datum_reader", raising=False)
+    monkeypatch.delattr("hoodie.avro.datum_reader", raising=False)
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(HoodieException, match=r"/t/1\.rollback as a .*module fastavro .*install it") as caught:
+        decode(encode(PLAN), HoodieRollbackPlan, "/t/1.rollback")
+    assert not isinstance(caught.value, HoodieCorruptedDataException)
 
 
 def test_a_file_that_was_cut_anywhere_is_refused() -> None:

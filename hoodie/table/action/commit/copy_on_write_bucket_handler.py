@@ -25,6 +25,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_status import TaskFailure, WriteStatus, pack
 from hoodie.common.table.marker.write_markers import find_rival
+from hoodie.common.util.shown_value import short_repr
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieIndexException
 from hoodie.execution.insert_handler import CopyOnWriteInsertHandler, upserts_only
@@ -187,7 +188,7 @@ class CopyOnWriteBucketHandler:
         first = placed.filter(wrong).slice(0, 1)
         return TaskFailure(
             error_class,
-            f"{reason}: the key '{first[RECORD_KEY][0].as_py()}' is not in row "
+            f"{reason}: the key {short_repr(first[RECORD_KEY][0].as_py())} is not in row "
             f"{first[CURRENT_ROW_POSITION][0].as_py()} of {path}. Positions are rows of the latest "
             "base file, from 0; see docs/indexes.md",
             count,
@@ -238,8 +239,8 @@ def not_there(file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
     return TaskFailure(
         "HoodieUpsertException",
         f"They are tagged with file group {file_slice.file_id} of partition '{file_slice.partition_path}', which does "
-        f"not hold their keys now, such as '{keys[0].as_py()}': the table was changed since they were read. Read them "
-        "again, or use upsert",
+        f"not hold their keys now, such as {short_repr(keys[0].as_py())}: the table was changed since they were "
+        "read. Read them again, or use upsert",
         len(keys),
     )
 

@@ -22,6 +22,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import TaskFailure, WithoutEffect, WriteStatus
+from hoodie.common.util.shown_value import short_repr
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.execution.insert_handler import upserts_only
 from hoodie.io.append_handle import HoodieAppendHandle, LogPlace
@@ -186,8 +187,8 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         return TaskFailure(
             "HoodieUpsertException",
             f"{len(keys)} records of this partial update have no stored value of '{fields}', such as that of key "
-            f"'{keys[0].as_py()}': they are new, or have a null there. Readers of a merge-on-read table could not "
-            f"merge them. Add '{fields}' to the input",
+            f"{short_repr(keys[0].as_py())}: they are new, or have a null there. Readers of a merge-on-read table "
+            f"could not merge them. Add '{fields}' to the input",
             len(keys),
         )
 

@@ -27,6 +27,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.model.write_status import WithoutEffect
+from hoodie.common.util.shown_value import short_repr
 from hoodie.config.payload_config import MissingKeyPolicy
 from hoodie.config.write_options import InputPersistence
 from hoodie.engine.data import HoodieData, Rereading
@@ -281,7 +282,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         shown = sample[RECORD_KEY].to_pylist()[:SAMPLED_BAD_ROWS] if sample is not None else []
         problem = (
             f"{count} of the keys of this partial update are not in the table, among them "
-            f"{', '.join(repr(key) for key in shown)}"
+            f"{', '.join(short_repr(key) for key in shown)}"
         )
         if not self._must_know_keys:
             raise HoodieKeyException(
