@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.grouped_rows import group_by, take_rows
+from hoodie.common.data.grouped_rows import group_by
+from hoodie.common.data.numbered_rows import BATCH_ROWS, NumberedRows, take_of_batch, taken_batches
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.engine.data import BatchFunction, HoodieData, PartitionFunction, TableFunction
 from hoodie.engine.task_identity import TaskIdentity
@@ -27,15 +28,6 @@ R = TypeVar("R")
 
 Partition = Callable[[TaskIdentity], Iterator[pa.RecordBatch]]
 """One partition: yields its batches to a task. It may be called again unless its source can be read only once."""
-
-BATCH_ROWS = 1 << 17
-"""The rows of the batches that tables are cut into: so many that calls cost little, so few that they fit caches."""
-
-BATCH_BYTES = 1 << 28
-"""The most bytes of a batch of taken rows, by the table's average: far below 2 GiB, the limit of its offsets."""
-
-_FEW_ROWS = 1 << 14
-"""Batches with fewer rows on average are joined before rows are taken from them."""
 
 _ROWS_OF_PIECE = 1 << 11
 """Rows are sorted without a copy between if the rows that go from one batch to one place are so many on average."""
@@ -213,9 +205,9 @@ class LocalData(HoodieData):
         left_rows = pairs["left"].to_numpy()
         right_rows = pairs["right"].fill_null(-1).to_numpy()
         order = np.lexsort((right_rows, left_rows))
-        sides = [(_Rows(left), left_rows[order])]
+        sides = [(NumberedRows(left), left_rows[order])]
         if added:
-            sides.append((_Rows(right.select([field.name for field in added])), right_rows[order]))
+            sides.append((NumberedRows(right.select([field.name for field in added])), right_rows[order]))
         schema = pa.schema([*self._schema, *added])
         ranges = _equal_ranges(len(order), max(1, min(self.num_partitions, -(-len(order) // 1024))))
         return LocalData(
@@ -242,7 +234,7 @@ class LocalData(HoodieData):
     def _routed(self, table: pa.Table, numbers: np.ndarray, num_partitions: int) -> LocalData:
         order = _stable_order(numbers, num_partitions)
         bounds = np.cumsum([0, *np.bincount(numbers, minlength=num_partitions)])
-        rows = _Rows(table, as_given=True)
+        rows = NumberedRows(table, as_given=True)
         return LocalData(
             self._context, self._schema, [_ChosenRows(rows, order[low:high]) for low, high in pairwise(bounds)]
         )
@@ -283,7 +275,7 @@ class LocalData(HoodieData):
         self._check_columns(columns)
         table = self._compute()
         order = _order(table, columns)
-        rows = _Rows(table)
+        rows = NumberedRows(table)
         ranges = _equal_ranges(table.num_rows, num_partitions)
         return LocalData(
             self._context, self._schema, [_taken([(rows, order[low:high])], self._schema) for low, high in ranges]
@@ -297,12 +289,12 @@ class LocalData(HoodieData):
             def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
                 if not isinstance(partition, _ChosenRows):
                     table = self._table_of(task, partition)
-                    yield from _taken([(_Rows(table), _order(table, names))], self._schema)(task)
+                    yield from _taken([(NumberedRows(table), _order(table, names))], self._schema)(task)
                     return
                 order = partition.order(names)
                 runs = partition.ascending_runs(order)
                 if runs is None:
-                    runs = [_taken([(_Rows(self._table_of(task, partition)), order)], self._schema)]
+                    runs = [_taken([(NumberedRows(self._table_of(task, partition)), order)], self._schema)]
                 for chosen in runs:
                     yield from chosen(task)
 
@@ -404,29 +396,9 @@ def _stable_order(numbers: np.ndarray, end: int) -> np.ndarray:
     return order
 
 
-def _taken(sides: Sequence[tuple[_Rows, np.ndarray]], schema: pa.Schema) -> Partition:
+def _taken(sides: Sequence[tuple[NumberedRows, np.ndarray]], schema: pa.Schema) -> Partition:
     """The rows of one or several tables, side by side."""
-
-    def some(low: int, high: int) -> Iterator[pa.RecordBatch]:
-        try:
-            columns = [array for rows, numbers in sides for array in rows.take(numbers[low:high]).columns]
-        except (pa.ArrowInvalid, pa.ArrowCapacityError):
-            # These rows are so much larger than the average that one array cannot hold them.
-            if high - low < 2:
-                raise
-            middle = (low + high) // 2
-            yield from some(low, middle)
-            yield from some(middle, high)
-        else:
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def run(task: TaskIdentity) -> Iterator[pa.RecordBatch]:
-        count = len(sides[0][1])
-        step = min(rows.rows_of_batch for rows, _ in sides)
-        for low in range(0, count, step):
-            yield from some(low, min(low + step, count))
-
-    return run
+    return lambda task: taken_batches(sides, schema)
 
 
 class _ChosenRows:
@@ -437,7 +409,7 @@ class _ChosenRows:
         numbers: The numbers of the rows; ascending.
     """
 
-    def __init__(self, rows: _Rows, numbers: np.ndarray) -> None:
+    def __init__(self, rows: NumberedRows, numbers: np.ndarray) -> None:
         self._rows = rows
         self._numbers = numbers
 
@@ -445,7 +417,7 @@ class _ChosenRows:
         step = self._rows.rows_of_batch
         for batch, mine in self._rows.by_batch(self._numbers):
             for low in range(0, len(mine), step):
-                yield _take(batch, mine[low : low + step])
+                yield take_of_batch(batch, mine[low : low + step])
 
     def order(self, columns: Sequence[str]) -> np.ndarray:
         """The places of the rows, among these rows, in ascending order of some columns; equal rows keep their order.
@@ -453,7 +425,7 @@ class _ChosenRows:
         Args:
             columns: The columns.
         """
-        batches = [_take(batch.select(columns), mine) for batch, mine in self._rows.by_batch(self._numbers)]
+        batches = [take_of_batch(batch.select(columns), mine) for batch, mine in self._rows.by_batch(self._numbers)]
         return _order(pa.Table.from_batches(batches), columns) if batches else np.zeros(0, dtype=np.int64)
 
     def ascending_runs(self, order: np.ndarray) -> Sequence[Partition] | None:
@@ -471,68 +443,3 @@ class _ChosenRows:
         if (len(ends) + 1) * count > 1 + len(numbers) // _ROWS_OF_PIECE:
             return None
         return [_ChosenRows(self._rows, run) for run in np.split(numbers, ends)]
-
-
-class _Rows:
-    """Gives the rows of a table by number, for any type and size.
-
-    Arrow's own `take` joins the chunks of a column first. That fails if a column has more than 2 GiB of strings, or
-    more than 2**31 elements in its lists.
-
-    Args:
-        table: The rows.
-        as_given: Keep the batches of the input, without a copy, unless they are small: for `by_batch`.
-    """
-
-    def __init__(self, table: pa.Table, as_given: bool = False) -> None:
-        batches = _batches(table)
-        if not as_given or len(batches) > 16 + table.num_rows // _FEW_ROWS:
-            batches = _batches(_combined(table))
-        self._batches = batches
-        self._starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
-        row_bytes = -(-table.nbytes // max(1, table.num_rows))
-        self.rows_of_batch = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, row_bytes)))
-
-    def by_batch(self, rows: np.ndarray) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
-        """Yield batches, and which of their rows are among the given ascending numbers; skips batches without any."""
-        starts = self._starts
-        places = np.searchsorted(rows, starts)
-        for batch, start, low, high in zip(self._batches, starts[:-1], places[:-1], places[1:], strict=True):
-            if low < high:
-                yield batch, rows[low:high] - start
-
-    def take(self, rows: np.ndarray) -> pa.RecordBatch:
-        """The rows with these numbers, in this order; nulls for -1."""
-        if len(self._batches) == 1:
-            return _take(self._batches[0], rows)
-        owners = np.searchsorted(self._starts, rows, side="right") - 1
-        parts, taken = [], [np.zeros(0, dtype=np.int64)]
-        for owner in np.unique(owners[rows >= 0]):
-            mine = np.flatnonzero(owners == owner)
-            parts.append(_take(self._batches[owner], rows[mine] - self._starts[owner]))
-            taken.append(mine)
-        places = np.full(len(rows), -1, dtype=np.int64)
-        found = np.concatenate(taken)
-        places[found] = np.arange(len(found))
-        together = pa.Table.from_batches(parts, self._batches[0].schema).combine_chunks().to_batches()
-        if len(together) > 1:
-            raise pa.ArrowInvalid("the rows hold more strings than one array can hold")
-        return _take(together[0] if together else self._batches[0].slice(0, 0), places)
-
-
-def _combined(table: pa.Table) -> pa.Table:
-    """The table in one chunk, if that is possible."""
-    try:
-        return table.combine_chunks()
-    except pa.ArrowInvalid:
-        return table
-
-
-def _batches(table: pa.Table) -> list[pa.RecordBatch]:
-    return table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
-
-
-def _take(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
-    if len(rows) and rows[0] >= 0 and bool((np.diff(rows) == 1).all()):
-        return batch.slice(rows[0], len(rows))
-    return take_rows(batch, pa.array(rows, mask=rows < 0))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
+from hoodie.common.data.numbered_rows import take_of_table
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     COMMIT_SEQNO_META,
@@ -115,7 +116,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         self._records += incoming.num_rows
         incoming = incoming.combine_chunks()
         updates, inserts = self._updates_and_inserts(incoming)
-        placed = PlacedUpdates(updates, self.base_file.path)
+        placed = PlacedUpdates(updates)
         # Without the old file's bloom filter its keys are needed.
         copied = self._source.columns_to_copy(updates) if self._goes_on else []
         self.writer.keep_apart(copied)
@@ -152,7 +153,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         if len(values) > 1:
             # If the input was not combined, a key may occur twice: the last row counts, as in Hudi's map of records.
             order = order[np.append(values[1:] != values[:-1], True)]
-        updates = updates.combine_chunks().take(pa.array(order))
+        updates = take_of_table(updates, order)
         inserts = new = incoming.filter(pc.invert(has_place))
         if self._may_repeat_keys:
             new = last_of_each_key(inserts)
@@ -179,10 +180,14 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
                 if self._kept_keys is not None:
                     self._kept_keys.append(range(old.start, old.start + old.row_group.rows))
             columns = self._stored_columns(old.rows)
-            found = updates.of_rows(old.start, old.rows.num_rows)
-            if found is not None:
-                columns = self._merge(old.rows, columns, *found)
-            self.writer.write(pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names))
+            stored = pa.RecordBatch.from_arrays(columns, names=self.context.schema_with_meta.names)
+            for low, count in updates.pieces(old.start, old.rows.num_rows):
+                piece = stored.slice(low, count)
+                found = updates.of_rows(old.start + low, count)
+                if found is not None:
+                    merged = self._merge(old.rows.slice(low, count), piece.columns, *found)
+                    piece = pa.RecordBatch.from_arrays(merged, names=stored.schema.names)
+                self.writer.write(piece)
             self._rows_seen = old.start + old.rows.num_rows
 
     def _merge(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from hoodie.common.data.equal_rows import comparison_cost, equal_rows
 from hoodie.common.model.record_columns import COMMIT_TIME_META, CURRENT_ROW_POSITION, META_COLUMNS
-from hoodie.exception import HoodieException
 from hoodie.io.write_handle import constant_column
+
+MOST_BYTES = 1 << 30
+"""Updates of more bytes are merged in several pieces: a column of theirs and of stored rows fits one array."""
 
 _COMMIT_TIME = META_COLUMNS.index(COMMIT_TIME_META)
 
@@ -20,12 +22,10 @@ class PlacedUpdates:
 
     Args:
         rows: Incoming rows, sorted by their position; one for each position.
-        path: The file of the stored rows, for messages.
     """
 
-    def __init__(self, rows: pa.Table, path: str) -> None:
+    def __init__(self, rows: pa.Table) -> None:
         self._rows = rows
-        self._path = path
         self._positions = rows[CURRENT_ROW_POSITION].to_numpy() if rows.num_rows else np.zeros(0, dtype=np.int64)
 
     @property
@@ -33,26 +33,35 @@ class PlacedUpdates:
         """The greatest position; -1 without rows."""
         return int(self._positions[-1]) if len(self._positions) else -1
 
+    def pieces(self, start: int, count: int) -> Iterator[tuple[int, int]]:
+        """Ranges of stored rows, as offset and length, so short that one array holds the updates of each.
+
+        Args:
+            start: The position of the first stored row.
+            count: The number of stored rows.
+        """
+        open_ranges = [(0, count)]
+        while open_ranges:
+            low, length = open_ranges.pop()
+            first, end = np.searchsorted(self._positions, [start + low, start + low + length])
+            if length > 1 and end - first > 1 and self._rows.slice(first, end - first).nbytes > MOST_BYTES:
+                half = length // 2
+                open_ranges += [(low + half, length - half), (low, half)]
+            else:
+                yield low, length
+
     def of_rows(self, start: int, count: int) -> tuple[pa.RecordBatch, np.ndarray] | None:
         """The incoming rows for some stored rows, and their places among these; None if there are none.
 
         Args:
             start: The position of the first stored row.
-            count: The number of stored rows.
-
-        Raises:
-            HoodieException: The rows have more than 2 GiB in one column.
+            count: The number of stored rows: a range of `pieces`.
         """
         low, high = np.searchsorted(self._positions, [start, start + count])
         if low == high:
             return None
-        rows = self._rows.slice(low, high - low).combine_chunks().to_batches()
-        if len(rows) != 1 or rows[0].num_rows != high - low:
-            raise HoodieException(
-                f"the updates of {high - low} rows of {self._path} have more than 2 GiB in one column: write them in "
-                "several upserts"
-            )
-        return rows[0], self._positions[low:high] - start
+        (rows,) = self._rows.slice(low, high - low).combine_chunks().to_batches()
+        return rows, self._positions[low:high] - start
 
 
 def merged_columns(stored: Sequence[pa.Array], new: Sequence[pa.Array] | None, places: np.ndarray) -> list[pa.Array]:
