@@ -17,9 +17,10 @@ import pyarrow as pa
 from pyspark import RDD, Broadcast, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from hoodie.common.data.normalise import normalise_batch
+from hoodie.common.data.normalise import normalise_batch, normalise_table
 from hoodie.common.data.record_source import RecordSource, record_batches
 from hoodie.common.data.stored_types import find_field, is_dropped, normalise_schema
+from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.record_columns import RESERVED_COLUMNS, TAGS
 from hoodie.common.util.shown_value import shown_value
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
@@ -332,8 +333,10 @@ class _EncodeRecords:
     def _completed(self, source: RecordSource, count: int) -> pa.Table:
         """Add the columns of the schema that these records lack, as nulls."""
         table = source.table if source.table is not None else pa.Table.from_batches(source.batches, source.schema)
-        unknown = [name for name in table.column_names if name not in self.schema.names]
-        if unknown:
+        found = unknown_columns(self.schema, table.schema)
+        reserved = [name for name in table.column_names if name in RESERVED_COLUMNS and name not in self.schema.names]
+        if found or reserved:
+            unknown = [*(column.path for column in found), *reserved]
             raise HoodieSchemaException(
                 f"records of the RDD have {', '.join(unknown)}, which none of the first {SAMPLED_RECORDS} has: give "
                 "the schema of the records, or give all records the same columns and an ordering value"
@@ -347,8 +350,9 @@ class _EncodeRecords:
     @staticmethod
     def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         try:
-            return values.cast(field.type)
-        except pa.ArrowException as error:
+            table = pa.Table.from_arrays([values], schema=pa.schema([field.with_type(values.type)]))
+            return normalise_table(table, pa.schema([field]))[field.name]
+        except HoodieSchemaException as error:
             raise HoodieSchemaException(
                 f"records of the RDD have values of type {values.type} in '{field.name}', but the first "
                 f"{SAMPLED_RECORDS} have {field.type}: {error}. Give the schema of the records, or values of one type"

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.data.batch_pieces import MAX_BYTES, batch_pieces
 from hoodie.common.data.exact_numbers import float_values, integer_values
 from hoodie.common.data.stored_types import (
     BOOL8_EXTENSION,
@@ -24,6 +25,7 @@ from hoodie.common.data.stored_types import (
 from hoodie.common.data.widening import widened_floats
 from hoodie.common.model.record_columns import OPERATION
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.shown_value import short_repr, short_text
 from hoodie.exception import HoodieSchemaException, MissingSchemaFieldException, SchemaCompatibilityException
 
 _MILLIS_PER_DAY = 86_400_000
@@ -31,7 +33,7 @@ _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 def normalise_table(table: pa.Table, target_schema: pa.Schema | None = None, fill_missing: bool = False) -> pa.Table:
-    """A table's columns, converted by `normalise_batch`.
+    """A table's columns, converted by `normalise_batch`; batches too large for the stored types are cut into several.
 
     Args:
         table: Any table.
@@ -42,7 +44,8 @@ def normalise_table(table: pa.Table, target_schema: pa.Schema | None = None, fil
         HoodieSchemaException: See `normalise_batch`.
     """
     schema = normalise_schema(table.schema) if target_schema is None else target_schema
-    batches = [normalise_batch(batch, schema, fill_missing) for batch in table.to_batches()]
+    pieces = (piece for batch in table.to_batches() for piece in batch_pieces(batch))
+    batches = [normalise_batch(piece, schema, fill_missing) for piece in pieces]
     return pa.Table.from_batches(batches, schema)
 
 
@@ -83,6 +86,58 @@ def normalise_batch(
     result = pa.RecordBatch.from_arrays(columns, schema=target_schema)
     _check_nulls(result)
     return result
+
+
+def check_text(batch: pa.RecordBatch) -> None:
+    """Refuse strings that are no UTF-8: readers of the table would fail at them, some at all rows.
+
+    Arrow does not look at strings that another library, or a cast without checks, gives it.
+
+    Args:
+        batch: Columns of stored types.
+
+    Raises:
+        HoodieSchemaException: The first such value, with its column.
+    """
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if _has_text(field.type):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                _refuse_no_text(column, field.name)
+                raise HoodieSchemaException(
+                    f"column '{field.name}' is no valid Arrow array: {short_text(error)}"
+                ) from error
+
+
+def _has_text(data_type: pa.DataType) -> bool:
+    if pa.types.is_map(data_type):
+        return True
+    return bool(pa.types.is_string(data_type)) or any(_has_text(field.type) for field in _inner_fields(data_type))
+
+
+def _refuse_no_text(values: pa.Array, path: str) -> None:
+    """Raise an error for the first string that is no UTF-8, if there is one."""
+    if pa.types.is_struct(values.type):
+        for field, child in zip(values.type, values.flatten(), strict=True):
+            _refuse_no_text(child, f"{path}.{field.name}")
+    elif pa.types.is_map(values.type):
+        values = _without_hidden(values)
+        _, start, length = _rebased_offsets(values)
+        _refuse_no_text(values.keys.slice(start, length), f"{path}.key")
+        _refuse_no_text(values.items.slice(start, length), f"{path}.value")
+    elif is_list(values.type):
+        _refuse_no_text(values.flatten(), f"{path}.element")
+    elif pa.types.is_string(values.type):
+        for value in values:
+            content = value.as_buffer().to_pybytes() if value.is_valid else b""
+            try:
+                content.decode()
+            except UnicodeDecodeError as error:
+                raise HoodieSchemaException(
+                    f"column '{path}' is text, and holds {short_repr(content)}, which is no UTF-8; decode it, or give "
+                    "the column as binary"
+                ) from error
 
 
 def _column_index(schema: pa.Schema, name: str) -> int:
@@ -274,10 +329,28 @@ def _safe_cast(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
 
 
 def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
+    if pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type):
+        values = _with_small_offsets(values)
     if pa.types.is_decimal(values.type) and pa.types.is_decimal(target) and target.scale > values.type.scale:
         # Arrow multiplies in the type's own bits and misses some overflows; 76 digits hold every product.
         values = values.cast(pa.decimal256(76, target.scale))
     return values.cast(target, safe=True)
+
+
+def _with_small_offsets(values: pa.Array) -> pa.Array:
+    """Large text with offsets of 32 bits, if it lies beyond 2 GiB in a larger array: Arrow's cast refuses it there."""
+    start, end = values.offset, values.offset + len(values)
+    buffers = values.buffers()
+    if not len(values) or buffers[1] is None:
+        return values
+    offsets = np.frombuffer(buffers[1], np.int64)[start : end + 1]
+    if offsets[-1] <= MAX_BYTES or offsets[-1] - offsets[0] > MAX_BYTES:
+        return values
+    valid = values.is_valid().buffers()[1] if values.null_count else None
+    rebased = pa.py_buffer((offsets - offsets[0]).astype(np.int32))
+    data = buffers[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    plain_type = pa.string() if pa.types.is_large_string(values.type) else pa.binary()
+    return pa.Array.from_buffers(plain_type, len(values), [valid, rebased, data])
 
 
 def _first_that_fails(values: pa.Array, target: pa.DataType) -> str:
@@ -293,7 +366,7 @@ def _first_that_fails(values: pa.Array, target: pa.DataType) -> str:
     value = values.slice(low, 1)
     if pa.types.is_timestamp(value.type):
         return f"{value.view(pa.int64())[0].as_py()} {value.type.unit} since 1970"
-    return repr(value[0].as_py())
+    return short_repr(value[0].as_py())
 
 
 def _converted_struct(
@@ -320,7 +393,7 @@ def _converted_list(values: pa.Array, target: pa.ListType, path: str, rounded: C
     if pa.types.is_list_view(values.type) or pa.types.is_large_list_view(values.type):
         offsets, children = _list_view_content(values)
     else:
-        if not pa.types.is_list(values.type):
+        if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
             values = values.cast(pa.list_(values.type.value_field))
         values = _without_hidden(values)
         offsets, start, length = _rebased_offsets(values)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
-import reprlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
 from functools import partial
 from itertools import chain
 from typing import Any
-from uuid import UUID
 
 import attrs
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.exact_numbers import UNAMBIGUOUS_BELOW
+from hoodie.common.data.batch_pieces import batch_pieces
+from hoodie.common.data.frame_values import frame_table
 from hoodie.common.data.normalise import normalise_batch, normalise_table
-from hoodie.common.data.stored_types import RESERVED_PREFIX, find_field, is_dropped, is_list, normalise_schema
+from hoodie.common.data.python_values import python_values
+from hoodie.common.data.stored_types import RESERVED_PREFIX, find_field, is_dropped, normalise_schema
 from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLocation
 from hoodie.common.model.record_columns import (
@@ -32,8 +28,7 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY,
     TAGS,
 )
-from hoodie.common.util.parquet_levels import check_value_levels
-from hoodie.common.util.shown_value import shown_value
+from hoodie.common.util.shown_value import short_repr, shown_value
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieSchemaException
 
 _FRAME_MODULES = ("pandas", "polars")
@@ -114,7 +109,7 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
         return _from_stream(records.schema, records.to_batches, schema, is_one_shot=False)
     if hasattr(records, "__arrow_c_stream__"):
         if _is_frame(records):
-            return _from_table(_frame_table(records), schema)
+            return _from_table(_frame_table(records, schema), schema)
         reader = _reader_of(records)
         return _from_stream(reader.schema, partial(iter, reader), schema, is_one_shot=True)
     if isinstance(records, list | tuple):
@@ -153,11 +148,11 @@ def _is_frame(records: Any) -> bool:
     return type(records).__module__.partition(".")[0] in _FRAME_MODULES
 
 
-def _frame_table(frame: Any) -> pa.Table:
+def _frame_table(frame: Any, schema: pa.Schema | None = None) -> pa.Table:
     """Convert a pandas or polars DataFrame to a table.
 
     Raises:
-        HoodieSchemaException: It is a single column, has duplicate column names, or values without a common type.
+        HoodieSchemaException: It is a single column, has duplicate column names, or see `frame_table`.
     """
     if len(getattr(frame, "shape", (0, 0))) != 2:
         raise HoodieSchemaException(f"records are {shown_value(frame)}, a column without a name; {_TAKEN}")
@@ -167,32 +162,7 @@ def _frame_table(frame: Any) -> pa.Table:
             f"the DataFrame has several columns of the name {', '.join(map(repr, twins))}: rename them, or drop all "
             "but one"
         )
-    try:
-        return pa.table(frame)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise HoodieSchemaException(_unusable_column(frame, error)) from error
-
-
-def _unusable_column(frame: Any, error: Exception) -> str:
-    """Describe the first column of a pandas DataFrame that Arrow does not accept, and its content."""
-    is_pandas = type(frame).__module__.partition(".")[0] == "pandas"
-    for name in frame.columns if is_pandas else ():
-        column = frame[name]
-        try:
-            pa.table(frame[[name]])
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as problem:
-            kinds: dict[str, Any] = {}
-            for value in column if column.dtype == object else ():
-                if value is not None and not (isinstance(value, float) and math.isnan(value)):
-                    kinds.setdefault(type(value).__qualname__, value)
-            if len(kinds) > 1:
-                shown = " and ".join(f"{kind} ({reprlib.repr(value)})" for kind, value in sorted(kinds.items()))
-                return (
-                    f"column '{name}' of the DataFrame holds values of several types: {shown}. Make them one type, "
-                    f"such as by df[{name!r}] = df[{name!r}].astype(str)"
-                )
-            return f"column '{name}' of the DataFrame (dtype {column.dtype}) cannot be stored: {problem}. Cast it"
-    return f"the DataFrame cannot be converted to an Arrow table: {error}"
+    return frame_table(frame, schema)
 
 
 def _reader_of(stream: Any) -> pa.RecordBatchReader:
@@ -220,7 +190,11 @@ def _from_stream(
     is_one_shot: bool,
 ) -> RecordSource:
     target = normalise_schema(stream_schema, schema)
-    return RecordSource(target, None, is_one_shot, lambda: (normalise_batch(batch, target) for batch in open_batches()))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        return (normalise_batch(piece, target) for batch in open_batches() for piece in batch_pieces(batch))
+
+    return RecordSource(target, None, is_one_shot, batches)
 
 
 def _from_iterator(iterator: Iterator[Any], schema: pa.Schema | None) -> RecordSource:
@@ -288,7 +262,7 @@ def _hoodie_records_table(records: Sequence[HoodieRecord], schema: pa.Schema | N
     table = table.append_column(pa.field(PARTITION_PATH, pa.string()), partition_paths)
     ordering = [record.ordering_value for record in records]
     if any(value is not None for value in ordering):
-        table = table.append_column(ORDERING_VALUE, _python_values(ordering, None, "ordering_value"))
+        table = table.append_column(ORDERING_VALUE, python_values(ordering, "ordering_value"))
     operations = pa.array([int(record.operation) for record in records], pa.int8())
     table = table.append_column(pa.field(OPERATION, pa.int8()), operations)
     places = [record.current_location for record in records]
@@ -335,7 +309,9 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
     names = dict.fromkeys(name for item in dicts for name in item)
     for name in names:
         if not isinstance(name, str):
-            raise HoodieSchemaException(f"the key {name!r} of a dict is not a column name: it must be a string")
+            raise HoodieSchemaException(
+                f"the key {short_repr(name)} of a dict is not a column name: it must be a string"
+            )
     names = {name: None for name in names if not is_dropped(name)}
     for name in names:
         if name.startswith(RESERVED_PREFIX):
@@ -345,7 +321,7 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
     fields, columns = [], []
     for name in sorted(names, key=lambda name: order[known[name].name] if name in known else len(order)):
         values = [item.get(name) for item in dicts]
-        column = _python_values(values, known[name].type if name in known else None, name)
+        column = python_values(values, name, known[name].type if name in known else None)
         nullable = all_nullable or name not in known or known[name].nullable
         fields.append(pa.field(name, column.type, nullable))
         columns.append(column)
@@ -358,119 +334,3 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
         )
         return nulls.select([field.name for field in known_fields])
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
-
-
-def _python_values(values: list[Any], data_type: pa.DataType | None, name: str) -> pa.Array:
-    check_value_levels(name, values)
-    try:
-        result = pa.array(values, data_type)
-        if _is_converted_exactly(values, result.type):
-            return result
-        stored = result.to_pylist()
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        if data_type in (pa.string(), pa.binary()) and any(isinstance(value, UUID) for value in values):
-            return _python_values([_without_uuid(value, data_type) for value in values], data_type, name)
-        wanted = "values of one type" if data_type is None else f"values of the type {data_type}"
-        raise HoodieSchemaException(
-            f"column '{name}' does not only hold {wanted}: {error}. Correct or cast the others; an Arrow table has "
-            "types, and hoodie.avro.schema gives types to dicts in a new table"
-        ) from error
-    for one, other in zip(values, stored, strict=True):
-        if not _is_same_value(one, other, result.type):
-            raise HoodieSchemaException(
-                f"column '{name}' cannot be stored as {result.type} without losing something, first value: {one!r}; "
-                "round or cast it"
-            )
-    return result
-
-
-def _without_uuid(value: Any, data_type: pa.DataType) -> Any:
-    if not isinstance(value, UUID):
-        return value
-    return str(value) if pa.types.is_string(data_type) else value.bytes
-
-
-def _is_converted_exactly(values: list[Any], target: pa.DataType) -> bool:
-    """Whether Arrow itself refuses values that do not fit, so that they need no second check."""
-    try:
-        inferred = pa.infer_type(values)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return False
-    return inferred in _EXACT_PYTHON_TYPES or (inferred == target and pa.types.is_float64(target))
-
-
-_EXACT_PYTHON_TYPES = (pa.null(), pa.int64(), pa.bool_(), pa.string(), pa.binary())
-
-
-def _is_same_value(given: Any, stored: Any, data_type: pa.DataType) -> bool:
-    """Whether Arrow returned a Python value as it was given."""
-    if isinstance(given, pa.Scalar):
-        given = given.as_py()
-    if stored is None or given is stored:
-        return True  # Arrow makes a null only from None, NaT or NA.
-    if pa.types.is_struct(data_type):
-        fields = dict(given)
-        names = {field.name for field in data_type}
-        return all(_is_same_value(fields.get(field.name), stored[field.name], field.type) for field in data_type) and (
-            all(value is None for name, value in fields.items() if name not in names)
-        )
-    if pa.types.is_map(data_type):
-        entries = list(given.items() if isinstance(given, Mapping) else given)
-        return len(entries) == len(stored) and all(
-            _is_same_value(one[0], other[0], data_type.key_type)
-            and _is_same_value(one[1], other[1], data_type.item_type)
-            for one, other in zip(entries, stored, strict=True)
-        )
-    if is_list(data_type):
-        elements = list(given)
-        return len(elements) == len(stored) and all(
-            _is_same_value(one, other, data_type.value_type) for one, other in zip(elements, stored, strict=True)
-        )
-    return _is_same_scalar(given, stored)
-
-
-def _is_same_scalar(given: Any, stored: Any) -> bool:
-    if isinstance(given, np.datetime64):
-        naive = stored.replace(tzinfo=None) if isinstance(stored, datetime) else stored
-        return bool(np.datetime64(naive) == given)
-    if isinstance(given, float | np.floating) and isinstance(stored, int):
-        # A whole float of this size may stand for several integers.
-        is_single = isinstance(given, np.float32 | np.float16)
-        return bool(given == stored) and abs(stored) < UNAMBIGUOUS_BELOW[pa.float32() if is_single else pa.float64()]
-    if isinstance(given, np.generic):
-        given = given.item()
-    if isinstance(stored, float):
-        return _is_same_float(given, stored)
-    if isinstance(stored, date):
-        return _is_same_moment(given, stored)
-    if isinstance(stored, str) and isinstance(given, bytes):
-        return given == stored.encode()
-    if isinstance(stored, bytes):
-        return (given.encode() if isinstance(given, str) else bytes(getattr(given, "bytes", given))) == stored
-    return bool(given == stored)
-
-
-def _is_same_float(given: Any, stored: float) -> bool:
-    """Whether a float was kept: it may be rounded to float32, but must not overflow or vanish; others are exact."""
-    if isinstance(given, float):
-        return given == stored or given != given or (math.isfinite(stored) and stored != 0)
-    if isinstance(given, Decimal):
-        return given == Decimal(repr(stored)) or given.is_nan()
-    return bool(given == stored)
-
-
-def _is_same_moment(given: Any, stored: date) -> bool:
-    if isinstance(given, int):
-        return True  # An integer is the number that Arrow stores, of days or of microseconds.
-    if not isinstance(stored, datetime):
-        if isinstance(given, datetime):
-            return given.date() == stored and given.time() == time.min and not getattr(given, "nanosecond", 0)
-        return bool(given == stored)
-    if not isinstance(given, datetime):
-        return bool(given == stored.date()) and stored.time() == time.min
-    if given.tzinfo is None:
-        return bool(given == stored.replace(tzinfo=None))
-    # Compare in UTC: for Python, an hour that the clocks repeat is unequal to any time in another zone.
-    return bool(
-        given.astimezone(UTC) == (stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored.astimezone(UTC))
-    )

@@ -44,7 +44,14 @@ RESERVED_PREFIX = "__hoodie_"
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 UUID_EXTENSION = "arrow.uuid"
 BOOL8_EXTENSION = "arrow.bool8"
-_REFUSED_EXTENSIONS = frozenset({"arrow.parquet.variant", "parquet.variant"})
+_NO_VARIANT = "tables of versions 6 to 9 have no such type; store it as a string of JSON, or as a struct"
+_REFUSED_EXTENSIONS = {
+    "arrow.parquet.variant": _NO_VARIANT,
+    "parquet.variant": _NO_VARIANT,
+    "pandas.period": "its numbers would be stored without their unit; cast it with .dt.to_timestamp() or .astype(str)",
+    "pandas.interval": "which ends belong to it would be lost; store .left and .right, or .astype(str)",
+}
+"""Extensions whose storage loses what the values mean, and what to do instead."""
 _EXTENSION_NAME = b"ARROW:extension:name"
 """The metadata key of a field whose type is an extension for which Arrow has no class."""
 _MAX_DECIMAL_PRECISION = 38
@@ -188,9 +195,7 @@ def _extension_type(data_type: pa.BaseExtensionType, path: str, known: pa.DataTy
 
 def _check_extension(name: str, data_type: pa.DataType, path: str) -> None:
     if name in _REFUSED_EXTENSIONS:
-        raise _refused(
-            path, name, "tables of versions 6 to 9 have no such type; store it as a string of JSON, or as a struct"
-        )
+        raise _refused(path, name, _REFUSED_EXTENSIONS[name])
 
 
 def _normal_nested(data_type: pa.DataType, path: str, known: pa.DataType | None) -> pa.DataType:

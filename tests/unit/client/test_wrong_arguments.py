@@ -74,7 +74,7 @@ def mixed() -> pd.DataFrame:
 
 FRAMES = {
     "doubled": (doubled, "several columns of the name 'ts': rename them, or drop all but one"),
-    "mixed": (mixed, r"column 'ts' of the DataFrame holds values of several types: int \(1\) and str \('soon'\)"),
+    "mixed": (mixed, r"column 'ts' holds values of several types: int \(1\) and str \('soon'\)"),
     "lists": (
         lambda: pd.DataFrame({"id": ["a"], "ts": [[1, "b"]]}),
         "column 'ts' of the DataFrame .* cannot be stored",

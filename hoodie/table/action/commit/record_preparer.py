@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.normalise import normalise_batch
+from hoodie.common.data.normalise import check_text, normalise_batch
 from hoodie.common.data.stored_types import find_field
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.field_path import top_level_name
@@ -32,6 +32,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.unprepared_rows import row_of_failure
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieWriteException
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.partition_path_encoding import reason_against_level, usable_paths
@@ -48,8 +49,6 @@ _FILE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9]+)?")
 """What rows of log files have as their file name: a UUID, usually with a number."""
 _SHOWN_KEYS = 5
 """Keys without an ordering value that a message shows."""
-_SHOWN_KEY = 60
-"""Characters of a long key that a message shows."""
 
 
 @attrs.frozen
@@ -146,6 +145,8 @@ class RecordPreparer:
             rows = normalise_batch(batch, relaxed, self.fill_missing, self.rounded)
         elif self.key_schema is not None:
             rows = normalise_batch(batch, self.key_schema)
+        if self.schema is not None or self.key_schema is not None:
+            check_text(rows)
         if self.key_generator is None:
             keys, partitions = batch.column(RECORD_KEY), _usable_partitions(batch)
             keys = pc.if_else(pc.equal(pc.binary_length(keys), 0), pa.scalar(None, pa.string()), keys)
@@ -198,7 +199,9 @@ class RecordPreparer:
     def _check_positions(self, rows: pa.RecordBatch, keys: pa.Array, operations: pa.Array) -> None:
         errors = position_errors(self.merge_spec, rows, operations.to_numpy())
         if errors:
-            shown = "; ".join(f"{keys[number].as_py()!r}: {errors[number]}" for number in sorted(errors)[:_SHOWN_KEYS])
+            shown = "; ".join(
+                f"{short_repr(keys[number].as_py())}: {errors[number]}" for number in sorted(errors)[:_SHOWN_KEYS]
+            )
             raise HoodieWriteException(
                 f"{len(errors)} records could never be merged ({shown}), and readers of the table would fail; nothing "
                 "was written. Correct these records, or leave them out"
@@ -228,8 +231,8 @@ def _check_data(rows: pa.RecordBatch, keys: pa.Array, operations: pa.Array) -> N
     if empty.any():
         first = keys[int(np.flatnonzero(empty)[0])].as_py()
         raise HoodieWriteException(
-            f"{int(empty.sum())} records have a key and no data, the first {first!r}, and are no deletes; nothing was "
-            "written. Give their data, or operation='delete'"
+            f"{int(empty.sum())} records have a key and no data, the first {short_repr(first)}, and are no deletes; "
+            "nothing was written. Give their data, or operation='delete'"
         )
 
 
@@ -244,7 +247,7 @@ def _check_lengths(keys: pa.Array, operations: pa.Array, most: int) -> None:
         count = int(is_long.sum())
         raise HoodieKeyException(
             f"{count} {'record has a key' if count == 1 else 'records have keys'} of more than {most} bytes, the first "
-            f"of {lengths[first].as_py()}: '{keys[first].as_py()[:_SHOWN_KEY]}...'; nothing was written. Store a hash "
+            f"of {lengths[first].as_py()}: {short_repr(keys[first].as_py())}; nothing was written. Store a hash "
             "of such keys, or raise hoodie.write.record.key.max.bytes"
         )
 
@@ -256,8 +259,8 @@ def _check_keys(given: pa.Array, made: pa.Array, name: str) -> None:
         first = differ.index(True).as_py()
         raise HoodieKeyException(
             f"{pc.sum(differ).as_py()} records have another {name} than their columns say, the first "
-            f"'{given[first].as_py()}' and '{made[first].as_py()}': key and partition of a stored record cannot be "
-            "changed so; delete it and insert another, or upsert it with the index GLOBAL_SIMPLE"
+            f"{short_repr(given[first].as_py())} and {short_repr(made[first].as_py())}: key and partition of a stored "
+            "record cannot be changed so; delete it and insert another, or upsert it with the index GLOBAL_SIMPLE"
         )
 
 
@@ -275,8 +278,8 @@ def _usable_partitions(batch: pa.RecordBatch) -> pa.Array:
     keys, path = bad.column(RECORD_KEY), bad.column(PARTITION_PATH)[0].as_py()
     raise HoodieKeyException(
         f"records without a usable key: the partition path {reason_against_level(path)} in {bad.num_rows} "
-        f"{'record' if bad.num_rows == 1 else 'records'}, first: {{record key: {keys[0].as_py()!r}, partition path: "
-        f"{path!r}}}. Correct these records or leave them out"
+        f"{'record' if bad.num_rows == 1 else 'records'}, first: {{record key: {short_repr(keys[0].as_py())}, "
+        f"partition path: {short_repr(path)}}}. Correct these records or leave them out"
     )
 
 

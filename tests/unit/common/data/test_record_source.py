@@ -206,7 +206,6 @@ def test_an_iterator_is_not_read_ahead() -> None:
         (np.datetime64("2020-01-01T00:00:00.000000001"), LOCAL_MICROS),
         (1e300, pa.float32()),
         (1e-300, pa.float32()),
-        ({"a": 1, "b": 2}, pa.struct([("a", pa.int64())])),
         ({"a": 1.5}, pa.struct([("a", pa.int64())])),
         ([1, 2.5], element_list(pa.int64())),
         ({"k": 2.5}, pa.map_(pa.string(), pa.int64())),
@@ -218,7 +217,7 @@ def test_a_python_value_that_would_change_is_refused(value: Any, data_type: pa.D
     rows: list[Any] = [{"c": None}, {"c": value}]
     if as_record:
         rows = [HoodieRecord(HoodieKey(str(number)), row) for number, row in enumerate(rows)]
-    with pytest.raises(HoodieSchemaException, match="column 'c' "):
+    with pytest.raises(HoodieSchemaException, match=r"column 'c(\.\w+)?' "):
         record_batches(rows, pa.schema([("c", data_type)]))
 
 
@@ -247,11 +246,10 @@ def test_the_first_python_value_that_would_change_is_named() -> None:
             datetime.datetime(2020, 10, 25, 1, 30, tzinfo=datetime.UTC),
         ),
         (np.datetime64("2026-11-21T10:00:00", "us"), LOCAL_MICROS, LOCAL),
-        (5, UTC_MICROS, datetime.datetime(1970, 1, 1, 0, 0, 0, 5, datetime.UTC)),
         ("a", pa.binary(), b"a"),
         (UUID(int=1), pa.binary(16), UUID(int=1).bytes),
         (b"a", pa.string(), "a"),
-        ({"a": 1, "b": None}, pa.struct([("a", pa.float64()), ("x", pa.int32())]), {"a": 1.0, "x": None}),
+        ({"A": 1, "x": None}, pa.struct([("a", pa.float64()), ("x", pa.int32())]), {"a": 1.0, "x": None}),
         ((1, None), element_list(pa.int32()), [1, None]),
         (np.array([1.0, 2.0]), element_list(pa.int64()), [1, 2]),
         ([("k", 1)], pa.map_(pa.string(), pa.int32()), [("k", 1)]),
