@@ -31,6 +31,7 @@ from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
@@ -60,12 +61,14 @@ class LogMerging:
         block_filter: Which blocks count; needed in version 6.
         key_generator: Makes record keys, in a table that stores none (``hoodie.populate.meta.fields=false``).
         config: How much memory log records may take, and whether positions are used.
+        committed: Tells damaged log files from torn ones; None: all that is torn is passed over.
     """
 
     merge_spec: MergeSpec
     block_filter: LogBlockFilter = EVERY_BLOCK
     key_generator: KeyGenerator | None = None
     config: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
+    committed: CommittedLogFiles | None = None
 
     @classmethod
     def of_table(
@@ -103,7 +106,11 @@ class LogMerging:
             key_generator = create_key_generator(table_config)
         block_filter = LogBlockFilter.of(snapshot.active_timeline.visible_instants, as_of)
         return cls(
-            spec_of_logs(spec, user_schema, defaults), block_filter, key_generator, config or HoodieLogMergeConfig()
+            spec_of_logs(spec, user_schema, defaults),
+            block_filter,
+            key_generator,
+            config or HoodieLogMergeConfig(),
+            snapshot.committed_log_files,
         )
 
 
@@ -323,6 +330,7 @@ class MergingReader:
             self._rules.columns_of_log(records.columns),
             self._merging.block_filter,
             positions_of,
+            self._merging.committed,
         )
         try:
             blocks = scanner.blocks()

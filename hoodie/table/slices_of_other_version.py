@@ -81,7 +81,11 @@ def _has_other_blocks(snapshot: TableSnapshot, part: FileSlice, instant_time: st
 
     def blocks(block_filter: LogBlockFilter) -> list[tuple[str, int]]:
         scanner = HoodieLogRecordScanner(
-            snapshot.storage, part.log_files, snapshot.load_schema(), block_filter=block_filter
+            snapshot.storage,
+            part.log_files,
+            snapshot.load_schema(),
+            block_filter=block_filter,
+            committed=snapshot.committed_log_files,
         )
         return [(block.path, block.offset_bytes) for block in scanner.blocks()]
 

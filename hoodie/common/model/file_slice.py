@@ -62,6 +62,8 @@ class HoodieLogFile:
         size_bytes: Its size.
         is_cdc: Whether it holds change data instead of records.
         modification_time_ms: See `HoodieBaseFile`.
+        committed_bytes: The largest size that completed commits tell of it, so far as it was asked for, else 0; see
+            `hoodie.common.table.view.committed_log_files`. It does not count in comparisons.
     """
 
     path: str
@@ -72,6 +74,7 @@ class HoodieLogFile:
     size_bytes: int
     is_cdc: bool = False
     modification_time_ms: int = attrs.field(default=0, eq=False, repr=False)
+    committed_bytes: int = attrs.field(default=0, eq=False, repr=False)
 
     @classmethod
     def of(cls, name: LogFileName, status: FileStatus) -> Self:

@@ -33,6 +33,7 @@ from hoodie.common.table.timeline.newest_archived_time import newest_archived_ti
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
+from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import (
     HoodieConfigException,
@@ -54,6 +55,10 @@ _HEARTBEAT_FOLDER_NAME = ".heartbeat"
 _ALL_FILES = re.compile(r"(/\*+)*(/\*\.parquet)?")
 """Globs behind a table's folder that choose all of its files."""
 _GLOB_CHARACTER = re.compile(r"[*?\[{]")
+_REMEDY = (
+    "Restore the file from a copy, or undo the commits. Without a copy, HoodieLocalWriteClient.salvage_log_file tells "
+    "what can be saved of it, before it does so"
+)
 _MAX_LOADS = 5
 _SECONDS_BETWEEN_LOADS = 0.5
 """An upgrade takes longer for a long timeline; who reads then must read again."""
@@ -221,22 +226,38 @@ class TableSnapshot:
             self._listing.append(self.table_metadata if choose is None else choose(self))
         return self._listing[0]
 
-    def view(self, instants: VisibleInstants | None = None) -> HoodieTableFileSystemView:
+    def view(self, instants: VisibleInstants | None = None, *, tells_sizes: bool = True) -> HoodieTableFileSystemView:
         """A new view of the table's files by `active_timeline`; partitions are listed on first use.
 
         Args:
             instants: Those that count, of the timeline's; None for all that count for readers of today.
+            tells_sizes: Whether commits are asked for the sizes of log files that storage has listed.
         """
+        committed = self.committed_log_files if tells_sizes else None
         return HoodieTableFileSystemView(
-            self.committed_files, self.active_timeline, lambda: self.archived_timeline, instants
+            self.committed_files, self.active_timeline, lambda: self.archived_timeline, instants, committed
         )
 
-    def stored_view(self) -> HoodieTableFileSystemView:
+    def stored_view(self, *, tells_sizes: bool = False) -> HoodieTableFileSystemView:
         """A view like `view`, of what storage has when a partition is first used.
 
         A metadata table lists what a clean that is at work has deleted, and no log file of a pending write.
+
+        Args:
+            tells_sizes: See `view`.
         """
-        return HoodieTableFileSystemView(self.table_metadata, self.active_timeline, lambda: self.archived_timeline)
+        committed = self.committed_log_files if tells_sizes else None
+        return HoodieTableFileSystemView(
+            self.table_metadata, self.active_timeline, lambda: self.archived_timeline, committed=committed
+        )
+
+    @property
+    def committed_log_files(self) -> CommittedLogFiles:
+        """What completed instants tell of the table's log files."""
+        layout = self.active_timeline.layout
+        folder = self.table_config.archive_folder
+        load_archive = partial(archive_of(layout).load, self.storage, self.meta_path, folder, layout)
+        return CommittedLogFiles(self.base_path, self.active_timeline, load_archive, _REMEDY)
 
     def load_schema(self) -> pa.Schema:
         """The user's columns; see `HoodieTableMetaClient.load_schema`."""

@@ -25,8 +25,10 @@ import attrs
 
 from hoodie.common.model.file_slice import HoodieLogFile
 from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.common.table.view.log_placement import log_file_order
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
+from hoodie.io.log.damaged_log_file import whole_blocks
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlock, HoodieLogBlockType, StoredLogBlock
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.log.log_file_reader import open_log_file
@@ -79,7 +81,7 @@ class LogBlockScanner:
     """Gives the data and delete blocks of one slice's log files that count, the oldest first.
 
     Log files are read by ranges: first the headers of all blocks, then the contents of those that count. CDC files and
-    blocks are left out, and torn blocks with a warning that names file and byte.
+    blocks are left out, and torn blocks of dead writers with a warning that names file and byte.
 
     Memory: one block, the headers of all, and up to 32 MiB of small blocks that were read together with their headers.
 
@@ -89,6 +91,8 @@ class LogBlockScanner:
         block_filter: Which blocks count.
         base_instant_time: The instant of the slice's base file, if the positions of records in it are wanted. Blocks
             that have positions in another file have none then. None: no block has.
+        known_blocks: Keeps the blocks of files that were read before.
+        committed: Tells damaged files from torn ones; see `hoodie.io.log.damaged_log_file`.
     """
 
     def __init__(
@@ -98,8 +102,10 @@ class LogBlockScanner:
         block_filter: LogBlockFilter = EVERY_BLOCK,
         base_instant_time: str | None = None,
         known_blocks: KnownLogBlocks | None = None,
+        committed: CommittedLogFiles | None = None,
     ) -> None:
         self._storage = storage
+        self._committed = committed
         self._log_files = sorted((file for file in log_files if not file.is_cdc), key=log_file_order)
         self._block_filter = block_filter
         self._base_instant_time = base_instant_time
@@ -118,7 +124,8 @@ class LogBlockScanner:
         Raises:
             HoodieMissingFileException: A log file is not there.
             HoodieIOException: Storage failed.
-            HoodieCorruptedDataException: A block is damaged; the message names the file and the byte.
+            HoodieCorruptedDataException: A block is damaged, the message names the file and the byte; or a file is torn
+                where a completed instant wrote, see `whole_blocks`.
             HoodieNotSupportedException: A block has a type or version that hoodie does not read.
         """
         queued: dict[str, list[StoredLogBlock]] = {}
@@ -171,7 +178,7 @@ class LogBlockScanner:
         """The blocks of one file; contents of small ones stay in memory up to a limit."""
         found, kept_bytes = [], 0
         with open_log_file(self._storage, log_file.path, log_file.size_bytes) as file:
-            for block in file.stored_blocks():
+            for block in whole_blocks(file, log_file, self._committed, self._block_filter.counts):
                 kept_bytes += len(block.content or b"")
                 content = block.content if kept_bytes <= _KEPT_BYTES_OF_FILE else None
                 found.append(attrs.evolve(block, headers=self._needed_headers(block), content=content))

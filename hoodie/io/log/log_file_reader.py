@@ -8,9 +8,9 @@ A block is
 where the size counts the bytes after it, and the reverse pointer is the size plus the magic's length. Headers and
 footers are an int32 count, then for each an int32 key, an int32 length and UTF-8 text. All numbers are big endian.
 
-A writer that dies leaves a torn block. A block is complete when it ends within the file, its two lengths agree, and the
-magic or the end of the file follows. Otherwise everything up to the next magic is one CORRUPT block, and reading goes
-on after it.
+A writer that dies leaves a torn block. A block is complete when it ends within the file, its two lengths agree, and
+there the magic follows, or the file ends, or the bytes that a commit tells of. Otherwise everything up to the next
+magic is one CORRUPT block, and reading goes on after it.
 
 Hudi: org.apache.hudi.common.table.log.HoodieLogFileReader.
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import attrs
@@ -106,8 +106,16 @@ class HoodieLogFileReader:
         self._path = path
         self._bytes = _FileBytes(stream, path)
 
-    def stored_blocks(self) -> Iterator[StoredLogBlock]:
+    @property
+    def size_bytes(self) -> int:
+        """The length of the file."""
+        return self._bytes.size
+
+    def stored_blocks(self, ends: Collection[int] = ()) -> Iterator[StoredLogBlock]:
         """All blocks in order, torn ones included; see `read_log_blocks`.
+
+        Args:
+            ends: Where bytes of commits end: a block that ends there is complete, whatever follows.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -121,7 +129,7 @@ class HoodieLogFileReader:
             )
         position, has_torn_blocks = 0, False
         while position + len(MAGIC) <= size:
-            end = self._end_of_whole_block(position, reads_ahead=not has_torn_blocks)
+            end = self._end_of_whole_block(position, ends, reads_ahead=not has_torn_blocks)
             if end is None:
                 has_torn_blocks = True
                 end = self._bytes.find_magic(position + len(MAGIC))
@@ -145,7 +153,7 @@ class HoodieLogFileReader:
             return block.loaded(self._bytes.read(block.content_offset, block.content_bytes))
         return block.loaded(self._bytes.fetch(block.content_offset, block.content_bytes))
 
-    def _end_of_whole_block(self, position: int, *, reads_ahead: bool) -> int | None:
+    def _end_of_whole_block(self, position: int, ends: Collection[int], *, reads_ahead: bool) -> int | None:
         start = position + len(MAGIC) + _LONG.size
         if start > self._bytes.size:
             return None
@@ -157,9 +165,9 @@ class HoodieLogFileReader:
         start = end - _LONG.size - _INT.size
         tail = self._bytes.read(start, min(end + len(MAGIC), self._bytes.size) - start, ahead=reads_ahead)
         reverse_pointer = _LONG.unpack_from(tail, _INT.size)[0]
-        if reverse_pointer != size + len(MAGIC) or not MAGIC.startswith(tail[_INT.size + _LONG.size :]):
+        if reverse_pointer != size + len(MAGIC):
             return None
-        return end
+        return end if end in ends or MAGIC.startswith(tail[_INT.size + _LONG.size :]) else None
 
     def _parse_block(self, position: int, end: int) -> StoredLogBlock:
         fields = _Fields(self._bytes, position + len(MAGIC) + _LONG.size, end - _LONG.size)

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from hoodie.avro.schema_converters import fields_in_millis
 from hoodie.common.model.file_slice import HoodieLogFile
+from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.log.data_block import DataBlockReader
 from hoodie.io.log.delete_block import decode_delete_block
@@ -37,7 +38,7 @@ class HoodieLogRecordScanner:
     """Gives the rows and deletes of one slice's log files, the oldest first.
 
     Log files are read by ranges: first the headers of all blocks, then the contents of those that count. CDC files and
-    blocks are left out, and torn blocks with a warning that names file and byte.
+    blocks are left out, and torn blocks of dead writers with a warning that names file and byte.
 
     Memory: one block, the headers of all, and up to 32 MiB of small blocks that were read together with their headers.
 
@@ -49,6 +50,7 @@ class HoodieLogRecordScanner:
         block_filter: Which blocks count.
         base_instant_time: The instant of the slice's base file, if the positions of records in it are wanted. Blocks
             that have positions in another file have none then. None: no block has.
+        committed: See `LogBlockScanner`.
 
     Hudi: org.apache.hudi.common.table.log.BaseHoodieLogRecordReader. Differs: merges nothing.
     """
@@ -61,8 +63,9 @@ class HoodieLogRecordScanner:
         columns: Sequence[str] | None = None,
         block_filter: LogBlockFilter = EVERY_BLOCK,
         base_instant_time: str | None = None,
+        committed: CommittedLogFiles | None = None,
     ) -> None:
-        self._block_scanner = LogBlockScanner(storage, log_files, block_filter, base_instant_time)
+        self._block_scanner = LogBlockScanner(storage, log_files, block_filter, base_instant_time, committed=committed)
         self._data_blocks = DataBlockReader(schema, columns)
         self._base_instant_time = base_instant_time
 

@@ -14,6 +14,7 @@ import attrs
 import pyarrow as pa
 
 from hoodie.common.model.file_slice import HoodieLogFile
+from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.hfile.hfile_reader import HFileReader
 from hoodie.io.log.delete_block import decode_delete_block
@@ -85,8 +86,11 @@ class MetadataLogScanner:
         log_files: Iterable[HoodieLogFile],
         block_filter: LogBlockFilter = EVERY_BLOCK,
         known_blocks: KnownLogBlocks | None = None,
+        committed: CommittedLogFiles | None = None,
     ) -> None:
-        self._block_scanner = LogBlockScanner(storage, log_files, block_filter, known_blocks=known_blocks)
+        self._block_scanner = LogBlockScanner(
+            storage, log_files, block_filter, known_blocks=known_blocks, committed=committed
+        )
         self._blocks: list[StoredLogBlock] | None = None
 
     @property

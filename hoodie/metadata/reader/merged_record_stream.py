@@ -70,8 +70,6 @@ class MergedRecordStream:
         with ExitStack() as files:
             # The oldest first: that is the order in which records of one key are merged.
             sources = [*self._base(files), *self._logs()]
-            if self.counts.corrupt_blocks:
-                self._reader.refuse_lost_blocks(self._file_slice, self._scanner)
             while True:
                 waiting = [source for source in sources if source.fill()]
                 if not waiting:

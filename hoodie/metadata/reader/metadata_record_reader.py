@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieLogFile
 from hoodie.common.table.table_metadata import map_concurrently
-from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.hfile.hfile_reader import HFileReader, open_hfile
 from hoodie.io.log.log_block_filter import LogBlockFilter
@@ -30,7 +30,6 @@ from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFi
 from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values
 from hoodie.metadata.records.record_merging import merge_records
 from hoodie.storage.storage import HoodieStorage
-from hoodie.storage.storage_path import file_name
 
 
 @attrs.frozen(eq=False)
@@ -157,15 +156,13 @@ class MetadataSliceReader:
 
     Attributes:
         storage: Where the files are.
-        base_path: The folder of the metadata table.
-        timeline: The timeline of the metadata table.
+        committed: Tells damaged log files from torn ones.
         block_filter: Which log blocks count.
         payload: The payload of the records.
     """
 
     storage: HoodieStorage
-    base_path: str
-    timeline: HoodieActiveTimeline
+    committed: CommittedLogFiles
     block_filter: LogBlockFilter
     payload: MetadataPayload
 
@@ -177,8 +174,12 @@ class MetadataSliceReader:
             files: The metadata table.
             payload: The payload of the records.
         """
-        snapshot = files.snapshot
-        return cls(snapshot.storage, snapshot.base_path, snapshot.active_timeline, files.block_filter, payload)
+        return cls(files.snapshot.storage, files.committed_log_files, files.block_filter, payload)
+
+    @property
+    def base_path(self) -> str:
+        """The folder of the metadata table."""
+        return self.committed.base_path
 
     def read(self, query: SliceQuery) -> MetadataRecords:
         """The records of a slice, and their keys.
@@ -231,7 +232,7 @@ class MetadataSliceReader:
 
     def log_scanner(self, file_slice: FileSlice) -> MetadataLogScanner:
         """What gives the log blocks of a slice."""
-        return MetadataLogScanner(self.storage, file_slice.log_files, self.block_filter, DECODED_FILES)
+        return MetadataLogScanner(self.storage, file_slice.log_files, self.block_filter, DECODED_FILES, self.committed)
 
     def _parts_at_once(self, query: SliceQuery, scanner: MetadataLogScanner) -> list[SlicePart]:
         """`parts`, where storage is not waited for one file after the other."""
@@ -261,8 +262,8 @@ class MetadataSliceReader:
         yield from self._log_parts(query, scanner)
 
     def _log_parts(self, query: SliceQuery, scanner: MetadataLogScanner, start: int = 0) -> Iterator[SlicePart]:
-        file_slice, payload = query.file_slice, self.payload
-        log_files = {log_file.path: log_file for log_file in file_slice.log_files}
+        payload = self.payload
+        log_files = {log_file.path: log_file for log_file in query.file_slice.log_files}
         for part in scanner.blocks(start):
             if not isinstance(part, LogDeletes):
                 yield from self._block_parts(part, log_files[part.block.path], query)
@@ -272,8 +273,6 @@ class MetadataSliceReader:
                 gone = gone.filter(pc.is_in(gone, value_set=query.keys))
             empty = [pa.nulls(len(gone), field.type) for field in payload.schema]
             yield SlicePart(gone, pa.RecordBatch.from_arrays(empty, schema=payload.schema), is_deleted=True)
-        if scanner.counts.corrupt_blocks:
-            self.refuse_lost_blocks(file_slice, scanner)
 
     def _base_parts(self, base_file: HoodieBaseFile, query: SliceQuery) -> Iterator[SlicePart]:
         path, is_small = base_file.path, base_file.size_bytes <= SMALL_BYTES
@@ -314,26 +313,3 @@ class MetadataSliceReader:
         for batch in batches:
             rows = decode_values(batch.column("value"), str(avro_schema), self.payload, source)
             yield SlicePart(batch.column("key"), rows)
-
-    def refuse_lost_blocks(self, file_slice: FileSlice, scanner: MetadataLogScanner) -> None:
-        """Raise if a torn block belongs to an instant that counts. Otherwise its writer died, and wrote it again.
-
-        Args:
-            file_slice: A slice whose log files have a torn block.
-            scanner: What has read them.
-
-        Raises:
-            HoodieCorruptedDataException: It does.
-            HoodieIOException: Storage failed.
-        """
-        names = {log_file.file_name for log_file in file_slice.log_files}
-        for instant in self.timeline.completed_writes():
-            time = instant.requested_time
-            if time in scanner.instant_times or not self.block_filter.counts(time):
-                continue
-            for stat in self.timeline.read_commit_metadata(instant).write_stats:
-                if file_name(stat.path or "") in names:
-                    raise HoodieCorruptedDataException(
-                        f"Cannot read the log file {stat.path} of {self.base_path}: the block that the completed "
-                        f"instant {time} wrote is torn or gone. {REBUILD}"
-                    )

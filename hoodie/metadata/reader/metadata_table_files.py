@@ -29,6 +29,7 @@ from hoodie.common.table.table_snapshot import ListingChoice, TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.instant_time import is_after, newest, oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
+from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieCorruptedDataException, HoodieMissingFileException, TableNotFoundException
 from hoodie.io.log.log_block_filter import LogBlockFilter
@@ -133,12 +134,17 @@ class MetadataTableFiles:
         choice = listed_together if for_readers and has_few_files(table.table_config) else None
         snapshot = metadata_table_snapshot(table, config, choice)
         instants = _valid_instants(table, snapshot)
-        return cls(table, snapshot, instants, snapshot.view(instants))
+        return cls(table, snapshot, instants, snapshot.view(instants, tells_sizes=False))
 
     @property
     def block_filter(self) -> LogBlockFilter:
         """Which log blocks count. They are looked at in all versions: upgraded tables have files of both layouts."""
         return LogBlockFilter(self.instants)
+
+    @property
+    def committed_log_files(self) -> CommittedLogFiles:
+        """What completed instants of the metadata table tell of its log files."""
+        return attrs.evolve(self.snapshot.committed_log_files, remedy=REBUILD)
 
     def file_groups(self, partition_path: str) -> dict[str | None, list[FileSlice]]:
         """The newest slices of the file groups of a partition, by their numbers; listed once.

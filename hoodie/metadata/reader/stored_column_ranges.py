@@ -15,13 +15,16 @@ from hoodie.avro.columnar_block import decode_avro_block
 from hoodie.avro.schema_converters import fields_in_millis
 from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, widest_range
+from hoodie.common.model.file_slice import HoodieLogFile
+from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.log.damaged_log_file import whole_blocks
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlock, HoodieLogBlockType
 from hoodie.io.log.log_file_reader import HoodieLogFileReader, open_log_file
 from hoodie.io.parquet.column_ranges import larger, load_metadata, read_column_ranges, smaller
 from hoodie.io.parquet.parquet_bytes import metadata_of_parquet
 from hoodie.metadata.records.column_stats_records import column_ranges_of_rows, leaf_columns
-from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage import FileStatus, HoodieStorage
 
 _DATA_BLOCKS = (HoodieLogBlockType.AVRO_DATA, HoodieLogBlockType.PARQUET_DATA, HoodieLogBlockType.HFILE_DATA)
 
@@ -40,7 +43,11 @@ class StoredColumnRanges:
 
 
 def load_stored_column_ranges(
-    storage: HoodieStorage, path: str, table_version: int, columns: Collection[str] | None = None
+    storage: HoodieStorage,
+    path: str,
+    table_version: int,
+    columns: Collection[str] | None = None,
+    committed: CommittedLogFiles | None = None,
 ) -> StoredColumnRanges | None:
     """The ranges of columns of a stored data file.
 
@@ -51,6 +58,7 @@ def load_stored_column_ranges(
         path: Its path.
         table_version: 6, 8 or 9: which types of a log file have ranges.
         columns: The columns, nested ones as a path with dots; None for all.
+        committed: Tells damaged log files from torn ones; None: what is torn is passed over.
 
     Returns:
         The ranges; None for a file whose values are not known: a log file with rows of some columns only, or with
@@ -61,12 +69,13 @@ def load_stored_column_ranges(
         HoodieCorruptedDataException: The file is damaged.
         HoodieIOException: Storage failed.
     """
-    if parse_log_file_name(path.rpartition("/")[2]) is None:
+    name = parse_log_file_name(path.rpartition("/")[2])
+    if name is None:
         metadata = load_metadata(storage, path)
         return StoredColumnRanges(metadata.num_rows, tuple(read_column_ranges(metadata, columns)))
     with open_log_file(storage, path) as reader:
         found = StoredColumnRanges(0, ())
-        for block in _data_blocks(reader):
+        for block in _data_blocks(reader, HoodieLogFile.of(name, FileStatus(path, 0, 0)), committed):
             ranges = _ranges_of_block(block, table_version, columns)
             if ranges is None:
                 return None
@@ -74,8 +83,10 @@ def load_stored_column_ranges(
         return found
 
 
-def _data_blocks(reader: HoodieLogFileReader) -> Iterator[HoodieLogBlock]:
-    for stored in list(reader.stored_blocks()):
+def _data_blocks(
+    reader: HoodieLogFileReader, log_file: HoodieLogFile, committed: CommittedLogFiles | None
+) -> Iterator[HoodieLogBlock]:
+    for stored in whole_blocks(reader, log_file, committed):
         if stored.block_type in _DATA_BLOCKS:
             yield reader.read(stored)
 

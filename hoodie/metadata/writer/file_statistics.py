@@ -18,6 +18,7 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieNotSupportedException
@@ -78,6 +79,7 @@ class FileStatisticsReader:
         has_whole_rows: Whether rows of log files replace others as a whole. Otherwise a row's values may be in several
             files, or in none, and nothing is known of log files: readers skip a slice when none of its files can hold
             all values of a filter.
+        committed: Tells damaged log files from torn ones.
     """
 
     storage: HoodieStorage
@@ -85,6 +87,7 @@ class FileStatisticsReader:
     columns: tuple[str, ...]
     stats_version: int
     has_whole_rows: bool
+    committed: CommittedLogFiles | None = None
 
     @classmethod
     def of(cls, table: TableSnapshot, columns: Sequence[str], stats_version: int) -> FileStatisticsReader:
@@ -95,7 +98,8 @@ class FileStatisticsReader:
             columns: The columns.
             stats_version: The form of the records.
         """
-        return cls(table.storage, table.base_path, tuple(columns), stats_version, _merges_whole_rows(table))
+        whole, committed = _merges_whole_rows(table), table.committed_log_files
+        return cls(table.storage, table.base_path, tuple(columns), stats_version, whole, committed)
 
     def read(self, files: Sequence[DataFile], engine: HoodieEngineContext) -> FileStatistics:
         """The statistics of some files, each once.
@@ -125,7 +129,7 @@ class FileStatisticsReader:
         if not self.has_whole_rows and not is_base_file(file):
             return None
         path = join(self.base_path, *file)
-        stored = load_stored_column_ranges(self.storage, path, self.stats_version, self.columns)
+        stored = load_stored_column_ranges(self.storage, path, self.stats_version, self.columns, self.committed)
         if stored is None:
             return None
         ranges = stored.ranges

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from hoodie.common.model.file_slice import HoodieFileGroupId
-from hoodie.common.table.table_metadata import HoodieTableMetadata
+from hoodie.common.model.file_slice import HoodieBaseFile, HoodieFileGroupId, HoodieLogFile
+from hoodie.common.table.table_metadata import HoodieTableMetadata, map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.common.table.timeline.instant_time import oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
+from hoodie.exception import HoodieCorruptedDataException
 from hoodie.metadata.writer.file_statistics import DataFile, has_statistics
 from hoodie.metadata.writer.partition_indexer import CommittedChange, IndexingContext
 from hoodie.storage.storage import FileStatus
@@ -127,15 +129,25 @@ class KnownFiles(HoodieTableMetadata):
 def committed_files(table: TableSnapshot) -> Mapping[str, Sequence[FileStatus]]:
     """The files of completed instants on storage, by partition: those of replaced file groups, too.
 
+    Their sizes are compared with those that active commits tell: a metadata table must not state the size of a file
+    that was damaged, as nobody would see the damage then.
+
     Args:
         table: The table, without pending instants other than those that have written nothing.
+
+    Raises:
+        HoodieCorruptedDataException: A file has another size; or the metadata of a commit is damaged.
+        HoodieIOException: Storage failed.
     """
+    told = _told_sizes(table)
     view = table.stored_view()
     paths = view.list_partitions()
     view.load_partitions(paths)
     found: dict[str, Sequence[FileStatus]] = {}
     for path in paths:
         slices = [file_slice for group in view.all_file_groups(path) for file_slice in group.slices]
+        for file in (file for file_slice in slices for file in file_slice.record_files):
+            _refuse_other_size(file, told)
         files = [
             FileStatus(file.path, file.size_bytes, 0)
             for file_slice in slices
@@ -144,3 +156,29 @@ def committed_files(table: TableSnapshot) -> Mapping[str, Sequence[FileStatus]]:
         ]
         found[path] = sorted(files, key=lambda file: file.path)
     return found
+
+
+def _told_sizes(table: TableSnapshot) -> dict[str, tuple[int, HoodieInstant]]:
+    """The largest size of each file that an active commit wrote, and the commit; by full path."""
+    commits = list(table.active_timeline.completed_writes())
+    found: dict[str, tuple[int, HoodieInstant]] = {}
+    for commit, metadata in zip(
+        commits, map_concurrently(table.active_timeline.read_commit_metadata, commits), strict=True
+    ):
+        for stat in metadata.write_stats:
+            if stat.path:
+                path = join(table.base_path, stat.path)
+                found[path] = max(found.get(path, (0, commit)), (stat.file_size_bytes, commit), key=lambda one: one[0])
+    return found
+
+
+def _refuse_other_size(file: HoodieBaseFile | HoodieLogFile, told: Mapping[str, tuple[int, HoodieInstant]]) -> None:
+    """Raise for a file that is shorter than a commit tells, and for a base file that is longer."""
+    size, commit = told.get(file.path, (0, None))
+    is_other = file.size_bytes < size if isinstance(file, HoodieLogFile) else file.size_bytes != size
+    if size and is_other:
+        raise HoodieCorruptedDataException(
+            f"Cannot build a metadata table: {file.path} is damaged. {commit} completed it with {size} bytes, and "
+            f"{file.size_bytes} bytes are there. Restore the file from a copy; hoodie.metadata.enable=false writes "
+            "without a metadata table"
+        )

@@ -77,7 +77,7 @@ def _later_ones_in(files: MetadataTableFiles, stat: HoodieWriteStat, later: set[
 def _keys_of(files: MetadataTableFiles, log_file: HoodieLogFile) -> Iterator[pa.Array]:
     """The keys of the records and deletes of a log file (string)."""
     yield pa.array([], pa.string())
-    for part in MetadataLogScanner(files.snapshot.storage, [log_file]).blocks():
+    for part in MetadataLogScanner(files.snapshot.storage, [log_file], committed=files.committed_log_files).blocks():
         if isinstance(part, LogDeletes):
             yield part.record_keys.cast(pa.string())
         else:

@@ -34,6 +34,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import in_order, newest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
+from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.common.table.view.log_placement import (
     CompletionTime,
     CompletionTimes,
@@ -186,6 +187,7 @@ class HoodieTableFileSystemView:
         timeline: HoodieActiveTimeline,
         archived: Callable[[], HoodieTimeline] = HoodieTimeline,
         instants: VisibleInstants | None = None,
+        committed: CommittedLogFiles | None = None,
     ) -> None:
         """A view; nothing is read yet.
 
@@ -194,8 +196,10 @@ class HoodieTableFileSystemView:
             timeline: The active timeline with instants of all actions and states.
             archived: Reads the archived instants; called where only they tell which slice a log file belongs to.
             instants: Those that count, of the timeline's; None for all that count for readers of today.
+            committed: Tells the sizes of log files that storage has listed, for who reads them; None: nobody does.
         """
         self._metadata = metadata
+        self._committed = committed
         self._timeline = timeline
         self._instants = timeline.visible_instants if instants is None else instants
         self._completion_time = CompletionTimes(self._instants, archived)
@@ -237,7 +241,7 @@ class HoodieTableFileSystemView:
             self._compactions = pending_compactions(self._timeline) if has_plans else {}
         missing = [path for path in dict.fromkeys(partition_paths) if path not in self._groups]
         for partition_path, files in self._metadata.list_files_of(missing).items():
-            self._groups[partition_path] = build_file_groups(
+            groups = build_file_groups(
                 partition_path,
                 files,
                 self._instants,
@@ -245,6 +249,7 @@ class HoodieTableFileSystemView:
                 compactions=self._compactions,
                 completion_time=self._completion_time,
             )
+            self._groups[partition_path] = groups if self._committed is None else self._committed.with_sizes(groups)
 
     def file_groups(self, partition_path: str) -> list[HoodieFileGroup]:
         """The file groups of a partition with their committed slices, sorted by file id, without replaced groups.

@@ -318,7 +318,7 @@ def slices_to_compact(snapshot: TableSnapshot, instant_time: str, plan: HoodieCo
         HoodieMissingFileException: A file of the plan is not there.
         HoodieIOException: Storage failed.
     """
-    view = snapshot.stored_view()
+    view = snapshot.stored_view(tells_sizes=True)
     partition_paths = sorted({operation.partition_path for operation in plan.operations})
     view.load_partitions(partition_paths)
     groups = {group.file_group_id: group for path in partition_paths for group in view.file_groups(path)}

@@ -1,0 +1,238 @@
+"""How many bytes of log files completed instants wrote: it tells a damaged file from what a dead writer left.
+
+Commit metadata tells where the bytes of a commit in a log file begin and end::
+
+    bytes         0        400              900      960
+    written by    |  10    |  12            |  14, which died
+    blocks        |  whole |  whole | whole |  torn
+
+Bytes that a completed instant tells of are whole blocks, or the file is damaged. Torn bytes that none tells of are
+those of a writer that died. In table version 6 writers append to log files, and rollbacks write some. In versions 8 and
+9 a log file is that of the instant in its name.
+
+Hudi has no such check: it leaves out all that is torn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from hoodie.avro.service_metadata import HoodieRestoreMetadata
+from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.file_slice import FileSlice, HoodieFileGroup, HoodieLogFile
+from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.instant_time import is_before, oldest
+from hoodie.common.util.bounded_cache import BoundedCache
+from hoodie.exception import HoodieException
+from hoodie.storage.storage_path import file_name, join
+
+logger = logging.getLogger(__name__)
+
+_CACHED_BYTES = 16 << 20
+_BYTES_OF_FILE = 400
+"""What the entry of a file takes in memory, about."""
+
+
+@attrs.frozen
+class CommittedBytes:
+    """The bytes of a log file that a completed instant wrote.
+
+    Attributes:
+        instant: The instant: a commit, or a rollback or restore that wrote a command.
+        start: Where they begin; 0 where the instant does not tell.
+        end: Where they end; None where it does not tell.
+    """
+
+    instant: HoodieInstant
+    start: int
+    end: int | None
+
+
+_Told = Mapping[str, CommittedBytes]
+"""Path of a log file, relative to the table, to what one instant wrote of it."""
+_READ_BEFORE: BoundedCache[_Told] = BoundedCache(_CACHED_BYTES, _CACHED_BYTES // 4)
+"""What this process has read of completed commits, by the paths of their files, which never change."""
+
+
+@attrs.frozen(slots=False, eq=False)
+class CommittedLogFiles:
+    """What completed instants of a table tell of its log files, read when it is asked for; crosses to tasks.
+
+    Attributes:
+        base_path: The table's folder.
+        timeline: Its active timeline.
+        load_archive: Reads its archived timeline; called for files that look damaged.
+        remedy: What to do about a damaged log file, for error messages.
+    """
+
+    base_path: str
+    timeline: HoodieActiveTimeline = attrs.field(repr=False)
+    load_archive: Callable[[], HoodieArchivedTimeline] = attrs.field(repr=False)
+    remedy: str
+    _found: dict[HoodieInstant, _Told] = attrs.field(init=False, factory=dict, repr=False)
+
+    def bytes_of(self, log_file: HoodieLogFile) -> list[CommittedBytes]:
+        """What completed instants wrote of a log file; the archive is read too, where it may tell.
+
+        Args:
+            log_file: A log file that looks damaged.
+
+        Raises:
+            HoodieCorruptedDataException: Metadata of an instant, or the archive, is damaged.
+            HoodieIOException: Storage failed.
+        """
+        path = self._relative(log_file)
+        own, others = self._may_have_written(log_file)
+        found = self._told_by(own, path)
+        if found and self.timeline.layout.has_completion_times:
+            return found
+        # A file of version 6 may be left in the slices of an upgraded table, and the other way round.
+        found += self._told_by(others, path)
+        for instant in self.timeline.filter_actions(Action.ROLLBACK, Action.RESTORE).filter_completed_instants():
+            if not is_before(instant.requested_time, log_file.instant_time):
+                found += self._commands_of(instant, path)
+        if self.timeline.newest_archived_time() is not None:
+            found += self._archived_bytes(log_file, path)
+        return found
+
+    def with_sizes(self, groups: Sequence[HoodieFileGroup]) -> list[HoodieFileGroup]:
+        """File groups whose log files know their sizes, so that a file that ends too early is seen.
+
+        A metadata table has listed the committed sizes. Where storage was listed, the active commits are read that may
+        have written the files, each once.
+
+        Args:
+            groups: The groups.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        logs = [
+            log_file
+            for group in groups
+            for part in group.slices
+            for log_file in part.log_files
+            if log_file.modification_time_ms and not log_file.is_cdc
+        ]
+        sizes = self._largest_sizes(logs)
+        return [self._sized_group(group, sizes) for group in groups] if sizes else list(groups)
+
+    def with_sizes_of_slice(self, file_slice: FileSlice) -> FileSlice:
+        """A slice whose log files know their sizes; see `with_sizes`."""
+        logs = [log_file for log_file in file_slice.log_files if not log_file.is_cdc]
+        return _sized_slice(file_slice, self._largest_sizes(logs), self._relative)
+
+    def _sized_group(self, group: HoodieFileGroup, sizes: Mapping[str, int]) -> HoodieFileGroup:
+        if not any(part.log_files for part in group.slices):
+            return group
+        return attrs.evolve(group, slices=tuple(_sized_slice(part, sizes, self._relative) for part in group.slices))
+
+    def _largest_sizes(self, logs: Sequence[HoodieLogFile]) -> dict[str, int]:
+        """The largest sizes that active commits tell of log files, by their relative paths."""
+        commits: dict[HoodieInstant, None] = {}
+        if self.timeline.layout.has_completion_times:
+            times = {log_file.instant_time for log_file in logs}
+            commits = dict.fromkeys(one for one in self.timeline.completed_writes() if one.requested_time in times)
+        elif logs:
+            first = oldest(log_file.instant_time for log_file in logs) or ""
+            writes = self.timeline.completed_writes()
+            commits = dict.fromkeys(one for one in writes if not is_before(one.requested_time, first))
+        sizes: dict[str, int] = {}
+        for told in map_concurrently(self._told_if_readable, list(commits)):
+            for path, found in told.items():
+                sizes[path] = max(found.end or 0, sizes.get(path, 0))
+        return sizes
+
+    def _may_have_written(self, log_file: HoodieLogFile) -> tuple[list[HoodieInstant], list[HoodieInstant]]:
+        """The active commit that is named by a log file, and the later ones."""
+        named = log_file.instant_time
+        writes = [one for one in self.timeline.completed_writes() if not is_before(one.requested_time, named)]
+        own = [one for one in writes if one.requested_time == named]
+        return own, [one for one in writes if one.requested_time != named]
+
+    def _told_by(self, commits: Sequence[HoodieInstant], path: str) -> list[CommittedBytes]:
+        return [told[path] for told in map_concurrently(self._told, commits) if path in told]
+
+    def _told(self, commit: HoodieInstant) -> _Told:
+        """The log files of an active commit."""
+        key = self.timeline.path_of(commit)
+        found = self._found.get(commit)
+        if found is None:
+            found = _READ_BEFORE.get(key)
+        if found is None:
+            found = _log_files_of(commit, self.timeline.read_commit_metadata(commit))
+            _READ_BEFORE.put(key, found, _BYTES_OF_FILE * (1 + len(found)))
+        self._found[commit] = found
+        return found
+
+    def _told_if_readable(self, commit: HoodieInstant) -> _Told:
+        try:
+            return self._told(commit)
+        except HoodieException as error:
+            # Nothing looks damaged yet: it is looked at again if something does.
+            logger.warning("how long the log files of %s of %s are is not known: %s", commit, self.base_path, error)
+            return {}
+
+    def _commands_of(self, instant: HoodieInstant, path: str) -> Iterator[CommittedBytes]:
+        """The bytes of commands that a rollback, or those of a restore, wrote into a log file."""
+        if instant.action is Action.RESTORE:
+            restored = self.timeline.read_as(instant, HoodieRestoreMetadata)
+            rollbacks = [one for found in restored.rollbacks.values() for one in found]
+        else:
+            rollbacks = [self.timeline.read_as(instant, HoodieRollbackMetadata)]
+        for rollback in rollbacks:
+            for partition in rollback.partition_metadata.values():
+                for name, size in (partition.rollback_log_files or {}).items():
+                    if join(partition.partition_path, file_name(name)).lstrip("/") == path:
+                        yield CommittedBytes(instant, 0, size or None)
+
+    def _archived_bytes(self, log_file: HoodieLogFile, path: str) -> Iterator[CommittedBytes]:
+        archive = self.load_archive()
+        active = self.timeline.completed_writes().times
+        for instant in archive.completed_writes():
+            time = instant.requested_time
+            if instant.is_completed and time not in active and not is_before(time, log_file.instant_time):
+                told = _log_files_of(instant, archive.read_commit_metadata(instant))
+                if path in told:
+                    yield told[path]
+
+    def _relative(self, log_file: HoodieLogFile) -> str:
+        return log_file.path.removeprefix(f"{self.base_path.rstrip('/')}/")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_found": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+def _sized_slice(
+    file_slice: FileSlice, sizes: Mapping[str, int], relative: Callable[[HoodieLogFile], str]
+) -> FileSlice:
+    logs = (
+        attrs.evolve(log_file, committed_bytes=max(sizes.get(relative(log_file), 0), log_file.committed_bytes))
+        for log_file in file_slice.log_files
+    )
+    return attrs.evolve(file_slice, log_files=tuple(logs))
+
+
+def _log_files_of(instant: HoodieInstant, metadata: HoodieCommitMetadata) -> _Told:
+    """What a commit tells of the log files of records that it wrote."""
+    return {
+        stat.path.lstrip("/"): CommittedBytes(instant, stat.log_offset or 0, stat.file_size_bytes or None)
+        for stat in metadata.write_stats
+        if stat.path and stat.is_log_file and not stat.is_empty_log_file
+    }
+
+
+def largest_end(told: Iterable[CommittedBytes]) -> CommittedBytes | None:
+    """What ends last of what instants tell; None if none tells an end."""
+    return max((one for one in told if one.end is not None), key=lambda one: one.end or 0, default=None)
