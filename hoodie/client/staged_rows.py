@@ -22,9 +22,10 @@ import pyarrow as pa
 
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieIOException
-from hoodie.storage.storage import HoodieStorage, abort_stream
+from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_clock import is_older
 from hoodie.storage.storage_path import METAFOLDER_NAME, join, parent
+from hoodie.storage.written_file import written_file
 
 logger = logging.getLogger(__name__)
 
@@ -93,16 +94,17 @@ class StagingFolder:
             return None
         path = join(self.path, uuid.uuid4().hex + _SUFFIX)
         num_rows = num_bytes = 0
-        stream = self.storage.open_output_stream(path)
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
         try:
-            with pa.ipc.new_stream(stream, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            with (
+                written_file(self.storage, path) as stream,
+                pa.ipc.new_stream(stream, schema, options=options) as writer,
+            ):
                 for batch in chain([first], batches):
                     num_rows += batch.num_rows
                     num_bytes += batch.nbytes
                     writer.write_batch(batch)
-            stream.close()
         except BaseException:
-            abort_stream(stream)
             self._delete_quietly(path)
             raise
         return StagedFile(path, num_rows, num_bytes)

@@ -20,6 +20,7 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
+from hoodie.common.util.threads import start_thread
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, WriteConcurrencyMode
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -278,7 +279,12 @@ class TableServices:
         if beside and (self._thread is None or not self._thread.is_alive()):
             # Work that becomes due while a thread is running is left to the next one.
             self._thread = threading.Thread(target=self._run_beside, args=(beside,), name="hoodie-table-services")
-            self._thread.start()
+            try:
+                start_thread(self._thread)
+            except HoodieException as error:
+                logger.warning("table services of %s run in the thread of the write: %s", self._config.base_path, error)
+                self._thread = None
+                self._run(beside)
         return failures
 
     def _run_beside(self, services: list[Callable[[], object]]) -> None:

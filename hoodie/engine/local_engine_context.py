@@ -6,13 +6,14 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from hoodie.common.data.record_source import record_batches, with_tags
+from hoodie.common.util.threads import ThreadPool
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.engine.local_data import BatchStream, LocalData
 from hoodie.engine.task_identity import TaskIdentity
@@ -91,7 +92,7 @@ class LocalEngineContext(HoodieEngineContext):
                 results.append(function(task, item))
                 self._one_task_is_done()
             return results
-        with ThreadPoolExecutor(min(self._parallelism, len(items)), thread_name_prefix="hoodie-task") as pool:
+        with ThreadPool(min(self._parallelism, len(items)), "hoodie-task") as pool:
             futures = [pool.submit(function, task, item) for task, item in zip(tasks, items, strict=True)]
             for future in futures:
                 future.add_done_callback(self._one_task_is_done)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
 import numpy as np
@@ -25,6 +24,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.timeline.instant_range import InstantRange
+from hoodie.common.util.threads import ThreadPool
 from hoodie.exception import HoodieException
 from hoodie.io.merge_source import MergeSource
 from hoodie.io.merging_reader import LogMerging, MergingReader
@@ -379,7 +379,7 @@ def _scan_merged(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Record
     merging = [reader._merging_reader(reader._read_columns) for reader in readers]
     sizes = [reader._log_bytes for reader in readers]
     turn, asked = threading.Semaphore(_LOGS_DECODED_AT_ONCE), 1
-    with ThreadPoolExecutor(_LOGS_AT_ONCE, thread_name_prefix="hoodie-log-reader") as executor:
+    with ThreadPool(_LOGS_AT_ONCE, "hoodie-log-reader") as executor:
         try:
             for number, (reader, merged) in enumerate(zip(readers, merging, strict=True)):
                 while asked < len(merging) and (

@@ -12,7 +12,8 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.exception import HoodieConfigException
+from hoodie.common.util.threads import start_thread
+from hoodie.exception import HoodieConfigException, HoodieException
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +163,10 @@ class Ticker:
         self._function = function
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hoodie-progress", daemon=True)
-        self._thread.start()
+        try:
+            start_thread(self._thread)
+        except HoodieException as error:
+            logger.debug("progress is not followed: %s", error)
 
     def _run(self) -> None:
         while not self._stopped.wait(TICK_SECONDS):
@@ -175,4 +179,5 @@ class Ticker:
     def stop(self) -> None:
         """Stop, and wait for a call that is under way."""
         self._stopped.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from pyspark.sql import functions as sf
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.util.threads import ThreadPool
 from hoodie.exception import HoodieIOException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.spark.spark_types import nullable_schema, nullable_type, quoted, spark_schema
@@ -193,7 +193,7 @@ def _group_by_narrow_columns(
     first = {file.instant_time: file for file in reversed(files)}
     narrow = {instant_time: _narrow_columns_of_commit(snapshot, instant_time, schema, widens) for instant_time in first}
     unknown = [first[instant_time] for instant_time, columns in narrow.items() if columns is None]
-    with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="hoodie-footer") as pool:
+    with ThreadPool(FOOTER_THREADS, "hoodie-footer") as pool:
         footers = pool.map(partial(_narrow_columns_of_file, snapshot.storage, schema, widens), unknown)
         narrow |= dict(zip((file.instant_time for file in unknown), footers, strict=True))
     groups: dict[NarrowColumns, list[HoodieBaseFile]] = {}

@@ -118,7 +118,8 @@ class LocalStorage(HoodieStorage):
                     raise
                 made.append(self._find_out(path, data, error))
         for folder in dict.fromkeys(os.path.dirname(path) for path, _ in files):
-            local_files.flush_directory(folder)
+            with named_errors("Flushing", folder):
+                local_files.flush_directory(folder)
         return made
 
     def _find_out(self, path: str, data: bytes, error: OSError) -> bool:

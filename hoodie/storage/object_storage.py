@@ -22,13 +22,13 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 import attrs
 import pyarrow as pa
 
+from hoodie.common.util.threads import ThreadPool
 from hoodie.exception import HoodieIOException
 from hoodie.storage import storage_path
 from hoodie.storage.local_files import checksum_sibling, is_hidden_from_listings
@@ -295,7 +295,7 @@ class ObjectStorage(HoodieStorage):
             for group in groups if keys else []:
                 delete(group)
             return
-        with ThreadPoolExecutor(min(_DELETING_THREADS, len(groups)), thread_name_prefix="hoodie-delete") as pool:
+        with ThreadPool(min(_DELETING_THREADS, len(groups)), "hoodie-delete") as pool:
             for _ in pool.map(delete, groups):
                 pass
 

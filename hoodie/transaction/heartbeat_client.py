@@ -14,6 +14,7 @@ from collections.abc import Callable
 import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.util.threads import start_thread
 from hoodie.config.write_options import HoodieWriteOptions
 from hoodie.exception import HoodieException, HoodieHeartbeatException
 from hoodie.storage.storage import HoodieStorage
@@ -87,6 +88,7 @@ class HoodieHeartbeatClient:
 
         Raises:
             HoodieIOException: Storage failed; there is no heartbeat.
+            HoodieException: No thread could be started that beats regularly; there is no heartbeat.
         """
         if instant_time in self._heartbeats:
             return True
@@ -99,9 +101,13 @@ class HoodieHeartbeatClient:
         if not heartbeat.storage.create_if_absent(heartbeat.path, heartbeat.content):
             return False
         self._heartbeats[instant_time] = heartbeat
-        threading.Thread(
-            target=self._beat_regularly, args=(heartbeat,), name=f"hoodie-heartbeat-{instant_time}", daemon=True
-        ).start()
+        name = f"hoodie-heartbeat-{instant_time}"
+        try:
+            start_thread(threading.Thread(target=self._beat_regularly, args=(heartbeat,), name=name, daemon=True))
+        except HoodieException:
+            del self._heartbeats[instant_time]
+            heartbeat.storage.delete_file(heartbeat.path)
+            raise
         return True
 
     def beat(self, instant_time: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
@@ -20,6 +19,7 @@ from hoodie.common.table.partition_metadata import (
     PARTITION_METAFILE_PREFIX,
     check_partition_path,
 )
+from hoodie.common.util.threads import ThreadPool
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME
@@ -194,7 +194,7 @@ def map_concurrently(function: Callable[[_InputT], _OutputT], items: Iterable[_I
     if len(first) < 2:
         yield from map(function, first)
         return
-    with ThreadPoolExecutor(_LISTING_THREAD_COUNT, thread_name_prefix="hoodie-listing") as executor:
+    with ThreadPool(_LISTING_THREAD_COUNT, "hoodie-listing") as executor:
         batch = first + list(islice(remaining, _LISTING_BATCH_SIZE))
         while batch:
             yield from executor.map(function, batch)

@@ -11,7 +11,7 @@ import io
 import struct
 from collections import deque
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from itertools import chain, islice
 from typing import Protocol
 
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
+from hoodie.common.util.threads import ThreadPool
 from hoodie.exception import HoodieKeyException, HoodieSchemaException
 from hoodie.io.hfile.block_codec import HEADER_BYTES, BlockType, HFileCompression, compress, encode_block
 from hoodie.io.hfile.block_index import IndexEntries, encode_root_index, middle_key
@@ -261,7 +262,7 @@ class HFileWriter:
             for block in few:
                 self._write_data_block(block, self._compressed(block.content))
             return
-        with ThreadPoolExecutor(_COMPRESSING_THREADS, thread_name_prefix="hoodie-hfile") as pool:
+        with ThreadPool(_COMPRESSING_THREADS, "hoodie-hfile") as pool:
             ahead: deque[tuple[_FullBlock, Future[bytes]]] = deque()
             for block in chain(few, blocks):
                 ahead.append((block, pool.submit(self._compressed, block.content)))

@@ -7,7 +7,7 @@ reader of every Hudi release reads them. The footer carries the entries of `hood
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,12 +18,13 @@ from hoodie.common.bloom.bloom_filter import BloomFilter, checked_keys
 from hoodie.common.bloom.key_blocks import BLOCK_BYTES, BLOCK_KEYS, Keys
 from hoodie.common.config.storage_config import HoodieStorageConfig, ParquetCompression
 from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMNS, RECORD_KEY_META
-from hoodie.exception import HoodieException, HoodieIOException, HoodieSchemaException
+from hoodie.exception import HoodieException, HoodieSchemaException
 from hoodie.io.parquet.column_adaptation import with_encoding
 from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
 from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial, leaves
 from hoodie.io.parquet.splicing import SplicingWriter, StoredChunks
 from hoodie.storage.storage import abort_stream
+from hoodie.storage.written_file import named_write_errors
 
 _ROW_GROUP_ROWS = 1 << 20
 _SAMPLE_ROWS = 1 << 13
@@ -265,7 +266,7 @@ class HoodieParquetWriter:
             if self._footer_keys is not None:
                 self._footer_keys.finish()
             key_range = self._footer_keys.key_range if self._footer_keys is not None and self._rows_written else None
-            with _translated(self._path):
+            with named_write_errors(self._path):
                 file = self._opened_file()
                 entries = footer_entries(self._bloom_filter, key_range, self._avro_schema)
                 file.close(entries)
@@ -317,7 +318,7 @@ class HoodieParquetWriter:
     def _write_row_group(self) -> None:
         if not self._buffer:
             return
-        with _translated(self._path):
+        with named_write_errors(self._path):
             file = self._opened_file()
             before = self._stream.tell() + self._kept.stored_bytes
             file.write_row_group(self._buffer, self._kept)
@@ -382,7 +383,7 @@ class HoodieParquetWriter:
         self._choose_dictionary_columns(self._buffer or [sample])
         table = pa.Table.from_batches([with_encoding(piece, self._schema) for piece in rows], self._schema)
         sink = pa.BufferOutputStream()
-        with _translated(self._path), pq.ParquetWriter(sink, self._schema, **self._options) as file:
+        with named_write_errors(self._path), pq.ParquetWriter(sink, self._schema, **self._options) as file:
             file.write_table(table, row_group_size=max(table.num_rows, 1))
         return pq.read_metadata(pa.BufferReader(sink.getvalue()))
 
@@ -504,7 +505,7 @@ def write_rows(
     options = writer_options(settings, ())
     options["write_statistics"] = [field.name for field in schema if not pa.types.is_binary(field.type)]
     try:
-        with _translated(path):
+        with named_write_errors(path):
             with pq.ParquetWriter(stream, schema, **options) as file:
                 for batch in batches:
                     file.write_table(pa.Table.from_batches([batch], schema), row_group_size=max(batch.num_rows, 1))
@@ -516,19 +517,6 @@ def write_rows(
             abort_stream(stream)
         raise
     return size_bytes
-
-
-@contextmanager
-def _translated(path: str) -> Iterator[None]:
-    """Translate errors of pyarrow and the stream to a HoodieIOException that names the file."""
-    try:
-        yield
-    except HoodieException:
-        raise
-    except (OSError, pa.ArrowException, ValueError) as error:
-        raise HoodieIOException(
-            f"writing {path} failed: {error}; the file is not finished, and the write has to be repeated"
-        ) from error
 
 
 def _first_rows(batches: list[pa.RecordBatch], count: int = _SAMPLE_ROWS) -> Iterator[pa.RecordBatch]:

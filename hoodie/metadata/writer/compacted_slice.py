@@ -22,6 +22,7 @@ from hoodie.metadata.reader.merged_record_stream import MergedRecordStream
 from hoodie.metadata.reader.metadata_record_reader import MetadataSliceReader
 from hoodie.metadata.records.metadata_records import encode_values
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
+from hoodie.storage.written_file import written_file
 
 BASE_FILE_EXTENSION = ".hfile"
 
@@ -65,7 +66,7 @@ class CompactMetadataSlice:
         if first is None and file_slice.base_file is None:
             return None
         try:
-            with storage.open_output_stream(path) as sink:
+            with written_file(storage, path) as sink:
                 writer = HFileWriter(sink, path, self.avro_schema, level=SMALL_LEVEL)
                 while first is not None:
                     writer.write(first.keys, encode_values(first.rows, self.avro_schema, payload, name))

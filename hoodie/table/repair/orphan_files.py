@@ -33,6 +33,7 @@ from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.storage.written_file import written_file
 from hoodie.table.action.rollback.instant_files import stored_blocks
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 from hoodie.table.metadata_table import set_aside_metadata_table
@@ -202,7 +203,7 @@ def remove_orphan_files(
 
 
 def _copy(storage: HoodieStorage, path: str, backup: HoodieStorage, target: str, size_bytes: int) -> None:
-    with storage.open_input_file(path) as source, backup.open_output_stream(target) as out:
+    with storage.open_input_file(path) as source, written_file(backup, target) as out:
         while chunk := source.read(_COPIED_AT_ONCE):
             out.write(chunk)
     copied = backup.file_status(target)

@@ -16,6 +16,7 @@ from typing import ClassVar
 import attrs
 
 from hoodie.common.util.process_identity import describe_process
+from hoodie.common.util.threads import start_thread
 from hoodie.config.lock_config import HoodieLockConfig
 from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.storage.storage import HoodieStorage
@@ -258,9 +259,16 @@ class LeaseLockProvider(LockProvider):
         self._valid_until_ms = began_ms + self.lease_ms if self.lease_ms else None
         if self.lease_ms:
             self._stop = threading.Event()
-            threading.Thread(
-                target=self._renew_regularly, args=(self._stop,), name="hoodie-lock-renewal", daemon=True
-            ).start()
+            try:
+                start_thread(
+                    threading.Thread(
+                        target=self._renew_regularly, args=(self._stop,), name="hoodie-lock-renewal", daemon=True
+                    )
+                )
+            except HoodieException:
+                self._holds = False
+                self.release_once()
+                raise
 
     def _renew_regularly(self, stop: threading.Event) -> None:
         while not stop.wait(self.renew_interval_ms / 1000):

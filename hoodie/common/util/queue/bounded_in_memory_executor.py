@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
+from hoodie.common.util.threads import start_thread
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -118,13 +120,15 @@ class BoundedInMemoryExecutor(Generic[T, R]):
             threading.Thread(target=self._produce, args=(producer,), name="hoodie-producer", daemon=True)
             for producer in self._producers
         ]
-        for thread in threads:
-            thread.start()
+        started = []
         try:
+            for thread in threads:
+                start_thread(thread)
+                started.append(thread)
             return self._consumer(iter(self._queue))
         finally:
             self._queue.close()
-            for thread in threads:
+            for thread in started:
                 thread.join()
 
     def _produce(self, producer: Iterable[T]) -> None:

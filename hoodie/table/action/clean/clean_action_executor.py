@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 
@@ -21,6 +20,7 @@ from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name,
 from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX, check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.util.threads import ThreadPool
 from hoodie.config.clean_config import HoodieCleanConfig
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -320,7 +320,7 @@ class _DeleteFiles:
     def __call__(self, task: TaskIdentity, files: list[tuple[str, str]]) -> list[tuple[str, str]]:
         if scheme(self.base_path) == "file" or len(files) == 1:
             return [file for file in files if not self._delete(file[1])]
-        with ThreadPoolExecutor(min(REMOTE_THREADS, len(files)), thread_name_prefix="hoodie-clean") as pool:
+        with ThreadPool(min(REMOTE_THREADS, len(files)), "hoodie-clean") as pool:
             return [
                 file
                 for file, gone in zip(files, pool.map(lambda file: self._delete(file[1]), files), strict=True)
