@@ -41,6 +41,7 @@ from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCall
 from hoodie.metrics.progress_bar import progress_bar
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint
+from hoodie.table.repair.damaged_log_file import SalvagedLogFile, salvage_log_file
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
 
@@ -251,6 +252,32 @@ class BaseHoodieTableServiceClient(IndexCalls):
             count = self._services.archive()
             call.summary = f"archive: {count} instants archived"
         return count
+
+    def salvage_log_file(self, path: str, dry_run: bool = True) -> SalvagedLogFile:
+        """Save what is whole of a damaged log file; first, by default, tell what can be saved.
+
+        The damaged file is kept in ``.hoodie/.damaged``. In the file the lost bytes become a block that holds nothing,
+        so that its size stays the one that its commits tell. The rows and deletes of these bytes are lost: older rows
+        are seen again. Write them anew.
+
+        Args:
+            path: The file, as the error names it, or relative to the table's folder.
+            dry_run: Change nothing, and report what would be saved.
+
+        Returns:
+            The parts of the file, and what becomes of them; a file that is not damaged stays as it is.
+
+        Raises:
+            HoodieConfigException: It is not the path of a log file of the table.
+            HoodieMissingFileException: There is no such file.
+            HoodieNotSupportedException: It is a file of the metadata table; or the lost bytes are too few for a block.
+            HoodieCorruptedDataException: The metadata of a commit, or the archive, is damaged.
+            HoodieIOException: Storage failed; call again.
+        """
+        with self._call("salvage_log_file") as call:
+            result = salvage_log_file(self._config, path, dry_run=dry_run)
+            call.summary = result.headline
+        return result
 
     def schedule_compaction(self) -> str | None:
         """Plan a compaction of a merge-on-read table, without carrying it out.

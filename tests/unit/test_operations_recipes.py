@@ -20,10 +20,12 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCorruptedDataException, HoodieLockException, HoodieValidationException
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import lock_configuration
+from tests.support.log_files import log_files_in
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import state_files
 
@@ -76,7 +78,9 @@ def test_every_program_of_the_page_has_a_name_of_its_own_and_every_situation_a_p
 class Table:
     """A table with rows ``a`` and ``b`` in ``north``, ``c`` and ``d`` in ``south``; each commit is one number."""
 
-    def __init__(self, folder: Path, **properties: Any) -> None:
+    def __init__(
+        self, folder: Path, table_type: HoodieTableType = HoodieTableType.COPY_ON_WRITE, **properties: Any
+    ) -> None:
         self.base_path = str(folder / "trips")
         self.properties = {
             "hoodie.clean.automatic": "false",
@@ -85,7 +89,7 @@ class Table:
         }
         HoodieTableMetaClient.init_table(
             self.base_path, table_name="trips", record_key_fields=["id"], partition_fields=["region"],
-            ordering_fields=["ts"],
+            ordering_fields=["ts"], table_type=table_type,
         )  # fmt: skip
         self.commits = [self.upsert("abcd", 1)]
 
@@ -296,6 +300,20 @@ def corrupt_file_without_a_copy(folder: Path) -> Iterator[Names]:
     yield table.names(damaged=damaged)
     # What is lost is known: the key that lived in that file.
     table.check({"a": 1, "b": 1, "c": 3, "d": 1})
+
+
+@situation
+def damaged_log_file(folder: Path) -> Iterator[Names]:
+    table = Table(folder, HoodieTableType.MERGE_ON_READ, compact__inline="false")
+    table.upsert("a", 2)
+    table.upsert("b", 3)
+    log = next(path for path in log_files_in(Path(table.base_path)) if b"north" in path.read_bytes())
+    log.write_bytes(log.read_bytes()[:-1])
+    with pytest.raises(HoodieCorruptedDataException, match="salvage_log_file tells"):
+        hoodie.read_table(table.base_path)
+    yield table.names(damaged=str(log), table=table.rows("a", 2))
+    assert "1 rows and deletes would be lost" in now()["printed"]
+    table.check({"a": 2, "b": 3, "c": 1, "d": 1})
 
 
 @situation

@@ -29,7 +29,7 @@ from hoodie.avro.columnar_decoder import decode_records
 from hoodie.avro.columnar_encoder import encode_records
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException, HoodieSchemaException
 from hoodie.io.log.data_block import MAX_BLOCK_BYTES, distinct_positions
-from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType
+from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlock, HoodieLogBlockType
 from hoodie.io.log.log_block_writer import data_headers, encode_log_block
 from hoodie.io.log.log_records import LogDeletes
 from hoodie.io.log.old_delete_block import read_old_deletes
@@ -80,6 +80,8 @@ _WRAPPER_OF: dict[pa.DataType, tuple[int, pa.DataType]] = {
 }
 """The wrapper for values of a column, and the type that they are stored in."""
 
+_NO_RECORDS = b"\0"
+"""A list of records in Avro that is empty."""
 _Shape = tuple[int, ...]
 """A kind of record: the number of the wrapper, and those within an ArrayWrapper."""
 
@@ -131,6 +133,29 @@ def encode_delete_blocks(
             headers = data_headers(instant_time, avro_schema, block_places, positions_of)
             yield encode_log_block(HoodieLogBlockType.DELETE, headers, content)
             first += count
+
+
+def encode_empty_block(instant_time: str, length: int) -> bytes:
+    """A delete block of so many bytes that deletes nothing; a header that readers pass over makes it long enough.
+
+    Args:
+        instant_time: The instant that it names.
+        length: Its length in bytes.
+
+    Raises:
+        ValueError: No block is as short.
+    """
+    content = _HEAD.pack(_VERSION, len(_NO_RECORDS)) + _NO_RECORDS
+    headers: dict[int, str] = {HeaderMetadataType.INSTANT_TIME: instant_time}
+    block = encode_log_block(HoodieLogBlockType.DELETE, headers, content)
+    if len(block) == length:
+        return block
+    headers[HeaderMetadataType.TARGET_INSTANT_TIME] = ""
+    block = encode_log_block(HoodieLogBlockType.DELETE, headers, content)
+    if len(block) > length:
+        raise ValueError(f"a block takes {len(block)} bytes at least")
+    headers[HeaderMetadataType.TARGET_INSTANT_TIME] = "-" * (length - len(block))
+    return encode_log_block(HoodieLogBlockType.DELETE, headers, content)
 
 
 def decode_delete_block(block: HoodieLogBlock) -> list[LogDeletes]:

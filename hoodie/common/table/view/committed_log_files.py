@@ -49,11 +49,13 @@ class CommittedBytes:
         instant: The instant: a commit, or a rollback or restore that wrote a command.
         start: Where they begin; 0 where the instant does not tell.
         end: Where they end; None where it does not tell.
+        records: How many rows and deletes they hold, as far as the instant tells.
     """
 
     instant: HoodieInstant
     start: int
     end: int | None
+    records: int = 0
 
 
 _Told = Mapping[str, CommittedBytes]
@@ -227,7 +229,9 @@ def _sized_slice(
 def _log_files_of(instant: HoodieInstant, metadata: HoodieCommitMetadata) -> _Told:
     """What a commit tells of the log files of records that it wrote."""
     return {
-        stat.path.lstrip("/"): CommittedBytes(instant, stat.log_offset or 0, stat.file_size_bytes or None)
+        stat.path.lstrip("/"): CommittedBytes(
+            instant, stat.log_offset or 0, stat.file_size_bytes or None, stat.num_writes + stat.num_deletes
+        )
         for stat in metadata.write_stats
         if stat.path and stat.is_log_file and not stat.is_empty_log_file
     }

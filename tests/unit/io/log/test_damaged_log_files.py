@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,12 +133,13 @@ def test_no_metadata_table_is_built_of_damaged_files(tmp_path: Path, version: in
     path = written(tmp_path / "t", version, has_metadata=False)
     log, base = log_files_in(path)[0], next(path.glob("*.parquet"))
     ends = block_ends(log)
-    for file, change in [
+    changes: list[tuple[Path, Callable[[bytes], bytes]]] = [
         (log, lambda data: data[: ends[0]]),
         (log, lambda data: b""),
         (base, lambda data: data + b"\0"),
         (base, lambda data: b""),
-    ]:
+    ]
+    for file, change in changes:
         data = file.read_bytes()
         file.write_bytes(change(data))
         with pytest.raises(HoodieCorruptedDataException, match="is damaged") as error:
@@ -177,7 +178,8 @@ def appended(path: Path) -> tuple[Path, list[int]]:
     properties = {"hoodie.metadata.enable": False, "hoodie.compact.inline": False}
     hoodie.write_table(pa.table({"id": ["c"], "v": [9]}), str(path), properties=properties)
     logs = log_files_in(path)
-    ends, content = [], b""
+    ends: list[int] = []
+    content = b""
     times = sorted({file.name.partition(".")[0] for file in state_files(path) if file.suffix == ".deltacommit"})
     for time, log in zip(times[-3:], logs, strict=True):
         content += log.read_bytes()
