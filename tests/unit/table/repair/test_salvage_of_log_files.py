@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def salvaged(path: Path, file: Path | str, **options: Any) -> SalvagedLogFile:
         return client.salvage_log_file(str(file), **options)
 
 
-DAMAGES = {
+DAMAGES: dict[str, tuple[Callable[[bytes, int], bytes], list[tuple[str, int]], int]] = {
     "a byte is lost": (lambda data, end: data[:-1], [("a", 2), ("b", 1), ("c", 1)], 1),
     "the last block is lost": (lambda data, end: data[:end], [("a", 2), ("b", 1), ("c", 1)], 1),
     "all is lost": (lambda data, end: b"", [("a", 1), ("b", 1), ("c", 1)], 2),
