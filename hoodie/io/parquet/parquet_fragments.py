@@ -77,7 +77,10 @@ def parquet_format() -> ds.ParquetFileFormat:
     # Imported here because it imports pandas, which takes longer than all of hoodie.
     import pyarrow.dataset as ds
 
-    return ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+    return ds.ParquetFileFormat(
+        read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"),
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True),
+    )
 
 
 @attrs.frozen(eq=False)

@@ -108,7 +108,7 @@ class HoodieParquetReader:
                     raise _corrupted(self._path, "it is empty")
                 self._file = pq.ParquetFile(
                     self._stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us",
-                    read_dictionary=self._dictionaries,
+                    read_dictionary=self._dictionaries, page_checksum_verification=True,
                 )  # fmt: skip
         except BaseException:
             self.close()

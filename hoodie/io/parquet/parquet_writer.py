@@ -467,6 +467,7 @@ def writer_options(config: HoodieStorageConfig, dictionary_columns: Sequence[str
         "store_schema": False,
         "store_decimal_as_integer": False,
         "write_statistics": True,
+        "write_page_checksum": True,
     }
 
 

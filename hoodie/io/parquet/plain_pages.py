@@ -11,6 +11,7 @@ second version of data pages, other codecs.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -31,7 +32,7 @@ LENGTH_BYTES = 4
 # Without gzip: pa.Codec does not tell when the data has fewer bytes than a page announces.
 _CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd"}
 _DATA_PAGE, _PLAIN, _RLE = 0, 0, 3
-_PAGE_TYPE, _PLAIN_BYTES, _STORED_BYTES, _DATA_PAGE_HEADER = 1, 2, 3, 5
+_PAGE_TYPE, _PLAIN_BYTES, _STORED_BYTES, _CHECKSUM, _DATA_PAGE_HEADER = 1, 2, 3, 4, 5
 _VALUES, _ENCODING, _LEVEL_ENCODING = 1, 2, 3
 _FIRST_BYTES = 2 << 20
 """So much of a column chunk is read first: usually its first page, which shows the form of the others."""
@@ -159,7 +160,10 @@ def _iter_pages(
             levels = _levels_without_nulls(count) if is_nullable else b""
             if plain_bytes != len(levels) + count * width:
                 raise OtherPageForm
-            body = _decompressed(codec, data.slice(at, stored_bytes), plain_bytes)
+            stored = data.slice(at, stored_bytes)
+            if _CHECKSUM in header and zlib.crc32(stored) != header[_CHECKSUM].value & 0xFFFFFFFF:
+                raise OtherPageForm
+            body = _decompressed(codec, stored, plain_bytes)
             if memoryview(body).cast("B")[: len(levels)] != levels:
                 raise OtherPageForm
             yield rows, np.frombuffer(body, dtype=np.uint8, offset=len(levels)).reshape(count, width)

@@ -54,8 +54,9 @@ class RowTaker:
         }
         as_dictionaries = [name for name in self._numbers if self._types[name] == pa.string()]
         self._dictionaries = pq.ParquetFile(
-            stream, metadata=file.metadata, buffer_size=buffer_bytes, pre_buffer=False, read_dictionary=as_dictionaries
-        )
+            stream, metadata=file.metadata, buffer_size=buffer_bytes, pre_buffer=False, read_dictionary=as_dictionaries,
+            page_checksum_verification=True,
+        )  # fmt: skip
 
     def take(self, row_group: int, columns: Sequence[str], places: npt.NDArray[np.int64]) -> list[pa.Array]:
         """Some rows of a row group.

@@ -1,0 +1,92 @@
+"""Pages of our base files have checksums, however they came into the file, and every reader looks at them."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hoodie
+from hoodie import HoodieReadClient
+from hoodie.exception import HoodieCorruptedDataException
+from hoodie.io.parquet.splicing.compact_protocol import read_struct_at
+
+_STORED_BYTES, _CHECKSUM = 3, 4
+KEYS = [f"k{number:06}" for number in range(3000)]
+
+
+def rows(keys: list[str], value: int) -> pa.Table:
+    texts = [f"{'x' * (number % 9)}{number}" for number in range(len(keys))]
+    return pa.table({"id": keys, "region": ["r"] * len(keys), "v": [value] * len(keys), "text": texts})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file that a merge made: keys are copied and followed by those of new rows."""
+    path = tmp_path / "t"
+    hoodie.write_table(rows(KEYS, 1), str(path), record_key_fields="id")
+    hoodie.write_table(rows([*KEYS[::3], "new"], 2), str(path))
+    return path
+
+
+def newest_file(path: Path) -> Path:
+    return max(path.glob("*.parquet"), key=lambda file: file.stem.rpartition("_")[2])
+
+
+def pages(file: Path) -> Iterator[tuple[str, int, bytes, Any]]:
+    """Column, first byte, stored bytes and header of each page."""
+    data, metadata = file.read_bytes(), pq.read_metadata(file)
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(number)
+            at = chunk.dictionary_page_offset or chunk.data_page_offset
+            end = at + chunk.total_compressed_size
+            while at < end:
+                header, start = read_struct_at(data, at)
+                at = start + header[_STORED_BYTES].value
+                yield chunk.path_in_schema, start, data[start:at], header
+
+
+def test_all_pages_have_the_checksum_of_their_bytes(path: Path) -> None:
+    found = list(pages(newest_file(path)))
+    assert {column for column, *_ in found} >= {"_hoodie_record_key", "id", "v", "text"}
+    assert len([column for column, *_ in found if column == "_hoodie_record_key"]) == 2
+    for column, _, stored, header in found:
+        assert header[_CHECKSUM].value & 0xFFFFFFFF == zlib.crc32(stored), column
+
+
+def test_a_flipped_bit_is_told_or_changes_no_row(path: Path) -> None:
+    wanted = hoodie.read_table(str(path)).sort_by("id")
+    one = wanted.slice(7, 1)
+    file = newest_file(path)
+    data, dice = file.read_bytes(), random.Random(1)
+    told = 0
+
+    def look_up() -> pa.Table:
+        with HoodieReadClient(str(path)) as client:
+            found: pa.Table = client.read(KEYS[7:8])
+            return found
+
+    reads: list[tuple[Callable[[], pa.Table], pa.Table]] = [
+        (lambda: hoodie.read_table(str(path)).sort_by("id"), wanted),
+        (lambda: hoodie.read_table(str(path), filters=[("id", "=", KEYS[7])]), one),
+        (lambda: hoodie.dataset(str(path)).to_table().sort_by("id"), wanted),
+        (look_up, one),
+    ]
+    for _, start, stored, _ in pages(file):
+        place = start + dice.randrange(len(stored))
+        file.write_bytes(data[:place] + bytes([data[place] ^ (1 << dice.randrange(8))]) + data[place + 1 :])
+        for read, right in reads:
+            try:
+                assert read().equals(right)
+            except (HoodieCorruptedDataException, OSError) as error:
+                assert "CRC" in str(error)
+                told += 1
+    assert told
+    file.write_bytes(data)
