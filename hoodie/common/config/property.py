@@ -32,7 +32,6 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from hoodie.common.util.shown_value import SHOWN_CHARACTERS, short_text
 from hoodie.exception import HoodieConfigException
 
 T = TypeVar("T")
@@ -323,7 +322,7 @@ def display_value(key: str, value: Any) -> str:
     if isinstance(value, str):
         value = _PASSWORD_IN_OPTIONS.sub(r"\1\2\3***", _PASSWORD_IN_URL.sub(r"\1:***@", value))
     shown = repr(str(value)) if isinstance(value, str) else repr(value)
-    return short_text(shown, SHOWN_CHARACTERS)
+    return shown if len(shown) <= 100 else f"{shown[:97]}..."
 
 
 def is_sensitive(key: str) -> bool:
