@@ -128,8 +128,9 @@ def count_unchanged(
         columns: The names of the columns to compare, in this order.
     """
     alike: np.ndarray | None = None
+    known = set(stored.schema.names)
     for name in columns:
-        if name not in stored.schema.names:
+        if name not in known:
             continue
         if alike is None:
             old, new = stored.column(name).take(pa.array(positions)), incoming.column(name)

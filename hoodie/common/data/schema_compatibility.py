@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hoodie.common.data.exact_numbers import rounded_from
 from hoodie.common.data.stored_types import (
-    find_field,
+    field_finder,
     fits,
     is_lossless,
     is_promotion,
@@ -131,9 +131,10 @@ class _SchemaMerger:
     def merge_fields(self, stored: Sequence[pa.Field], incoming: Sequence[pa.Field], prefix: str) -> list[pa.Field]:
         """The fields of a struct, or the columns: those of the table, then those that only the input has."""
         merged, found = [], set()
+        find = field_finder(incoming)
         for field in stored:
             path = prefix + field.name
-            twin = find_field(incoming, field.name)
+            twin = find(field.name)
             if twin is None:
                 merged.append(field)
                 if not field.nullable:

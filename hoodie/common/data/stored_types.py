@@ -99,6 +99,25 @@ def find_field(fields: Iterable[pa.Field], name: str) -> pa.Field | None:
     return twin
 
 
+def field_finder(fields: Iterable[pa.Field]) -> Callable[[str], pa.Field | None]:
+    """`find_field` for many names: a table of 2,000 columns is not searched 2,000 times.
+
+    Args:
+        fields: The fields.
+    """
+    exact: dict[str, pa.Field] = {}
+    in_any_case: dict[str, pa.Field] = {}
+    for field in fields:
+        exact.setdefault(field.name, field)
+        in_any_case.setdefault(field.name.lower(), field)
+
+    def find(name: str) -> pa.Field | None:
+        found = exact.get(name)
+        return in_any_case.get(name.lower()) if found is None else found
+
+    return find
+
+
 def spelled_otherwise(names: Iterable[str], wanted: Iterable[str]) -> str:
     """A hint for messages about missing columns: existing columns whose names differ only in upper and lower case.
 
@@ -135,8 +154,9 @@ def _check_names(names: Sequence[str], path: str) -> None:
 
 def _normal_fields(fields: Iterable[pa.Field], prefix: str, known: Sequence[pa.Field] | None) -> list[pa.Field]:
     normal = []
+    find = field_finder(known or ())
     for field in fields:
-        twin = None if known is None else find_field(known, field.name)
+        twin = find(field.name)
         normal.append(_normal_field(field, twin.name if twin else field.name, prefix, twin.type if twin else None))
     return normal
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import attrs
 import pyarrow as pa
 
-from hoodie.common.data.stored_types import find_field, is_dropped, nesting
+from hoodie.common.data.stored_types import field_finder, is_dropped, nesting
 from hoodie.common.model.record_columns import RESERVED_COLUMNS
 
 
@@ -51,8 +51,9 @@ def unknown_columns(
 
 
 def _unknown_fields(stored: Sequence[pa.Field], given: Iterable[pa.Field], prefix: str) -> Iterator[UnknownColumn]:
+    find = field_finder(stored)
     for field in given:
-        twin = find_field(stored, field.name)
+        twin = find(field.name)
         if twin is None:
             yield UnknownColumn(prefix + field.name, prefix + _nearest(field.name, stored))
         elif nesting(twin.type) and nesting(twin.type) == nesting(field.type):

@@ -181,6 +181,8 @@ class StoredColumns:
         self._stream = stream
         self._path = path
         self._footer = _read_footer(stream, path)
+        self._strings: dict[bool, frozenset[str]] = {}
+        self._columns: dict[int, dict[tuple[str, ...], Struct]] = {}
 
     @property
     def row_groups(self) -> list[tuple[int, int]]:
@@ -229,10 +231,14 @@ class StoredColumns:
 
     def _copyable(self, field: pa.Field, compression: str) -> list[ColumnChunk] | None:
         """The chunks of a column of strings in each row group, without pages; None if it cannot be copied."""
-        if field.type != pa.string() or field.name not in _string_columns(self._footer, field.nullable):
+        if field.type != pa.string():
+            return None
+        if field.nullable not in self._strings:
+            self._strings[field.nullable] = _string_columns(self._footer, field.nullable)
+        if field.name not in self._strings[field.nullable]:
             return None
         chunks = []
-        for number in range(len(self.row_groups)):
+        for number in range(len(self._footer[_FILE_ROW_GROUPS].value.items)):
             located = self._located(number, field.name)
             if located is None or not located[1].suits(compression):
                 return None
@@ -255,15 +261,15 @@ class StoredColumns:
         None if this file does not hold the pages, or holds them encrypted.
         """
         group = self._footer[_FILE_ROW_GROUPS].value.items[row_group]
-        for chunk in group[_GROUP_COLUMNS].value.items:
-            if _CHUNK_METADATA not in chunk or _path_of(chunk) != (name,):
-                continue
-            if _CHUNK_FILE in chunk or any(number in chunk for number in _CHUNK_ENCRYPTION):
-                return None
-            if chunk[_CHUNK_METADATA].value[_VALUES].value != group[_GROUP_ROWS].value:
-                return None
-            return _relative(chunk[_CHUNK_METADATA].value)
-        return None
+        if row_group not in self._columns:
+            chunks = [chunk for chunk in group[_GROUP_COLUMNS].value.items if _CHUNK_METADATA in chunk]
+            self._columns[row_group] = {_path_of(chunk): chunk for chunk in reversed(chunks)}
+        chunk = self._columns[row_group].get((name,))
+        if chunk is None or _CHUNK_FILE in chunk or any(number in chunk for number in _CHUNK_ENCRYPTION):
+            return None
+        if chunk[_CHUNK_METADATA].value[_VALUES].value != group[_GROUP_ROWS].value:
+            return None
+        return _relative(chunk[_CHUNK_METADATA].value)
 
 
 def encoded_column(column: pa.ChunkedArray, field: pa.Field, **options: Any) -> ColumnChunk:
