@@ -15,7 +15,6 @@ from hoodie.avro.schema_converters import record_name, record_namespace, to_arro
 from hoodie.common.config.property import to_property_value
 from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import normalise_schema, spelled_otherwise
-from hoodie.common.model.field_path import name_in_any_case
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, NO_KEYLESS_TABLES
 from hoodie.common.table.table_folder import NewTable
@@ -27,10 +26,8 @@ from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
     HoodieKeyException,
-    MissingSchemaFieldException,
     TableNotFoundException,
 )
-from hoodie.merge.merge_properties import DELETE_FIELD_KEYS
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import file_name, normalise_path
 
@@ -64,7 +61,7 @@ def check_new_table(columns: pa.Schema, config: HoodieWriteConfig) -> None:
     Raises:
         HoodieConfigException: The options do not name the table and its record key, or name a concurrency mode that it
             could not have.
-        HoodieKeyException, MissingSchemaFieldException: See `check_fields_of_new_table`.
+        HoodieKeyException: See `check_fields_of_new_table`.
         HoodieSchemaException: See `check_types_of_new_table`.
     """
     missing = [
@@ -211,7 +208,7 @@ def check_types_of_new_table(
 
 
 def check_fields_of_new_table(columns: Sequence[str], config: HoodieWriteConfig) -> None:
-    """Refuse key, partition, ordering and delete fields that are not columns of the data, before the table is created.
+    """Refuse key, partition and ordering fields that are not columns of the data, before the table is created.
 
     Args:
         columns: Names of the data's columns.
@@ -219,7 +216,6 @@ def check_fields_of_new_table(columns: Sequence[str], config: HoodieWriteConfig)
 
     Raises:
         HoodieKeyException: A key, partition or ordering field is not a column.
-        MissingSchemaFieldException: The column that marks deletes is missing.
     """
     table = config.table
     for role, fields in (
@@ -233,9 +229,3 @@ def check_fields_of_new_table(columns: Sequence[str], config: HoodieWriteConfig)
                     f"no table was created at {config.base_path}: the {role} field '{field}' is not a column of the "
                     f"data{spelled_otherwise(columns, [field])}; its columns are: {', '.join(columns) or 'none'}"
                 )
-    marks = config.payload.delete_field
-    if marks is not None and not config.write.avro_schema and name_in_any_case(columns, marks) is None:
-        raise MissingSchemaFieldException(
-            f"no table was created at {config.base_path}: {DELETE_FIELD_KEYS[0]} = {marks} is not a column of the "
-            f"data; its columns are: {', '.join(columns) or 'none'}"
-        )

@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.HoodieCreateRecordUtils and the beginnings of HoodieSparkS
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -28,7 +28,7 @@ from hoodie.client.widened_columns import refuse_widening_of_parquet_blocks
 from hoodie.common.data.exact_numbers import LOSSY_OPTION
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
-from hoodie.common.data.stored_types import find_field, spelled_otherwise
+from hoodie.common.data.stored_types import field_finder, find_field, spelled_otherwise
 from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.field_path import top_level_name, type_at
 from hoodie.common.model.record import HoodieRecord
@@ -263,7 +263,8 @@ class WriteInput:
             if operation is WriteOperationType.BULK_INSERT and data.held_table is not None:
                 _refuse_null_keys(data.held_table, bound)
         absent = self._absent_columns(operation, records, data.schema)
-        schemas = self._write_schemas(data.schema, absent)
+        marks = self._absent_marks(data.schema, absent)
+        schemas = self._write_schemas(pa.schema([*data.schema, *marks]), absent)
         self._check_ordering_field(operation, schemas.columns)
         self._check_delete_flag(schemas.columns)
         merge_spec = self._table.merge_spec.for_input(schemas.columns, absent, default_values(schemas.avro))
@@ -277,7 +278,7 @@ class WriteInput:
             () if lacks_ordering else merge_spec.ordering_fields,
             requires_ordering=self._is_merge_on_read or self._combines_upsert(operation),
             requires_positions=self._is_merge_on_read,
-            fill_missing=self._config.write.nulls_missing_columns or not self._has_schema or bool(absent),
+            fill_missing=self._config.write.nulls_missing_columns or not self._has_schema or bool(absent or marks),
             merge_spec=merge_spec,
             is_tagged=is_tagged,
             checked_keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
@@ -362,6 +363,20 @@ class WriteInput:
             self._check_new_columns(schema)
         return absent
 
+    def _absent_marks(self, schema: pa.Schema, absent: Collection[str]) -> list[pa.Field]:
+        """Columns of the table that mark deletes and that the input lacks: they are null in all of its rows.
+
+        Args:
+            schema: The input's columns.
+            absent: Columns that keep their stored values.
+        """
+        if not self._has_schema:
+            return []
+        given = {name.lower() for name in [*schema.names, *absent]}
+        marks = {name.lower() for name in self._table.merge_spec.delete_marks} - given
+        stored = self._snapshot.load_schema()
+        return [field.with_nullable(True) for field in stored if field.name.lower() in marks]
+
     def _check_new_columns(self, schema: pa.Schema) -> None:
         """Refuse columns that a partial update would add to the table: they are usually misspelt."""
         payload, merge_spec = self._config.payload, self._table.merge_spec
@@ -407,8 +422,10 @@ class WriteInput:
             either = declared or stored
             return to_arrow(either) if either else None
         wanted = to_arrow(declared)
-        fields = [field.with_type((find_field(wanted, field.name) or field).type) for field in to_arrow(stored)]
-        return pa.schema([*fields, *(field for field in wanted if find_field(fields, field.name) is None)])
+        find_wanted = field_finder(wanted)
+        fields = [field.with_type((find_wanted(field.name) or field).type) for field in to_arrow(stored)]
+        find = field_finder(fields)
+        return pa.schema([*fields, *(field for field in wanted if find(field.name) is None)])
 
     def _keys_where(self, where: Where) -> HoodieData:
         """The keys of the stored rows that a filter matches; tasks read them."""

@@ -18,6 +18,7 @@ These are the rules of Hudi 0.15.0 for copy-on-write tables, and those of Hudi 1
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -97,6 +98,12 @@ class MergeTableConfig(Protocol):
     @property
     def properties(self) -> Mapping[str, str]:
         """All properties of the table."""
+
+
+def _similar(name: str, names: Iterable[str]) -> str:
+    """A hint at a column whose name is nearly the same."""
+    found = difflib.get_close_matches(name, list(names), 1, 0.75)
+    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 def _as_names(value: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -278,16 +285,24 @@ class MergeSpec:
         )
 
     def _delete_field_in(self, schema: pa.Schema) -> str | None:
-        """The column that marks deletes, in the schema's spelling."""
+        """The column that marks deletes, in the schema's spelling; where it is absent, no row is marked."""
         if self.delete_field is None:
             return None
         found = name_in_any_case(schema.names, self.delete_field)
         if found is None:
-            raise MissingSchemaFieldException(
-                f"{DELETE_FIELD_KEYS[0]} = {self.delete_field} names a column that does not exist, so it would never "
-                f"delete anything; nothing was written. The columns are: {', '.join(user_column_names(schema))}"
-            )
-        return found
+            logger.warning(
+                "%s = %s names a column that neither the input nor the table has, so no record of this write is a "
+                "delete%s; the columns are: %s", DELETE_FIELD_KEYS[0], self.delete_field, _similar(
+                    self.delete_field, schema.names), ", ".join(user_column_names(schema)),
+            )  # fmt: skip
+        return found or self.delete_field
+
+    @property
+    def delete_marks(self) -> frozenset[str]:
+        """Columns that mark deletes. No input needs them: where one is absent, it counts as null."""
+        return frozenset(
+            name for name in (IS_DELETED_FIELD, self.delete_field, self.rules.delete_column) if name is not None
+        )
 
     def _check_columns(self, schema: pa.Schema) -> None:
         """Refuse a write without columns that the rules need.
@@ -340,7 +355,7 @@ class MergeSpec:
 
     def delete_columns(self, schema: pa.Schema) -> set[str]:
         """The columns of a schema that `flagged_deletes` reads."""
-        wanted = {name.lower() for name in (IS_DELETED_FIELD, self.delete_field, self.rules.delete_column) if name}
+        wanted = {name.lower() for name in self.delete_marks}
         return {name for name in schema.names if name.lower() in wanted}
 
     def _marked(self, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:

@@ -113,7 +113,7 @@ class PayloadRules:
     @property
     def required_columns(self) -> tuple[str, ...]:
         """Columns without which Hudi cannot merge."""
-        return tuple(name for name in (self.delete_column, self.sequence_column) if name is not None)
+        return () if self.sequence_column is None else (self.sequence_column,)
 
     @property
     def needs_ordering_field(self) -> bool:
