@@ -16,6 +16,7 @@ from hoodie.io.parquet.parquet_fragments import StorageHandler, parquet_format
 from hoodie.query.arrow_reader import count, scan
 from hoodie.query.planner import narrowed
 from hoodie.query.read_plan import ReadPlan
+from hoodie.query.table_query import Filters
 
 Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 
@@ -62,7 +63,7 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.plan!r}>"
 
-    def filter(self, expression: pc.Expression | None) -> HoodieDataset:
+    def filter(self, expression: Filters) -> HoodieDataset:
         """The dataset with a filter, on top of what filters it has."""
         return self if expression is None else HoodieDataset(narrowed(self.plan, None, expression))
 
@@ -80,7 +81,7 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
                 )
         return HoodieDataset(narrowed(self.plan, schema.names, None))
 
-    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[ds.Fragment]:
+    def get_fragments(self, filter: Filters = None) -> Iterator[ds.Fragment]:
         """The base files that can hold rows of a filter; their rows are not filtered.
 
         Raises:
@@ -95,7 +96,7 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
             )
         yield from _fragments(plan, fs.PyFileSystem(StorageHandler(plan.snapshot.storage)))
 
-    def scanner(self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> ds.Scanner:
+    def scanner(self, columns: Columns = None, filter: Filters = None, **options: Any) -> ds.Scanner:
         """A scan of the rows.
 
         Args:
@@ -112,29 +113,23 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
         plan = narrowed(self.plan, names or self.schema.names[:1], filter)
         return _scanner(scan(plan), options, dict(columns))
 
-    def to_batches(
-        self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any
-    ) -> Iterator[pa.RecordBatch]:
+    def to_batches(self, columns: Columns = None, filter: Filters = None, **options: Any) -> Iterator[pa.RecordBatch]:
         """The rows as batches; see `scanner`."""
         yield from self.scanner(columns, filter, **options).to_batches()
 
-    def to_table(self, columns: Columns = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+    def to_table(self, columns: Columns = None, filter: Filters = None, **options: Any) -> pa.Table:
         """The rows in memory; see `scanner`."""
         return self.scanner(columns, filter, **options).to_table()
 
-    def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
+    def count_rows(self, filter: Filters = None, **options: Any) -> int:
         """The number of rows; without a filter, only footers are read."""
         return count(narrowed(self.plan, None, filter))
 
-    def head(
-        self, num_rows: int, columns: Columns = None, filter: pc.Expression | None = None, **options: Any
-    ) -> pa.Table:
+    def head(self, num_rows: int, columns: Columns = None, filter: Filters = None, **options: Any) -> pa.Table:
         """The first rows."""
         return self.scanner(columns, filter, **options).head(num_rows)
 
-    def take(
-        self, indices: Any, columns: Columns = None, filter: pc.Expression | None = None, **options: Any
-    ) -> pa.Table:
+    def take(self, indices: Any, columns: Columns = None, filter: Filters = None, **options: Any) -> pa.Table:
         """The rows of some numbers."""
         return self.scanner(columns, filter, **options).take(indices)
 

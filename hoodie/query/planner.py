@@ -24,7 +24,6 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
@@ -56,7 +55,7 @@ from hoodie.query.pruning import (
 from hoodie.query.range_pruning import partitions_by_statistics, slices_by_statistics
 from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
 from hoodie.query.repeated_planning import plan_until_complete
-from hoodie.query.table_query import TableQuery, checked_columns
+from hoodie.query.table_query import Filters, TableQuery, checked_columns, to_expression
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.missing_files import check_files, known_partitions
 from hoodie.table.table_state import missing_at
@@ -238,19 +237,19 @@ def _left(
     return [file_slice for file_slice, is_left in zip(slices, flags.tolist(), strict=True) if is_left]
 
 
-def narrowed(plan: ReadPlan, columns: Sequence[str] | None, condition: pc.Expression | None) -> ReadPlan:
+def narrowed(plan: ReadPlan, columns: Sequence[str] | None, filters: Filters) -> ReadPlan:
     """A plan with fewer columns, and with a condition on top of its own filter.
 
     Args:
         plan: The plan; its files are fixed.
         columns: Names; None for those of the plan.
-        condition: The condition; None for none.
+        filters: The condition; None for none.
 
     Raises:
-        HoodieConfigException: A column is named twice.
+        HoodieConfigException: A column is named twice, or the condition has another form.
         HoodieSchemaException: A column is not in the table, or the condition does not fit it.
     """
-    chosen = checked_columns(columns)
+    chosen, condition = checked_columns(columns), to_expression(filters)
     names = plan.columns if chosen is None else chosen
     if condition is None and names == plan.columns:
         return plan
@@ -258,8 +257,8 @@ def narrowed(plan: ReadPlan, columns: Sequence[str] | None, condition: pc.Expres
     if condition is None:
         return attrs.evolve(plan, columns=names)
     own = plan.row_filter
-    filters = condition if own is None else own.expression & condition
-    query = attrs.evolve(plan.query, columns=names, filters=filters)
+    both = condition if own is None else own.expression & condition
+    query = attrs.evolve(plan.query, columns=names, filters=both)
 
     def slices_of(prune: Callable[[Sequence[str]], list[str]]) -> list[FileSlice]:
         left = set(prune(sorted({file_slice.partition_path for file_slice in plan.file_slices})))

@@ -7,18 +7,16 @@ from datetime import date, datetime
 from typing import Any, Self, TypeAlias
 
 import attrs
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.config.property import to_property_value
 from hoodie.common.table.timeline.instant_time import is_after, query_time
-from hoodie.common.util.shown_value import short_repr, shown_value
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, QueryType
 from hoodie.exception import HoodieConfigException
-from hoodie.io.parquet import parquet_reader
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
+from hoodie.query.filter_tuples import filters_of_tuples
 
 Filters: TypeAlias = pc.Expression | Sequence[Any] | None
 """Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or [] for all."""
@@ -247,10 +245,4 @@ def to_expression(filters: Filters) -> pc.Expression | None:
         return filters
     if isinstance(filters, list | tuple) and not filters:
         return None
-    try:
-        return parquet_reader.to_expression(filters)
-    except (LookupError, ValueError, TypeError, OverflowError, pa.ArrowException) as error:
-        raise HoodieConfigException(
-            f"filters {short_repr(filters)} are not understood ({error}): give an expression, or tuples such as "
-            "('fare', '>', 50)"
-        ) from error
+    return filters_of_tuples(filters)

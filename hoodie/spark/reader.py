@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
+from hoodie.common.data.expression_tree import shown_expression
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
@@ -251,8 +252,8 @@ def _check_can_be_sent(expression: pc.Expression | None) -> None:
         pickle.dumps(expression)
     except pa.ArrowException as error:
         raise HoodieNotSupportedException(
-            f"the filter {expression} cannot be sent to Spark's executors ({error}): name each column by its name, and "
-            "use functions of pyarrow.compute only"
+            f"the filter {shown_expression(expression)} cannot be sent to Spark's executors ({error}): name each "
+            "column by its name, and use functions of pyarrow.compute only"
         ) from error
 
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import math
+import operator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
+
+from hoodie.common.data.expression_tree import Call, Field, Literal, Node, build_expression, parse_expression
 
 NAN, INF = math.nan, math.inf
 UTC = datetime.UTC
@@ -162,3 +169,79 @@ def lists() -> st.SearchStrategy[Any]:
 def filters() -> st.SearchStrategy[Any]:
     """Filters in either form."""
     return expressions() | lists()
+
+
+def in_memory(table: pa.Table, wanted: Any) -> list[int] | None:
+    """The ids of the rows that a filter chooses, one row and one value after the other; None where Arrow fails.
+
+    Values have the type of their column; -0.0 equals 0.0, NaN equals NaN, and numbers are compared exactly.
+    """
+    expression = wanted if isinstance(wanted, pc.Expression) else pq.filters_to_expression(wanted)
+    tree = parse_expression(expression)
+    assert tree is not None
+    try:
+        table.filter(expression)
+    except (pa.ArrowException, TypeError) as error:
+        # Arrow compares no integers with floats that it would have to round.
+        if "was not representable" not in str(error) and "Integer value" not in str(error):
+            return None
+    try:
+        return table.filter(_truth(tree, table))["id"].to_pylist()
+    except (pa.ArrowException, TypeError):
+        return None
+
+
+def _truth(node: Node, table: pa.Table) -> Any:
+    if isinstance(node, Call):
+        if node.function in ("and_kleene", "or_kleene"):
+            join = getattr(pc, node.function)
+            return functools.reduce(join, [_truth(argument, table) for argument in node.arguments])
+        if node.function == "invert":
+            return pc.invert(_truth(node.arguments[0], table))
+        found = _of_values(node, table)
+        if found is not None:
+            return found
+    expression = build_expression(node)
+    assert expression is not None
+    return ds.dataset(table).to_table(columns={"found": expression})["found"]
+
+
+def _of_values(node: Call, table: pa.Table) -> pa.Array | None:
+    """A comparison or a search of a column, row by row; None for other calls."""
+    sides = list(node.arguments)
+    function = node.function
+    if len(sides) == 2 and isinstance(sides[0], Literal):
+        sides.reverse()
+        function = {"less": "greater", "less_equal": "greater_equal", "greater": "less",
+                    "greater_equal": "less_equal"}.get(function, function)  # fmt: skip
+    if not isinstance(sides[0], Field) or sides[0].path[0] not in FLAT:
+        return None
+    name = sides[0].path[0]
+    rows = table[name].to_pylist()
+    if function == "is_in":
+        assert node.options is not None
+        held = [_of_column(value, name) for value in node.options["value_set"].values.to_pylist()]
+        nulls = [row is None and None in held for row in rows]
+        return pa.array([null or any(_equal(row, one) for one in held) for row, null in zip(rows, nulls, strict=True)])
+    if function not in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
+        return None
+    if not isinstance(sides[1], Literal):
+        return None
+    value = _of_column(sides[1].value.as_py(), name)
+    return pa.array([None if None in (row, value) else _holds(function, row, value) for row in rows], pa.bool_())
+
+
+def _holds(function: str, row: Any, value: Any) -> bool:
+    if function in ("equal", "not_equal"):
+        return _equal(row, value) == (function == "equal")
+    operators = {"less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge}
+    return bool(operators[function](row, value))
+
+
+def _equal(row: Any, value: Any) -> bool:
+    return row is not None and value is not None and bool(row == value or (row != row and value != value))
+
+
+def _of_column(value: Any, name: str) -> Any:
+    is_rounded = name == "g" and isinstance(value, float) and abs(value) <= float(np.finfo(np.float32).max)
+    return float(np.float32(value)) if is_rounded else value

@@ -14,9 +14,7 @@ pyarrow returns such metadata as a dict, which drops repeated keys; Arrow's C da
 from __future__ import annotations
 
 import ctypes
-import operator
-from collections.abc import Callable, Iterable
-from functools import reduce
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import attrs
@@ -25,16 +23,6 @@ import pyarrow.compute as pc
 
 _CAPSULE_NAME = b"arrow_schema"
 _CHAINED = frozenset({"and_kleene", "or_kleene"})
-_OPERATORS: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
-    "and_kleene": operator.and_,
-    "or_kleene": operator.or_,
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-    "less": operator.lt,
-    "less_equal": operator.le,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-}
 _MAX_DEPTH = 100
 """The maximum depth of a tree, because the functions here are recursive."""
 
@@ -95,27 +83,68 @@ def columns_of(node: Node) -> set[str]:
 
 
 def build_expression(node: Node) -> pc.Expression | None:
-    """The expression of a tree, where it consists of comparisons, sets, null checks, and, or and not; else None."""
-    if isinstance(node, Field):
-        return pc.field(*node.path)
-    if isinstance(node, Literal):
-        return pc.scalar(node.value)
-    built = [build_expression(argument) for argument in node.arguments]
-    parts = [part for part in built if part is not None]
-    if len(parts) < len(built):
+    """The expression of a tree, in the way of `parse_expression`; None if pyarrow does not take it.
+
+    Args:
+        node: The tree; its functions may be any of Arrow's.
+    """
+    entries: list[tuple[str, str]] = []
+    values: list[pa.Scalar] = []
+    _write(node, entries, values)
+    columns = [pa.repeat(value, 1) for value in values]
+    schema = pa.schema([pa.field("", column.type) for column in columns], pa.KeyValueMetadata(entries))
+    rows = pa.StructArray.from_arrays(columns, fields=list(schema)) if columns else pa.array([{}], pa.struct([]))
+    sink = pa.BufferOutputStream()
+    try:
+        deserialize, _ = pc.scalar(True).__reduce__()
+        with pa.ipc.new_file(sink, schema) as writer:
+            writer.write_batch(pa.RecordBatch.from_struct_array(rows).replace_schema_metadata(schema.metadata))
+        built: pc.Expression = deserialize(sink.getvalue())
+    except (pa.ArrowException, AttributeError, TypeError, ValueError):
         return None
-    match node.function:
-        case function if function in _OPERATORS:
-            return reduce(_OPERATORS[function], parts)
-        case "invert":
-            return ~parts[0]
-        case "is_valid":
-            return parts[0].is_valid()
-        case "is_null" if node.options is not None:
-            return parts[0].is_null(nan_is_null=node.options["nan_is_null"].as_py())
-        case "is_in" if node.options is not None and node.options["null_matching_behavior"].as_py() == 0:
-            return parts[0].isin(node.options["value_set"].values)
-    return None
+    return built
+
+
+def _write(node: Node, entries: list[tuple[str, str]], values: list[pa.Scalar]) -> None:
+    """Add the entries of a tree, and the values that they name by number."""
+    if isinstance(node, Field):
+        if len(node.path) > 1:
+            entries.append(("nested_field_ref", str(len(node.path))))
+        entries.extend(("field_ref", name) for name in node.path)
+        return
+    if isinstance(node, Literal):
+        entries.append(("literal", str(len(values))))
+        values.append(node.value)
+        return
+    if node.function in _CHAINED and len(node.arguments) > 2:
+        # Halves, because pyarrow takes two arguments, and is recursive.
+        middle = len(node.arguments) // 2
+        halves = (node.arguments[:middle], node.arguments[middle:])
+        parts = (half[0] if len(half) == 1 else Call(node.function, half) for half in halves)
+        node = Call(node.function, tuple(parts))
+    entries.append(("call", node.function))
+    for argument in node.arguments:
+        _write(argument, entries, values)
+    if node.options is not None:
+        entries.append(("options", str(len(values))))
+        values.append(node.options)
+    entries.append(("end", node.function))
+
+
+def shown_expression(expression: pc.Expression, most: int = 200) -> str:
+    """An expression in one line of text for messages; never fails.
+
+    Args:
+        expression: The expression.
+        most: The most characters; a longer text is cut.
+    """
+    try:
+        text = " ".join(str(expression).split())
+    except UnicodeDecodeError:
+        # Arrow cuts long texts without regard to characters of several bytes.
+        tree = parse_expression(expression)
+        text = "on " + ", ".join(sorted(columns_of(tree))) if tree is not None else "with long texts"
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _parse(entries: Iterable[tuple[str, str]], row: pa.RecordBatch) -> Node:

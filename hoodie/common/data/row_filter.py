@@ -6,10 +6,12 @@ and that minimum and maximum can decide. The filter itself is applied to the row
 
     filter                       pushed into the scan      why
     k == "a" and v != 1.0        k == "a"                  of a row group of 1.0 and NaN statistics say 1.0
-    v in (0.0, 7.0)              0.0 <= v <= 7.0           -0.0 is not 0.0 where a set is searched
+    v in (0.0, 7.0)              0.0 <= v <= 7.0           floats are searched by their range
     ~(i < 5), i an integer       i >= 5                    integers have no NaN
     ~(v < 5), v a float          nothing                   NaN is such a row
     i < 5 or length(s) > 3       nothing                   any row may have a long string
+
+Values have the types of the columns that they are compared with before that; see `filter_values`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from decimal import Decimal
 from functools import reduce
 from typing import Self
 
@@ -35,7 +36,9 @@ from hoodie.common.data.expression_tree import (
     build_expression,
     columns_of,
     parse_expression,
+    shown_expression,
 )
+from hoodie.common.data.filter_values import MIRRORED, MisfitValue, with_typed_values
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.exception import HoodieSchemaException
 
@@ -46,7 +49,6 @@ COMPARISONS: dict[str, Callable[[pc.Expression, pa.Scalar], pc.Expression]] = {
     "greater": operator.gt,
     "greater_equal": operator.ge,
 }
-_MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal"}
 _NEGATED = {
     "less": "greater_equal",
     "less_equal": "greater",
@@ -54,9 +56,8 @@ _NEGATED = {
     "greater_equal": "less",
     "not_equal": "equal",
 }
-_EXACT_INTEGERS = {pa.float32(): 1 << 24, pa.float64(): 1 << 53}
 _ADVICE = "Give values of the column's type, or cast the column"
-_SHOWN = 200
+_SHOWN = 80
 _NUMBER = "__hoodie_number"
 
 
@@ -86,14 +87,19 @@ class RowFilter:
             minimum and maximum can decide it. None if there is no such condition.
         columns: The top-level columns that the filter reads; None if that is not known.
         is_exact: Whether ``pushed`` is equivalent to the filter, so that the rows of a scan need no second check.
-        described: The filter and its columns in a few words, for messages.
+        types: The columns' types, for messages.
     """
 
     expression: pc.Expression
     pushed: pc.Expression | None
     columns: frozenset[str] | None
     is_exact: bool
-    described: str
+    types: str
+
+    @property
+    def described(self) -> str:
+        """The filter and its columns in a few words, for messages."""
+        return f"the filter {shown_expression(self.expression)}{self.types}"
 
     @classmethod
     def of(cls, expression: pc.Expression, schema: pa.Schema, base_path: str) -> Self:
@@ -110,32 +116,32 @@ class RowFilter:
         """
         tree = parse_expression(expression)
         columns = None if tree is None else frozenset(columns_of(tree))
-        described = f"the filter {_shown(expression)}"
         unknown = sorted(columns - set(schema.names)) if columns is not None else []
         if unknown:
             raise HoodieSchemaException(
-                f"{described}: {base_path} has no column {', '.join(unknown)}{spelled_otherwise(schema.names, unknown)}"
-                f"; it has {', '.join(schema.names)}"
+                f"the filter {shown_expression(expression)}: {base_path} has no column "
+                f"{', '.join(unknown)}{spelled_otherwise(schema.names, unknown)}; it has {', '.join(schema.names)}"
             )
-        if tree is not None:
-            with_decimals = _with_decimals(tree, schema)
-            if with_decimals is not None:
-                return cls.of(with_decimals, schema, base_path)
-            _check_sets(tree, schema, f"{described} does not fit the table {base_path}")
+        try:
+            typed = None if tree is None else with_typed_values(tree, schema)
+        except MisfitValue as error:
+            raise _misfit(expression, base_path, error) from error.__cause__
+        if typed is not None and typed is not tree:
+            built = build_expression(typed)
+            tree, expression = (typed, built) if built is not None else (tree, expression)
         # One row, because some functions check their values only if there is a row.
         row = pa.table([pa.nulls(1, field.type) for field in schema], names=schema.names)
         try:
             row.filter(expression)
         except (pa.ArrowException, TypeError) as error:
             raise HoodieSchemaException(
-                f"{described} does not fit the table {base_path}: {_culprit(tree, schema, row)}{_first_line(error)}. "
-                f"{_ADVICE}"
+                f"the filter {shown_expression(expression)} does not fit the table {base_path}: "
+                f"{_culprit(tree, schema, row)}{_first_line(error)}. {_ADVICE}"
             ) from error
         types = [f"{name} is {schema.field(name).type}" for name in schema.names if name in (columns or ())]
-        if types:
-            described += f" ({', '.join(types)})"
         pushed = _implied(tree, schema) if tree is not None else _NOTHING
-        return cls(expression, pushed.expression, columns, pushed.is_exact, described)
+        shown = f" ({', '.join(types)})" if types else ""
+        return cls(expression, pushed.expression, columns, pushed.is_exact, shown)
 
     def read_columns(self, columns: list[str], schema: pa.Schema) -> list[str]:
         """The columns to read for a result with some columns.
@@ -249,101 +255,41 @@ def _comparison(function: str, arguments: tuple[Node, ...], schema: pa.Schema) -
     """The condition of a comparison of a column with a value, on either side."""
     left, right = arguments
     if isinstance(left, Literal):
-        left, right, function = right, left, _MIRRORED.get(function, function)
+        left, right, function = right, left, MIRRORED.get(function, function)
     if not isinstance(left, Field) or len(left.path) > 1 or not isinstance(right, Literal) or not right.value.is_valid:
         return _NOTHING
     name = left.path[0]
     data_type = schema.field(name).type
     value = right.value
+    if value.type != data_type or not _is_ordered(data_type):
+        return _NOTHING
     if pa.types.is_floating(data_type):
-        return _float_range(name, data_type, function, value)
-    if pa.types.is_integer(data_type) and pa.types.is_floating(value.type):
-        return _integer_range(name, data_type, function, value.as_py())
-    bound = _as_type(value, data_type)
-    if bound is None:
-        return _NOTHING
-    is_exact = value.type == data_type or bool(pa.types.is_integer(value.type) and pa.types.is_integer(data_type))
-    return _Pushed(COMPARISONS[function](pc.field(name), bound), is_exact)
+        return _float_range(name, function, value)
+    return _Pushed(COMPARISONS[function](pc.field(name), value), is_exact=True)
 
 
-def _as_type(value: pa.Scalar, data_type: pa.DataType) -> pa.Scalar | None:
-    """The value in a column's type, if statistics order that type as comparisons do; else None."""
-    source = value.type
-    if source == data_type:
-        is_ordered = (
-            pa.types.is_integer(source)
-            or pa.types.is_string(source)
-            or pa.types.is_binary(source)
-            or pa.types.is_boolean(source)
-            or pa.types.is_date(source)
-            or pa.types.is_timestamp(source)
-            or pa.types.is_decimal(source)
-        )
-        return value if is_ordered else None
-    is_of_kind = (
-        (pa.types.is_integer(source) and pa.types.is_integer(data_type))
-        or (pa.types.is_decimal(source) and pa.types.is_decimal(data_type))
-        or (pa.types.is_timestamp(source) and pa.types.is_timestamp(data_type) and source.tz == data_type.tz)
+def _is_ordered(data_type: pa.DataType) -> bool:
+    """Whether statistics order the values of a type as comparisons do; floats need some care."""
+    return bool(
+        pa.types.is_integer(data_type)
+        or pa.types.is_string(data_type)
+        or pa.types.is_binary(data_type)
+        or pa.types.is_boolean(data_type)
+        or pa.types.is_date(data_type)
+        or pa.types.is_timestamp(data_type)
+        or pa.types.is_decimal(data_type)
+        or data_type in (pa.float32(), pa.float64())
     )
-    try:
-        return value.cast(data_type) if is_of_kind else None
-    except pa.ArrowException:
-        # The type cannot hold the value; how that compares is left to Arrow.
-        return None
 
 
-def _float_range(name: str, data_type: pa.DataType, function: str, value: pa.Scalar) -> _Pushed:
-    """Bounds of a float column. They are one step wider if its type cannot hold the value: Arrow compares float32 with
-    doubles as doubles, and searches sets as float32.
-    """
-    number = _number(value, data_type)
-    if number is None or data_type not in _EXACT_INTEGERS:
-        return _NOTHING
-    low = high = number
-    is_exact = True
-    if pa.types.is_float32(data_type):
-        with np.errstate(over="ignore"):
-            near = np.float32(number)
-            is_exact = float(near) == number
-            if not is_exact:
-                # One step beyond the largest number is infinity.
-                low, high = (float(np.nextafter(near, np.float32(end))) for end in (-math.inf, math.inf))
-    field = pc.field(name)
-    bounds = [pa.scalar(bound, data_type) for bound in (low, high)]
-    match function:
-        case "equal":
-            expression = (field >= bounds[0]) & (field <= bounds[1])
-        case "less" | "less_equal":
-            expression = COMPARISONS[function if is_exact else "less_equal"](field, bounds[1])
-        case _:
-            expression = COMPARISONS[function if is_exact else "greater_equal"](field, bounds[0])
-    return _Pushed(expression, is_exact)
-
-
-def _number(value: pa.Scalar, data_type: pa.DataType) -> float | None:
-    """The value as a float; None for NaN, for integers that floats cannot hold, and for values that are not numbers."""
-    if pa.types.is_floating(value.type):
-        number = float(value.as_py())
-        return None if math.isnan(number) else number
-    most = _EXACT_INTEGERS.get(data_type, 0)
-    return float(value.as_py()) if pa.types.is_integer(value.type) and abs(value.as_py()) <= most else None
-
-
-def _integer_range(name: str, data_type: pa.DataType, function: str, number: float) -> _Pushed:
-    """Bounds of an integer column that is compared with a float; Arrow compares as float32 where it can."""
-    if math.isnan(number) or abs(number) >= _EXACT_INTEGERS[pa.float32()]:
-        return _NOTHING
-    low, high = (_as_type(pa.scalar(bound), data_type) for bound in (math.floor(number), math.ceil(number)))
-    if low is None or high is None:
+def _float_range(name: str, function: str, value: pa.Scalar) -> _Pushed:
+    """Bounds of a float column: equal to a zero are both of them."""
+    if math.isnan(value.as_py()):
         return _NOTHING
     field = pc.field(name)
-    match function:
-        case "equal":
-            return _Pushed((field >= low) & (field <= high))
-        case "less" | "less_equal":
-            return _Pushed(field <= high)
-        case _:
-            return _Pushed(field >= low)
+    if function == "equal":
+        return _Pushed((field >= value) & (field <= value), is_exact=True)
+    return _Pushed(COMPARISONS[function](field, value), is_exact=True)
 
 
 def _is_in(node: Call, schema: pa.Schema) -> _Pushed:
@@ -353,100 +299,24 @@ def _is_in(node: Call, schema: pa.Schema) -> _Pushed:
     name = field.path[0]
     data_type = schema.field(name).type
     values = node.options["value_set"].values
-    if not len(values) or values.null_count:
+    if not len(values) or values.null_count or values.type != data_type or not _is_ordered(data_type):
         return _NOTHING
-    if pa.types.is_floating(data_type):
-        low, high = _ends(values)
-        bounds = (
-            _float_range(name, data_type, "greater_equal", low),
-            _float_range(name, data_type, "less_equal", high),
-        )
-        return _NOTHING if _NOTHING in bounds else attrs.evolve(_both(*bounds), is_exact=False)
-    if _as_type(values[0], data_type) is None:
-        return _NOTHING
-    try:
-        return _Pushed(pc.field(name).isin(values.cast(data_type)), is_exact=values.type == data_type)
-    except pa.ArrowException:
-        return _NOTHING
-
-
-def _ends(values: pa.Array) -> list[pa.Scalar]:
-    """The smallest and the largest value; NaN if there is one."""
-    if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
-        return [pa.scalar(math.nan)] * 2
+    if not pa.types.is_floating(data_type):
+        return _Pushed(pc.field(name).isin(values), is_exact=True)
     ends = pc.min_max(values)
-    return [ends["min"], ends["max"]]
+    bounds = (_float_range(name, "greater_equal", ends["min"]), _float_range(name, "less_equal", ends["max"]))
+    return attrs.evolve(_both(*bounds), is_exact=False)
 
 
-def _check_sets(node: Node, schema: pa.Schema, problem: str) -> None:
-    """Refuse sets with values that a column's type cannot hold, because Arrow's result would depend on the rows.
-
-    Raises:
-        HoodieSchemaException: Numbers are compared with strings or the reverse, or an integer column with floats that
-            it cannot hold.
-    """
-    if not isinstance(node, Call):
-        return
-    for argument in node.arguments:
-        _check_sets(argument, schema, problem)
-    if node.function != "is_in" or node.options is None or not isinstance(node.arguments[0], Field):
-        return
-    path = node.arguments[0].path
-    data_type = schema.field(path[0]).type
-    values = node.options["value_set"].values
-    if len(path) > 1 or not len(values) or data_type == values.type:
-        return
-    misfits = pa.array([], values.type)
-    if (_is_number(data_type) and pa.types.is_string(values.type)) or (
-        pa.types.is_string(data_type) and _is_number(values.type)
-    ):
-        misfits = values
-    elif pa.types.is_floating(data_type) and pa.types.is_integer(values.type):
-        most = _EXACT_INTEGERS.get(data_type, 0)
-        misfits = values.filter(pa.array([value is not None and abs(value) > most for value in values.to_pylist()]))
-    if len(misfits):
-        raise HoodieSchemaException(
-            f"{problem}: {_compared(path[0], data_type, values.type, misfits)}, which the column's type cannot hold. "
-            f"{_ADVICE}"
-        )
-
-
-def _with_decimals(tree: Node, schema: pa.Schema) -> pc.Expression | None:
-    """A filter with decimals for the integers that it compares with decimal columns, which Arrow mostly refuses to do.
-
-    Returns:
-        The filter; None if there is no such integer, or it has other functions.
-    """
-    found = False
-
-    def changed(node: Node) -> Node:
-        nonlocal found
-        if not isinstance(node, Call):
-            return node
-        fields = [argument for argument in node.arguments if isinstance(argument, Field) and len(argument.path) == 1]
-        of_decimal = any(pa.types.is_decimal(schema.field(field.path[0]).type) for field in fields)
-        arguments = []
-        for argument in node.arguments:
-            if of_decimal and isinstance(argument, Literal) and pa.types.is_integer(argument.value.type):
-                found = True
-                number = argument.value.as_py()
-                argument = Literal(pa.scalar(None if number is None else Decimal(number)))
-            arguments.append(changed(argument))
-        options = node.options
-        if of_decimal and node.function == "is_in" and options is not None:
-            values = options["value_set"].values
-            if pa.types.is_integer(values.type):
-                found = True
-                numbers = [None if number is None else Decimal(number) for number in values.to_pylist()]
-                options = pa.scalar({**options.as_py(), "value_set": numbers})
-        return attrs.evolve(node, arguments=tuple(arguments), options=options)
-
-    expression = build_expression(changed(tree))
-    return expression if found else None
-
-
-def _is_number(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_decimal(data_type))
+def _misfit(expression: pc.Expression, base_path: str, error: MisfitValue) -> HoodieSchemaException:
+    """The error about values of another kind than the column's."""
+    compared = _compared(".".join(error.path), error.data_type, error.values.type, error.values)
+    is_time = pa.types.is_timestamp(error.data_type) or pa.types.is_date(error.data_type)
+    form = "; write dates and times in ISO form, such as '2026-01-02' or '2026-01-02 10:15:30'" if is_time else ""
+    return HoodieSchemaException(
+        f"the filter {shown_expression(expression)} does not fit the table {base_path}: {compared}, which the column's "
+        f"type cannot hold{form}. {_ADVICE}"
+    )
 
 
 def _culprit(tree: Node | None, schema: pa.Schema, row: pa.Table) -> str:
@@ -477,12 +347,13 @@ def _culprit(tree: Node | None, schema: pa.Schema, row: pa.Table) -> str:
 
 
 def _compared(name: str, data_type: pa.DataType, value_type: pa.DataType, values: pa.Array) -> str:
-    shown = ", ".join(map(repr, values[:3].to_pylist())) or "nothing"
+    shown = ", ".join(map(_shown_scalar, values[:3])) or "nothing"
     return f"column {name} is {data_type}, and it is compared with {shown} ({value_type})"
 
 
-def _shown(expression: pc.Expression) -> str:
-    text = " ".join(str(expression).split())
+def _shown_scalar(value: pa.Scalar) -> str:
+    # Arrow needs pandas for Python's form of nanoseconds.
+    text = str(value) if pa.types.is_timestamp(value.type) else repr(value.as_py())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import attrs
 import numpy as np
@@ -462,8 +462,3 @@ def read_footer(storage: HoodieStorage, path: str) -> Footer:
     """
     with HoodieParquetReader(storage, path) as reader:
         return reader.footer()
-
-
-def to_expression(filters: Sequence[Any]) -> pc.Expression:
-    """Filters in the form of `pyarrow.parquet.read_table`, as an expression; pyarrow raises errors for wrong ones."""
-    return pq.filters_to_expression(filters)

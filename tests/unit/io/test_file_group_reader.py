@@ -24,7 +24,7 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.query.table_query import to_expression
 from hoodie.storage.storage_factory import open_storage
-from tests.support.filter_cases import GROUP_ROWS, SCHEMA, filters, tables
+from tests.support.filter_cases import GROUP_ROWS, SCHEMA, filters, in_memory, tables
 
 NAN = math.nan
 
@@ -56,15 +56,6 @@ def rows_of(batches: Iterator[pa.RecordBatch], column: str) -> list[Any]:
     return [row for batch in batches for row in batch[column].to_pylist()]
 
 
-def in_memory(table: pa.Table, wanted: Any) -> list[int] | None:
-    """What the filter gives of rows in memory; None where Arrow cannot compute it."""
-    expression = wanted if isinstance(wanted, pc.Expression) else pq.filters_to_expression(wanted)
-    try:
-        return table.filter(expression)["id"].to_pylist()
-    except (pa.ArrowException, TypeError):
-        return None
-
-
 def rows(**columns: list[Any]) -> pa.Table:
     size = len(next(iter(columns.values())))
     full = {name: columns.get(name, [None] * size) for name in SCHEMA.names}
@@ -89,9 +80,8 @@ def test_a_filter_gives_the_rows_that_it_gives_in_memory(tmp_path: Path, table: 
     expected = in_memory(table, wanted)
     try:
         found = ids(tmp_path, table, row_filter_of(wanted))
-    except HoodieSchemaException as error:
-        # Where the type of a column does not hold a value, Arrow's answer depends on the rows.
-        assert expected is None or "cannot hold" in str(error)
+    except HoodieSchemaException:
+        assert expected is None
         event("refused")
         return
     assume(expected is not None)
@@ -158,8 +148,8 @@ def test_a_filter_of_a_column_that_an_old_file_has_in_another_type_or_not_at_all
 
 def test_a_filter_that_arrow_cannot_compute_of_the_rows_is_no_damaged_file(tmp_path: Path) -> None:
     table = rows(i=[0, 1, 2], l=[2**53 + 1] * 3)
-    with pytest.raises(HoodieSchemaException, match=r"l is int64.*cannot be computed.*9007199254740993") as caught:
-        ids(tmp_path, table, row_filter_of([("l", ">", 5.5)]))
+    with pytest.raises(HoodieSchemaException, match=r"i is int32, l is int64.*cannot be computed.*divide by") as caught:
+        ids(tmp_path, table, row_filter_of(pc.field("l") / pc.field("i") > 1))
     assert "roll" not in str(caught.value)
 
 

@@ -1,0 +1,209 @@
+"""Filters written as tuples of a column, an operator and a value, in the form of `pyarrow.parquet.read_table`.
+
+::
+
+    [("city", "in", {"rome", "oslo"}), ("fare", ">", 5)]         both
+    [[("city", "==", "rome")], [("fare", ">", Decimal("5.5"))]]  one of them
+
+Values are those that programs have: of Python, numpy, pandas, polars and Arrow. Here they become Arrow's values as they
+are; `hoodie.common.data.filter_values` gives them the types of the columns.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import operator
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.util.shown_value import shown_value
+from hoodie.exception import HoodieConfigException
+
+_COMPARISONS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_OPERATORS = (*_COMPARISONS, "in", "not in")
+_FORM = "give an expression, or tuples such as ('fare', '>', 50)"
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+_UNITS = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s", "ps": "ns", "fs": "ns", "as": "ns"}
+"""Units of numpy's times that Arrow lacks, and the unit that holds their values."""
+_NULL_TYPES = frozenset({"NAType", "NaTType"})
+"""What pandas has for null."""
+
+
+def filters_of_tuples(filters: Sequence[Any]) -> pc.Expression:
+    """The expression of filters that are written as tuples.
+
+    Args:
+        filters: A list of tuples, which are all fulfilled; or a list of such lists, one of which is.
+
+    Raises:
+        HoodieConfigException: They are of another form; the message names the tuple.
+    """
+    if not isinstance(filters, list | tuple):
+        raise HoodieConfigException(f"filters are {shown_value(filters)}: {_FORM}")
+    groups = [filters] if all(_is_condition(part) for part in filters) else filters
+    either = []
+    for group in groups:
+        if not isinstance(group, list | tuple) or not group or not all(_is_condition(part) for part in group):
+            raise HoodieConfigException(f"filters have a part that is {shown_value(group)}: {_FORM}")
+        either.append(reduce(operator.and_, (_condition(*part) for part in group)))
+    return reduce(operator.or_, either)
+
+
+def _is_condition(part: Any) -> bool:
+    return isinstance(part, list | tuple) and len(part) == 3 and isinstance(part[1], str)
+
+
+def _condition(column: Any, sign: str, value: Any) -> pc.Expression:
+    where = f"the filter ({column!r}, {sign!r}, ...)"
+    try:
+        field = pc.field(column)
+    except (TypeError, ValueError) as error:
+        raise HoodieConfigException(f"{where} names the column {shown_value(column)}: give its name") from error
+    if sign not in _OPERATORS:
+        raise HoodieConfigException(f"{where}: the operator is one of {', '.join(_OPERATORS)}")
+    if sign in _COMPARISONS:
+        if _is_several(value):
+            raise HoodieConfigException(
+                f"{where} compares with a {type(value).__name__}: give one value, or write 'in'"
+            )
+        return _COMPARISONS[sign](field, pc.scalar(_scalar(value, where)))
+    if isinstance(value, str | bytes | bytearray) or not _is_several(value):
+        raise HoodieConfigException(
+            f"{where} searches in {shown_value(value)}: give a list of values, such as {_list_of(value)}"
+        )
+    found = reduce(operator.or_, (field.isin(values) for values in _sets(value, where)))
+    return ~found if sign == "not in" else found
+
+
+def _list_of(value: Any) -> str:
+    text = repr(value)
+    return f"[{text}]" if len(text) < 80 else "['a', 'b']"
+
+
+def _is_several(value: Any) -> bool:
+    if isinstance(value, str | bytes | bytearray | enum.Enum | uuid.UUID | pa.Scalar):
+        return False
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
+
+
+def _sets(given: Iterable[Any], where: str) -> list[pa.Array]:
+    """The values of a search, one array for each kind of values."""
+    if not isinstance(given, list | tuple | set | frozenset):
+        array = _array(given)
+        if array is not None:
+            return [array]
+    kinds: dict[Any, list[Any]] = {}
+    for value in given:
+        scalar = _plain(value, where)
+        kind = scalar.type if isinstance(scalar, pa.Scalar) else _kind(scalar)
+        kinds.setdefault(kind, []).append(scalar)
+    nulls = kinds.pop(type(None), [])
+    arrays = [_array_of(values, where) for values in kinds.values()]
+    # A null among the values finds nulls.
+    return [*arrays, pa.nulls(len(nulls))] if nulls or not arrays else arrays
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return datetime, value.tzinfo is None
+    return type(value)
+
+
+def _array_of(values: Sequence[Any], where: str) -> pa.Array:
+    """Values of one kind as an array."""
+    try:
+        if isinstance(values[0], pa.Scalar):
+            return pa.concat_arrays([pa.repeat(value, 1) for value in values])
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise HoodieConfigException(f"{where} searches for {shown_value(values[0])}: {error}") from error
+
+
+def _array(given: Any) -> pa.Array | None:
+    """Values of numpy, pandas, polars or Arrow as an array; None if they are to be looked at one by one."""
+    if isinstance(given, pa.ChunkedArray):
+        given = given.combine_chunks()
+    if isinstance(given, pa.Array):
+        return given.dictionary_decode() if isinstance(given, pa.DictionaryArray) else given
+    dtype = getattr(given, "dtype", None)
+    if dtype is None or str(dtype) == "object":
+        return None
+    if isinstance(given, np.ndarray) and given.dtype.kind == "M":
+        given = _with_known_unit(given)
+    try:
+        found = pa.array(given)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    return _array(found)
+
+
+def _with_known_unit(times: Any) -> Any:
+    """Times of numpy in a unit that Arrow has; those that it cannot hold are left."""
+    unit, _ = np.datetime_data(times.dtype)
+    if unit not in _UNITS:
+        return times
+    converted = times.astype(f"datetime64[{_UNITS[unit]}]")
+    return converted if bool(np.all((converted.astype(times.dtype) == times) | np.isnat(times))) else times
+
+
+def _scalar(value: Any, where: str) -> pa.Scalar:
+    """A value as one of Arrow's."""
+    plain = _plain(value, where)
+    try:
+        return plain if isinstance(plain, pa.Scalar) else pa.scalar(plain)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise HoodieConfigException(f"{where} compares with {shown_value(value)}: {error}") from error
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A value of Python that Arrow converts without a loss, or one of Arrow's."""
+    if value is None or type(value) in (str, bool, float, bytes) or isinstance(value, pa.Scalar):
+        return value.value if isinstance(value, pa.DictionaryScalar) else value
+    if type(value).__name__ in _NULL_TYPES:
+        return None
+    if isinstance(value, enum.Enum):
+        return _plain(value.value, where)
+    if isinstance(value, np.datetime64):
+        return _array_of(_with_known_unit(value.reshape(1)), where)[0]
+    if isinstance(value, np.generic):
+        return _plain(value.item(), where)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value) if _SMALLEST <= value <= _LARGEST else Decimal(value)
+    if isinstance(value, Decimal):
+        return value if value.is_finite() else float(value)
+    if isinstance(value, uuid.UUID):
+        return pa.scalar(value.bytes, pa.uuid()) if hasattr(pa, "uuid") else str(value)
+    if isinstance(value, datetime):
+        return _moment(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, float) and not math.isnan(value):
+        return float(value)
+    return value
+
+
+def _moment(value: datetime) -> Any:
+    """A time with a zone in UTC; with the nanoseconds that pandas has."""
+    if getattr(value, "nanosecond", 0):
+        zone = None if value.tzinfo is None else "UTC"
+        return pa.scalar(int(getattr(value, "value", 0)), pa.timestamp("ns", zone))
+    if hasattr(value, "to_pydatetime"):
+        value = value.to_pydatetime()
+    return value if value.tzinfo is None else value.astimezone(UTC)
