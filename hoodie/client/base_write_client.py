@@ -53,6 +53,8 @@ from hoodie.exception import (
 from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartitioner, check_partitioner
 from hoodie.index.bucket.consistent_hashing import refuse_consistent_hashing
 from hoodie.index.bucket.layout_check import check_layout
+from hoodie.index.bucket.table_layout import TableLayout, config_of_table
+from hoodie.index.index_factory import create_index
 from hoodie.metadata.reader.metadata_listing import folders_not_listed
 from hoodie.metrics.progress import ProgressCallback
 from hoodie.query.table_query import Filters
@@ -96,6 +98,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         validators: Sequence[Validator | HoodiePreCommitValidator] = (),
     ) -> None:
         super().__init__(context, config, on_progress)
+        self._given_config = config
         check_named_classes(config)
         self._callbacks = CommitCallbacks(config)
         self._service_errors: tuple[str, ...] = ()
@@ -202,11 +205,25 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             return True
         return self._heartbeats.start(snapshot, instant_time)
 
+    def _take_index(self, snapshot: TableSnapshot, replaces_all_files: bool = False) -> None:
+        """Take the index that the table's files were written with, where the writer says nothing; refuse another one.
+
+        Raises:
+            HoodieIndexException, HoodieConfigException: See `check_layout`.
+        """
+        layout = TableLayout(snapshot)
+        config = config_of_table(self._given_config, layout)
+        if config.index != self._config.index:
+            self._config, self._index = config, create_index(config)
+            self._committer.use_index(config, self._index)
+            self._compactions.use_index(config, self._index)
+        keys = snapshot.table_config.record_key_fields or tuple(config.table.record_key_fields or ())
+        check_layout(self._index, snapshot, keys, replaces_all_files, layout)
+
     def _prepare_table(self, operation: WriteOperationType | str | None = None) -> TableSnapshot:
         """Load and check the table, roll back its failed writes, build its metadata table, and upgrade it."""
         snapshot = load_table(self._config)
-        keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
-        check_layout(self._index, snapshot, keys, replaces_all(operation))
+        self._take_index(snapshot, replaces_all(operation))
         refuse_consistent_hashing(snapshot)
         self._transactions.check(snapshot)
         with self._metrics.step("roll back failed writes"):
@@ -401,8 +418,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             self._measure(None)
             with self._metrics.step("load the table"):
                 snapshot = load_table(self._config)
+                self._take_index(snapshot)
                 table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
-                check_layout(self._index, snapshot, table.record_key_fields)
             operation = WriteOperationType.UPSERT
             with self._metrics.step("prepare the input"):
                 given = WriteInput(table).prepare(operation, records)
@@ -471,10 +488,10 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 reads_table = isinstance(records, MadeOfTable)
                 action = action_of(operation, snapshot.table_config.table_type)
                 self._committer.begin_write(snapshot, instant_time, action, reads_table)
-                table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
                 if not started_here:
                     # A client with another index may have started the instant, or others may have committed since.
-                    check_layout(self._index, snapshot, table.record_key_fields, replaces_all(operation))
+                    self._take_index(snapshot, replaces_all(operation))
+                table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
             if operation is WriteOperationType.DELETE_PARTITION:
                 schemas = WriteInput(table).table_schemas()
                 write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)

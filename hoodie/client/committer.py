@@ -91,6 +91,16 @@ class Committer:
     def __attrs_post_init__(self) -> None:
         self._resolver = ConflictResolver(self._config, self._index.is_global)
 
+    def use_index(self, config: HoodieWriteConfig, index: HoodieIndex) -> None:
+        """Go on with the index that the table was found to have.
+
+        Args:
+            config: The configuration that names it.
+            index: The index.
+        """
+        self._config, self._index = config, index
+        self._resolver = ConflictResolver(config, index.is_global)
+
     def begin_write(
         self, snapshot: TableSnapshot, instant_time: str, action: Action, reads_table: bool = False
     ) -> None:

@@ -72,6 +72,15 @@ class CompactionService:
     _heartbeats: HoodieHeartbeatClient
     _index: HoodieIndex
 
+    def use_index(self, config: HoodieWriteConfig, index: HoodieIndex) -> None:
+        """Go on with the index that the table was found to have.
+
+        Args:
+            config: The configuration that names it.
+            index: The index.
+        """
+        self._config, self._index = config, index
+
     # --- scheduling -----------------------------------------------------------------------------------------------
 
     def schedule(self, is_forced: bool) -> str | None:

@@ -32,6 +32,7 @@ from hoodie.exception import HoodieConfigException, HoodieException, HoodieIndex
 from hoodie.index.bloom.bloom_index import HoodieBloomIndex
 from hoodie.index.bloom.global_bloom_index import HoodieGlobalBloomIndex
 from hoodie.index.bucket.layout_check import check_layout
+from hoodie.index.bucket.table_layout import TableLayout, config_of_table
 from hoodie.index.index_factory import create_index
 from hoodie.index.index_report import IndexReport, IndexWork
 from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
@@ -160,6 +161,7 @@ class HoodieReadClient:
         if isinstance(given, dict) and not self._is_index_chosen:
             given[_INDEX_TYPE] = IndexType.BLOOM.value
         self._config = HoodieWriteConfig.from_properties(base_path, given, storage_options)
+        self._given_config = self._config
         index_type = str(self._config.index.index_type)
         if self._config.index.index_class is None and index_type not in self.supported_indexes:
             raise HoodieConfigException(
@@ -370,11 +372,16 @@ class HoodieReadClient:
 
     def _look_up(self, snapshot: TableSnapshot, given: Callable[[HoodieTable], KeyedInput]) -> KeyLookup:
         """Look up the keys of a caller's rows."""
-        table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
         stores_keys = snapshot.table_config.populate_meta_fields
+        layout = TableLayout(snapshot)
+        if self._index.names_file_groups and stores_keys:
+            config = config_of_table(self._given_config, layout)
+            if config.index != self._config.index:
+                self._config, self._index = config, create_index(config)
+        table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
         if self._index.names_file_groups and stores_keys:
             try:
-                check_layout(self._index, snapshot, table.record_key_fields)
+                check_layout(self._index, snapshot, table.record_key_fields, layout=layout)
             except HoodieIndexException as error:
                 error.add_note(f"Nothing was read. Without {_INDEX_TYPE}, a read client finds the keys of any table.")
                 raise

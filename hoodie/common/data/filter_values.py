@@ -337,7 +337,7 @@ def _among_decimals(value: int | float | Decimal, data_type: pa.DataType) -> _Pl
 def _among_floats(value: int | float | Decimal, dtype: np.dtype[Any]) -> _Place:
     """Fractions become the nearest float, as in rows; whole numbers must be held."""
     largest = float(np.finfo(dtype).max)
-    if not (isinstance(value, float) and not math.isfinite(value)) and float(abs(value)) > largest:
+    if not (isinstance(value, float) and not math.isfinite(value)) and abs(float(value)) > largest:
         return _Place(largest if value > 0 else -math.inf, False)
     near = float(dtype.type(float(value)))
     if math.isinf(near) and not math.isinf(value):

@@ -10,23 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.index_config import BucketKeyRule
 from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieMissingFileException
-from hoodie.index.bucket.bucket_identifier import BucketIdentifier, are_bucket_ids, bucket_of_file_id
+from hoodie.index.bucket.bucket_identifier import BucketIdentifier, bucket_of_file_id
 from hoodie.index.bucket.misplaced_keys import WAY_OUT, CheckSampledKeys
 from hoodie.index.bucket.simple_bucket_index import HoodieSimpleBucketIndex
+from hoodie.index.bucket.table_layout import BUCKETS_KEY, FIELDS_KEY, RULE_KEY, TYPE_KEY, TableLayout
 from hoodie.index.index import HoodieIndex
 from hoodie.storage.storage_path import join
 
 SAMPLED_FILES = 4
-_COMPACTIONS = (WriteOperationType.COMPACT, WriteOperationType.LOG_COMPACT)
-_TYPE = "hoodie.index.type"
-_BUCKETS = "hoodie.bucket.index.num.buckets"
-_FIELDS = "hoodie.bucket.index.hash.field"
-_RULE = "hoodie.bucket.index.key.rule"
 
 
 def check_layout(
@@ -34,6 +29,7 @@ def check_layout(
     snapshot: TableSnapshot,
     record_key_fields: Sequence[str],
     replaces_all: bool = False,
+    layout: TableLayout | None = None,
 ) -> None:
     """Refuse an index that would store keys of the table a second time.
 
@@ -44,6 +40,7 @@ def check_layout(
         snapshot: The table.
         record_key_fields: The table's.
         replaces_all: Whether the write replaces all present file groups.
+        layout: Its files, if they were read before.
 
     Raises:
         HoodieIndexException: The table has buckets and the index none, or the other way round, or other buckets.
@@ -54,15 +51,14 @@ def check_layout(
         _check_hash_fields(identifier)
     if replaces_all:
         return
-    stats, stored = _newest_files(snapshot)
+    layout = layout or TableLayout(snapshot)
+    stats, stored = layout.newest
     if not stats:
         return
     table = f"the table at {snapshot.base_path}"
     if identifier is None:
-        if not index.names_file_groups and (
-            stored.get(_TYPE) == "BUCKET" or are_bucket_ids([str(stat.file_id) for stat in stats])
-        ):
-            buckets = f" ({_BUCKETS}={stored[_BUCKETS]})" if _BUCKETS in stored else ""
+        if not index.names_file_groups and layout.has_buckets:
+            buckets = f" ({BUCKETS_KEY}={stored[BUCKETS_KEY]})" if BUCKETS_KEY in stored else ""
             raise HoodieIndexException(
                 f"{table} was written with hoodie.index.type=BUCKET{buckets}, and this writer has another index: "
                 "its new records would be in file groups where a writer of buckets never looks, and be stored twice. "
@@ -70,57 +66,19 @@ def check_layout(
             )
         return
     _check_file_ids(stats, identifier, table)
-    if stored.get(_TYPE) == "BUCKET":
+    if stored.get(TYPE_KEY) == "BUCKET":
         _check_stored_layout(stored, identifier, table)
     elif snapshot.table_config.populate_meta_fields:
-        _check_keys(stats, identifier, snapshot)
+        _check_keys(layout, identifier)
 
 
 def _check_hash_fields(identifier: BucketIdentifier) -> None:
     strange = [field for field in identifier.hash_fields if field not in identifier.key_fields]
     if strange:
         raise HoodieConfigException(
-            f"{_FIELDS} = {','.join(identifier.hash_fields)}: {', '.join(strange)} is not a record key field; the "
+            f"{FIELDS_KEY} = {','.join(identifier.hash_fields)}: {', '.join(strange)} is not a record key field; the "
             f"record key fields are {','.join(identifier.key_fields)}, and some or all of them must be hashed"
         )
-
-
-def _newest_files(snapshot: TableSnapshot) -> tuple[list[HoodieWriteStat], Mapping[str, str]]:
-    """The files of the newest completed commit that wrote any, and the extra metadata with the layout.
-
-    Compactions do not count: they keep the buckets, and do not tell the layout. If other commits without files have
-    pushed that commit into the archive, these are some of the present files.
-    """
-    timeline = snapshot.active_timeline
-    instants = timeline.completed_writes().instants
-    layout: Mapping[str, str] = {}
-    for instant in reversed(instants):
-        metadata = timeline.read_commit_metadata(instant)
-        stats = list(metadata.write_stats)
-        if stats and metadata.operation_type not in _COMPACTIONS:
-            return stats, metadata.extra_metadata
-        if not layout and _TYPE in metadata.extra_metadata:
-            layout = metadata.extra_metadata
-    return (_some_files(snapshot) if instants else []), layout
-
-
-def _some_files(snapshot: TableSnapshot) -> list[HoodieWriteStat]:
-    """The latest base files of the first partition that has any."""
-    view = snapshot.view()
-    for partition_path in view.list_partitions():
-        slices = view.latest_file_slices(partition_path)
-        if slices:
-            return [
-                HoodieWriteStat(
-                    file_id=file_slice.file_id,
-                    partition_path=partition_path,
-                    path=join(partition_path, name) if partition_path else name,
-                    num_writes=1,
-                )
-                for file_slice in slices
-                for name in [file_slice.shown_path.rsplit("/", 1)[-1]]
-            ]
-    return []
 
 
 def _check_file_ids(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, table: str) -> None:
@@ -133,7 +91,7 @@ def _check_file_ids(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifi
             )
         if bucket >= identifier.num_buckets:
             raise HoodieIndexException(
-                f"{table} has more buckets than {_BUCKETS}={identifier.num_buckets}: the file id {stat.file_id} is "
+                f"{table} has more buckets than {BUCKETS_KEY}={identifier.num_buckets}: the file id {stat.file_id} is "
                 f"that of bucket {bucket}. Its keys would be stored a second time. {WAY_OUT}"
             )
 
@@ -141,16 +99,16 @@ def _check_file_ids(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifi
 def _check_stored_layout(stored: Mapping[str, str], identifier: BucketIdentifier, table: str) -> None:
     """Compare the layout with that of the newest commit."""
     found = {
-        _BUCKETS: (stored.get(_BUCKETS, ""), str(identifier.num_buckets)),
-        _FIELDS: (
-            ",".join(sorted(stored.get(_FIELDS, "").split(","))),
+        BUCKETS_KEY: (stored.get(BUCKETS_KEY, ""), str(identifier.num_buckets)),
+        FIELDS_KEY: (
+            ",".join(sorted(stored.get(FIELDS_KEY, "").split(","))),
             ",".join(sorted(identifier.hash_fields)),
         ),
-        _RULE: (stored.get(_RULE, ""), identifier.rule.value),
+        RULE_KEY: (stored.get(RULE_KEY, ""), identifier.rule.value),
     }
-    if found[_RULE][0] in ("", BucketKeyRule.REFUSE.value):
+    if found[RULE_KEY][0] in ("", BucketKeyRule.REFUSE.value):
         # The table has no key for which releases of Hudi have different buckets, so any rule may be used from now on.
-        del found[_RULE]
+        del found[RULE_KEY]
     differ = {name: values for name, values in found.items() if values[0] != values[1]}
     if differ:
         lines = "; ".join(f"{name} is {theirs} there and {ours} here" for name, (theirs, ours) in differ.items())
@@ -159,13 +117,14 @@ def _check_stored_layout(stored: Mapping[str, str], identifier: BucketIdentifier
         )
 
 
-def _check_keys(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, snapshot: TableSnapshot) -> None:
+def _check_keys(layout: TableLayout, identifier: BucketIdentifier) -> None:
     """Hash keys of a few files: each must be in its bucket."""
+    stats, _ = layout.newest
     try:
-        _check_keys_of(stats, identifier, snapshot)
+        _check_keys_of(stats, identifier, layout.snapshot)
     except HoodieMissingFileException:
         # A compaction has written the file anew, or a commit has replaced it, and a clean has deleted it.
-        _check_keys_of(_some_files(snapshot), identifier, snapshot)
+        _check_keys_of(layout.some_files(), identifier, layout.snapshot)
 
 
 def _check_keys_of(stats: Sequence[HoodieWriteStat], identifier: BucketIdentifier, snapshot: TableSnapshot) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieReadClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.fs.file_names import new_file_id_prefix
 from hoodie.exception import HoodieConfigException, HoodieIndexException
 from tests.support.timeline_files import read_commit, write_commit
@@ -95,7 +96,9 @@ def test_a_rule_for_keys_is_kept_once_it_was_given(tmp_path: Path) -> None:
     write(make_table(tmp_path), "upsert", RECORDS)
     write(str(tmp_path), "upsert", {("urn:1", "north"): 1}, **{rule: "0.15"})
     assert_refused(tmp_path, r"key\.rule is 0\.15 there and 1\.x here", **{rule: "1.x"})
-    assert_refused(tmp_path, r"key\.rule is 0\.15 there and REFUSE here")
+    assert_refused(tmp_path, r"key\.rule is 0\.15 there and REFUSE here", **{rule: "REFUSE"})
+    write(str(tmp_path), "upsert", {("urn:1", "north"): 2})
+    assert len(read(str(tmp_path))) == len(RECORDS) + 1
 
 
 def test_hash_fields_that_are_no_record_key_fields_are_refused(tmp_path: Path) -> None:
@@ -202,3 +205,54 @@ def test_an_instant_that_another_client_started_is_refused_as_well(tmp_path: Pat
             other.upsert(rows_of({("new", "north"): 1, **RECORDS}), instant_time)
         owner.upsert(rows_of(RECORDS), instant_time)
     assert len(read(base_path)) == len(RECORDS)
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("forget", [forget_layout, lambda base_path: None])
+def test_a_writer_that_says_nothing_goes_on_with_the_buckets_of_the_files(
+    tmp_path: Path, kind: str, forget: Callable[[Path], None]
+) -> None:
+    rows = pa.table({"id": [f"k{number}" for number in range(200)], "v": pa.array([1] * 200, pa.int64())})
+    options = {
+        "hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 6, "hoodie.datasource.write.table.type": kind
+    }  # fmt: skip
+    path = tmp_path / "t"
+    hoodie.write_table(rows, str(path), record_key_fields="id", properties=options)
+    forget(path)
+    changed = rows.slice(0, 50).set_column(1, "v", pa.array([2] * 50, pa.int64()))
+    for properties in ({}, {"hoodie.index.type": "BUCKET"}):
+        hoodie.write_table(changed, str(path), properties=properties)
+        hoodie.write_table(["k199"], str(path), operation="delete", properties=properties)
+    found = hoodie.read_table(str(path))
+    assert sorted(found["v"].to_pylist()) == [1] * 149 + [2] * 50
+    with HoodieReadClient(str(path), options={"hoodie.index.type": "BUCKET"}) as client:
+        assert client.read(["k3"])["v"].to_pylist() == [2]
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(str(path), {})) as client:
+        client.upsert(changed)
+        assert hoodie.read_table(str(path)).num_rows == 199
+        assert "BUCKET" in repr(client)
+    assert len(hoodie.plan_read(str(path)).slices) == 6
+
+
+def test_files_with_too_few_keys_to_tell_the_number_of_buckets_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 64}
+    hoodie.write_table(pa.table({"id": ["k1"], "v": [1]}), str(path), record_key_fields="id", properties=options)
+    forget_layout(path)
+    with pytest.raises(HoodieIndexException, match=r"was written with hoodie\.index\.type=BUCKET"):
+        hoodie.write_table(pa.table({"id": ["k2"], "v": [1]}), str(path))
+    assert hoodie.read_table(str(path)).num_rows == 1
+
+
+def test_a_client_follows_a_table_that_was_laid_out_anew(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    rows = pa.table({"id": [f"k{number}" for number in range(20)], "v": [1] * 20})
+    options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 4}
+    hoodie.write_table(rows, path, record_key_fields="id", properties=options)
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {})) as client:
+        client.upsert(rows)
+        other = options | {"hoodie.bucket.index.num.buckets": 2}
+        hoodie.write_table(rows, path, operation="insert_overwrite_table", properties=other)
+        client.upsert(rows)
+    assert hoodie.read_table(path).num_rows == 20
+    assert len(hoodie.plan_read(path).slices) == 2
