@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.util.shown_value import shown_value
+from hoodie.common.util.shown_value import short_repr, shown_value
 from hoodie.exception import HoodieConfigException
 
 _COMPARISONS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {
@@ -93,8 +93,7 @@ def _condition(column: Any, sign: str, value: Any) -> pc.Expression:
 
 
 def _list_of(value: Any) -> str:
-    text = repr(value)
-    return f"[{text}]" if len(text) < 80 else "['a', 'b']"
+    return f"[{short_repr(value)}]"
 
 
 def _is_several(value: Any) -> bool:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.config.property import to_property_value
 from hoodie.common.table.timeline.instant_time import is_after, query_time
+from hoodie.common.util.shown_value import shown_value
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, QueryType
 from hoodie.exception import HoodieConfigException

@@ -40,6 +40,7 @@ from hoodie.common.data.expression_tree import (
 )
 from hoodie.common.data.filter_values import MIRRORED, MisfitValue, with_typed_values
 from hoodie.common.data.stored_types import spelled_otherwise
+from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieSchemaException
 
 COMPARISONS: dict[str, Callable[[pc.Expression, pa.Scalar], pc.Expression]] = {
@@ -57,7 +58,6 @@ _NEGATED = {
     "not_equal": "equal",
 }
 _ADVICE = "Give values of the column's type, or cast the column"
-_SHOWN = 80
 _NUMBER = "__hoodie_number"
 
 
@@ -353,8 +353,7 @@ def _compared(name: str, data_type: pa.DataType, value_type: pa.DataType, values
 
 def _shown_scalar(value: pa.Scalar) -> str:
     # Arrow needs pandas for Python's form of nanoseconds.
-    text = str(value) if pa.types.is_timestamp(value.type) else repr(value.as_py())
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return str(value) if pa.types.is_timestamp(value.type) else short_repr(value.as_py())
 
 
 def _first_line(error: Exception) -> str:
