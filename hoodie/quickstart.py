@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from hoodie.common.util.arrow_buffers import rows_of
 from hoodie.exception import HoodieException
 
 DEFAULT_PARTITION_PATHS = (
@@ -204,8 +205,4 @@ class DataGenerator:
         for low, high in _UUID_GROUPS:
             text[:, low:high] = digits[:, start : start + high - low]
             start += high - low
-        offsets = np.arange(0, 36 * (count + 1), 36, dtype=np.int64)
-        large = pa.Array.from_buffers(
-            pa.large_string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text.tobytes())]
-        )
-        return large.cast(pa.string())
+        return rows_of(text, pa.string())

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hoodie.common.util.arrow_buffers import spans_of
+
 Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
@@ -198,13 +200,4 @@ class Cursors:
         self.positions = start + lengths
         if not is_wanted or self.content.is_torn:
             return None
-        count = len(start)
-        if not count:
-            return pa.array([], pa.binary())
-        offsets = np.empty(2 * count, np.int32)
-        offsets[0::2] = start
-        offsets[1::2] = self.positions
-        with_gaps = pa.Array.from_buffers(
-            pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), self.content.buffer]
-        )
-        return with_gaps.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+        return spans_of(self.content.buffer, start, self.positions)

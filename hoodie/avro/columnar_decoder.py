@@ -12,6 +12,7 @@ import pyarrow as pa
 from hoodie.avro.columnar_cursors import Content, Cursors, Longs
 from hoodie.avro.columnar_readers import RecordReader
 from hoodie.avro.columnar_schema import type_tree
+from hoodie.common.util.arrow_buffers import structs_of
 from hoodie.exception import HoodieCorruptedDataException
 
 _CHUNK_RECORDS = 8192
@@ -184,7 +185,7 @@ def _joined(reader: RecordReader, wanted: pa.Schema | None, parts: list[_Part]) 
     schema = pa.schema(list(reader.wanted)) if wanted is None else wanted
     count = sum(part.count for part in parts)
     if not len(schema):
-        return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
+        return pa.RecordBatch.from_struct_array(structs_of([], pa.struct([]), count))
     columns = parts[0].columns
     if len(parts) > 1:
         columns = [pa.concat_arrays([part.columns[place] for part in parts]) for place in range(len(schema))]

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.avro.columnar_cursors import Bytes, Longs
+from hoodie.common.util.arrow_buffers import rows_of, spans_of
 
 _MAX_BYTES = (1 << 31) - 1
 """Arrow's binary arrays have offsets of 32 bits."""
@@ -65,7 +66,7 @@ class Pieces:
             if least != most:
                 self._end_equal()
                 starts = np.arange(0, matrix.size, most)
-                self._parts.append(spans_of(np.ascontiguousarray(matrix), starts, starts + lengths))
+                self._parts.append(bounded_spans(np.ascontiguousarray(matrix), starts, starts + lengths))
                 self.lengths += lengths
                 return
         if matrix.shape[1]:
@@ -106,26 +107,15 @@ class Pieces:
             self._equal = []
 
 
-def spans_of(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
-    """Parts of some bytes.
+def bounded_spans(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
+    """Parts of some bytes, see `spans_of`.
 
-    Args:
-        data: Contiguous; its shape does not matter.
-        starts: Where each part begins, ascending.
-        ends: Where each part ends (exclusive); parts do not overlap.
+    Raises:
+        TooLargeError: The bytes take 2 GB or more.
     """
-    count = len(starts)
-    if not count:
-        return pa.array([], pa.binary())
     if data.size > _MAX_BYTES:
         raise TooLargeError
-    offsets = np.empty(2 * count, np.int32)
-    offsets[0::2] = starts
-    offsets[1::2] = ends
-    with_gaps = pa.Array.from_buffers(
-        pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data.reshape(-1))]
-    )
-    return with_gaps.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+    return spans_of(data, starts, ends)
 
 
 def numbers(values: Longs) -> tuple[Bytes, Longs | None]:
@@ -165,6 +155,4 @@ def _with_equal_lengths(matrix: Bytes) -> pa.BinaryArray:
     count, width = matrix.shape
     if count * width > _MAX_BYTES:
         raise TooLargeError
-    offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32)
-    data = pa.py_buffer(np.ascontiguousarray(matrix).reshape(-1))
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), data])
+    return rows_of(matrix)

@@ -19,6 +19,7 @@ from hoodie.avro.columnar_values import (
     step_over_number,
 )
 from hoodie.avro.schema_reader import VARIANT, VARIANT_COLUMNS
+from hoodie.common.util.arrow_buffers import numbers_of, structs_of
 from hoodie.exception import HoodieSchemaException
 
 _FEW = 32
@@ -197,7 +198,7 @@ class RecordReader(Reader):
 
     def read(self, cursors: Cursors, is_wanted: bool) -> pa.Array | None:
         columns = self.columns(cursors, is_wanted)
-        return None if columns is None else _struct(self.wanted, columns, len(cursors))
+        return None if columns is None else structs_of(columns, self.wanted, len(cursors))
 
     def step(self, data: memoryview, position: int, end: int) -> int:
         for _, _, reader in self._fields:
@@ -232,7 +233,10 @@ class ArrayReader(Reader):
         values = self._read_items(cursors, starts, owners)
         if values is None:
             return None
-        return pa.Array.from_buffers(self.wanted, len(cursors), [None, pa.py_buffer(offsets)], children=[values])
+        return self._joined(numbers_of(offsets, pa.int32()), values)
+
+    def _joined(self, offsets: pa.Array, items: pa.Array) -> pa.Array:
+        return pa.ListArray.from_arrays(offsets, items, type=self.wanted)
 
     def _read_items(self, cursors: Cursors, starts: Longs, owners: Longs) -> pa.Array | None:
         """All items, None if one is damaged; what a step needs beside them is bounded, however many there are."""
@@ -470,6 +474,5 @@ class MapReader(ArrayReader):
     def _wanted_item(self) -> pa.DataType:
         return pa.struct([self.wanted.key_field, self.wanted.item_field])
 
-
-def _struct(wanted: pa.StructType, columns: list[pa.Array], count: int) -> pa.Array:
-    return pa.Array.from_buffers(wanted, count, [None], children=columns)
+    def _joined(self, offsets: pa.Array, items: pa.Array) -> pa.Array:
+        return pa.MapArray.from_arrays(offsets, *items.flatten(), type=self.wanted)

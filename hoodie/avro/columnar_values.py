@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hoodie.avro.avro_type import AvroType
 from hoodie.avro.columnar_cursors import Bytes, Cursors, Flags, Longs
+from hoodie.common.util.arrow_buffers import booleans_of, numbers_of
 
 MICROS_PER_MILLI = 1000
 _MAX_MILLIS = (2**63 - 1) // MICROS_PER_MILLI
@@ -110,8 +111,7 @@ class BooleanReader(Reader):
             cursors.fail(bad, self.path, "a boolean is neither 0 nor 1")
         if not is_wanted or cursors.content.is_torn:
             return None
-        bits = pa.py_buffer(np.packbits(found, bitorder="little"))
-        return pa.Array.from_buffers(self.wanted, len(found), [None, bits])
+        return booleans_of(found)
 
     def step(self, data: memoryview, position: int, end: int) -> int:
         if position >= end:
@@ -147,8 +147,7 @@ class IntegerReader(Reader):
         if not is_wanted or cursors.content.is_torn:
             return None
         values = found if short is None else short
-        array = pa.Array.from_buffers(self.avro.arrow_type, len(values), [None, pa.py_buffer(values)])
-        return widened(array, self.wanted)
+        return widened(numbers_of(values, self.avro.arrow_type), self.wanted)
 
     def step(self, data: memoryview, position: int, end: int) -> int:
         value, position = step_over_number(data, position, end)
@@ -171,8 +170,7 @@ class FloatReader(Reader):
             return None
         bits = cursors.word(size)
         values = bits.astype(np.uint32) if size == 4 else bits
-        array = pa.Array.from_buffers(self.avro.arrow_type, len(values), [None, pa.py_buffer(values)])
-        return widened(array, self.wanted)
+        return widened(numbers_of(values, self.avro.arrow_type), self.wanted)
 
     def step(self, data: memoryview, position: int, end: int) -> int:
         return position + (4 if self.avro.kind == "float" else 8)
@@ -202,9 +200,7 @@ class FixedReader(Reader):
 
     def read(self, cursors: Cursors, is_wanted: bool) -> pa.Array | None:
         found = _fixed_bytes(cursors, self.path, self.avro.size, is_wanted)
-        if found is None:
-            return None
-        return pa.Array.from_buffers(self.wanted, len(cursors), [None, pa.py_buffer(found)])
+        return None if found is None else numbers_of(found.reshape(len(cursors), self.avro.size), self.wanted)
 
     def step(self, data: memoryview, position: int, end: int) -> int:
         return position + self.avro.size
@@ -253,7 +249,7 @@ class DecimalReader(Reader):
             reason = f"field {self.path!r}: a decimal is empty or has too many digits"
             cursors.content.flag(cursors.records[bad], reason)
             words[bad] = 0
-        array = pa.Array.from_buffers(self.avro.arrow_type, len(words), [None, pa.py_buffer(words)])
+        array = numbers_of(words, self.avro.arrow_type)
         return array if array.type == self.wanted else array.cast(self.wanted)
 
     def _big_endian(self, found: Bytes, lengths: Longs, ends: Longs, bad: Flags) -> Bytes:

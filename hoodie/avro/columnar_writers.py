@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 from hoodie.avro.avro_type import AvroType
 from hoodie.avro.columnar_cursors import Bytes, Flags, Longs
-from hoodie.avro.columnar_pieces import Pieces, numbers, raw_bytes, spans_of
+from hoodie.avro.columnar_pieces import Pieces, bounded_spans, numbers, raw_bytes
 from hoodie.avro.columnar_schema import variant_column
 from hoodie.avro.columnar_values import MICROS_PER_MILLI
 from hoodie.avro.schema_reader import VARIANT, VARIANT_COLUMNS
+from hoodie.common.util.arrow_buffers import lists_like, pieces_of
 from hoodie.exception import HoodieSchemaException
 
 _DECIMAL_BYTES = 16
@@ -188,9 +189,7 @@ class RowWriter:
         if not pa.types.is_map(values.type):
             raise _other_type(avro, values.type)
         entries = pa.StructArray.from_arrays([values.keys, values.items], names=["key", "value"])
-        lists = pa.Array.from_buffers(
-            pa.list_(entries.type), len(values), values.buffers()[:2], offset=values.offset, children=[entries]
-        )
+        lists = lists_like(values, entries)
         key = AvroType("string", pa.string(), f"{avro.path}.key")
         entry = AvroType("record", entries.type, avro.path, names=("key", "value"), inner=(key, avro.inner[0]))
         self._write_items(entry, lists, is_valid)
@@ -203,7 +202,7 @@ class RowWriter:
         joined = blocks.joined()
         bounds = np.concatenate([[0], np.cumsum(counts)])
         offsets = _offsets(joined).take(bounds)
-        body = pa.Array.from_buffers(pa.binary(), len(lists), [None, pa.py_buffer(offsets), joined.buffers()[2]])
+        body = pieces_of(joined.buffers()[2], offsets)
         self._add(numbers(counts), is_valid)
         self._out.add_binary(body, np.diff(offsets).astype(np.int64))
         # The number 0 ends the blocks; an empty array has written it already.
@@ -242,7 +241,7 @@ class RowWriter:
         next_bit = np.take_along_axis(matrix, leading[:, None], axis=1)[:, 0] >> 7
         leading = leading - ((next_bit != signs >> 7) & (leading > 0))
         ends = np.arange(1, len(values) + 1) * _DECIMAL_BYTES
-        body = spans_of(matrix, ends - _DECIMAL_BYTES + leading, ends)
+        body = bounded_spans(matrix, ends - _DECIMAL_BYTES + leading, ends)
         if values.null_count:
             body = pc.if_else(values.is_valid(), body, pa.scalar(b"", pa.binary()))
         return numbers(_DECIMAL_BYTES - leading), body

@@ -440,6 +440,30 @@ def _rename_without_replacing(temporary: str, path: str, link_error: OSError) ->
     raise OSError(number, os.strerror(number), path) from link_error
 
 
+def flush_file(path: str) -> None:
+    """Make the content of a file durable that some handle, or another library, has written.
+
+    The flush goes through a handle of its own: not every release of Arrow gives out the descriptor of its files. The
+    system flushes the file, whoever wrote it, and tells a failed write to the first who asks. A file that another
+    process deleted meanwhile has nothing to keep.
+
+    Args:
+        path: An absolute path.
+
+    Raises:
+        OSError: The content may not be on the disk.
+    """
+    try:
+        # Windows flushes only what is open for writing.
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def flush_directory(directory: str) -> None:
     """Make the names in a directory durable; a failure is only a warning, since everybody sees them already."""
     try:

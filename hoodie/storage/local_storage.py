@@ -309,7 +309,7 @@ class _DurableFile(pa.OSFile):  # type: ignore[misc]
         if not self.closed:
             self.flush()
             with named_errors("Flushing", self._path):
-                os.fsync(self.fileno())
+                local_files.flush_file(self._path)
             super().close()
             local_files.flush_directory(os.path.dirname(self._path))
 

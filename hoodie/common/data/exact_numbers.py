@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,12 @@ def rounded_from(data_type: pa.DataType) -> str:
     return _POWERS[data_type]
 
 
+def integer_limits(data_type: pa.DataType) -> np.iinfo[np.signedinteger[Any]] | np.iinfo[np.unsignedinteger[Any]]:
+    """The least and the largest value of a type of integers; Arrow's own `to_pandas_dtype` may need pandas for that."""
+    kind = "i" if pa.types.is_signed_integer(data_type) else "u"
+    return np.iinfo(np.dtype(f"{kind}{data_type.bit_width // 8}"))
+
+
 def integer_values(values: pa.Array, target: pa.DataType, path: str, offers_option: bool = False) -> pa.Array:
     """Convert whole floats to integers; nulls stay null.
 
@@ -41,7 +48,7 @@ def integer_values(values: pa.Array, target: pa.DataType, path: str, offers_opti
     """
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
     largest = UNAMBIGUOUS_BELOW[values.type] - 1
-    bounds = np.iinfo(target.to_pandas_dtype())
+    bounds = integer_limits(target)
     is_exact = (numbers >= max(-largest, bounds.min)) & (numbers <= min(largest, bounds.max))
     is_exact &= np.trunc(numbers) == numbers
     if is_exact.all():

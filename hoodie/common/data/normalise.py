@@ -25,6 +25,7 @@ from hoodie.common.data.stored_types import (
 from hoodie.common.data.widening import widened_floats
 from hoodie.common.model.record_columns import OPERATION
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.arrow_buffers import rows_of
 from hoodie.common.util.shown_value import short_repr, short_text
 from hoodie.exception import HoodieSchemaException, MissingSchemaFieldException, SchemaCompatibilityException
 
@@ -284,8 +285,7 @@ def _uuid_strings(values: pa.FixedSizeBinaryArray) -> pa.StringArray:
     places = np.setdiff1d(np.arange(36), [8, 13, 18, 23])
     text[:, places[0::2]] = _HEX_DIGITS[data >> 4]
     text[:, places[1::2]] = _HEX_DIGITS[data & 15]
-    offsets = pa.py_buffer(np.arange(len(present) + 1, dtype=np.int32) * 36)
-    strings = pa.StringArray.from_buffers(len(present), offsets, pa.py_buffer(text.tobytes()))
+    strings = rows_of(text, pa.string())
     if not values.null_count:
         return strings
     number = pc.cumulative_sum(values.is_valid().cast(pa.int32()))

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hoodie.common.util.arrow_buffers import rows_of
+
 _DIGITS = 4
 _BLOCK = 10**_DIGITS
 
@@ -44,8 +46,7 @@ def _of_equal_length(prefix: str, first: int, end: int, digits: int) -> pa.Strin
         before = prefix + (str(block) if digits > _DIGITS else "")
         rows[:, : length - last] = np.frombuffer(before.encode(), dtype=np.uint8)
         rows[:, length - last :] = _digit_table()[low - block * _BLOCK : high - block * _BLOCK, _DIGITS - last :]
-    offsets = np.arange(0, length * count + 1, length, dtype=np.int32)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(text)])
+    return rows_of(text, pa.string())
 
 
 @lru_cache(maxsize=1)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.util.arrow_buffers import pieces_of, rows_of
 from hoodie.exception import HoodieCorruptedDataException
 
 ENTRY_SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
@@ -124,8 +125,7 @@ class DataBlock:
         for column, places in enumerate(bounds):
             ends[:, column] = places if numbers is None else places[numbers]
         offsets = ends.reshape(-1)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.content)]
-        spans = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+        spans = pieces_of(self.content, offsets)
         first = np.arange(0, len(offsets), len(bounds))
         return [spans.take(pa.array(first + place)) for place in which]
 
@@ -322,10 +322,8 @@ def encoded_entries(keys: pa.StringArray, values: pa.BinaryArray) -> Iterator[En
 
 def _joined(heads: np.ndarray, keys: pa.StringArray, values: pa.BinaryArray) -> memoryview:
     """The bytes of some entries."""
-    offsets = np.arange(0, _HEAD.itemsize * (len(heads) + 1), _HEAD.itemsize, dtype=np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(heads))]
     pieces = [
-        pa.Array.from_buffers(pa.binary(), len(heads), buffers),
+        rows_of(heads),
         keys.cast(pa.binary()),
         pa.scalar(_KEY_END, pa.binary()),
         values,

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.common.bloom.key_blocks import quick_hashes, utf8_bytes
+from hoodie.common.util.arrow_buffers import rows_of
 from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, StoredValues, iter_plain_pages
 
 FoundRows: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
@@ -191,9 +192,7 @@ class _Candidates:
     def __init__(self, rows: npt.NDArray[np.int64], places: npt.NDArray[np.int64], values: StoredValues) -> None:
         self.rows = rows
         self.places = places
-        offsets = np.arange(0, values.size + 1, values.shape[1], dtype=np.int32)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
-        self.keys = pa.Array.from_buffers(pa.string(), len(values), buffers)
+        self.keys = rows_of(values, pa.string())
 
 
 class _KeysOfLength:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hoodie.common.util.arrow_buffers import numbers_of, rows_of
 from hoodie.io.parquet.key_search import only_length
 from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, take_numbers, take_strings
 
@@ -109,12 +110,12 @@ class RowTaker:
         try:
             if data_type == pa.string() and (length := only_length(chunk)) > 0:
                 stored = take_strings(self._stream, chunk, length, is_nullable, places)
-                return _as_strings(stored[:, LENGTH_BYTES:])
+                return rows_of(stored[:, LENGTH_BYTES:], pa.string())
             if column.physical_type != _stored_type(data_type, column):
                 return None
             width = data_type.bit_width // 8
             values = take_numbers(self._stream, chunk, width, is_nullable, places)
-            return pa.Array.from_buffers(data_type, len(values), [None, pa.py_buffer(values)])
+            return numbers_of(values, data_type)
         except OtherPageForm:
             return None
 
@@ -125,13 +126,6 @@ def _stored_type(data_type: pa.DataType, column: pq.ColumnSchema) -> str | None:
         is_in_micros = data_type.unit == "us" and "timeUnit=microseconds" in str(column.logical_type)
         return "INT64" if is_in_micros else None
     return _NUMBERS.get(data_type)
-
-
-def _as_strings(values: npt.NDArray[np.uint8]) -> pa.Array:
-    """Strings of one length."""
-    offsets = np.arange(0, values.size + 1, values.shape[1], dtype=np.int32)
-    data = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(pa.string(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def _decoded(

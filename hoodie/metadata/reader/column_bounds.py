@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.avro.schema_reader import VARIANT_COLUMNS
+from hoodie.common.data.exact_numbers import integer_limits
 from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.column_range import ValueType
 from hoodie.metadata.records.column_values import BYTES_WRAPPER, DECIMAL_WRAPPER, decimal_digits
@@ -184,7 +185,7 @@ def _masked(
 
 def _within(numbers: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Numbers in a type of integers; null for those that it cannot hold."""
-    limits = np.iinfo(data_type.to_pandas_dtype())
+    limits = integer_limits(data_type)
     fits = pc.and_(pc.greater_equal(numbers, int(limits.min)), pc.less_equal(numbers, int(limits.max)))
     return pc.if_else(pc.fill_null(fits, False), numbers, pa.nulls(len(numbers), numbers.type)).cast(data_type)
 

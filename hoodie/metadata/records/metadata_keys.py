@@ -29,6 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.util.arrow_buffers import rows_of
 from hoodie.common.util.java_hash import hash_strings
 from hoodie.common.util.shown_value import short_repr
 from hoodie.common.util.xx_hash import xxh64
@@ -86,8 +87,7 @@ def file_name_ids(file_names: pa.Array) -> pa.Array:
     sextets = (first >> 2, (first & 3) << 4 | second >> 4, (second & 15) << 2 | third >> 6, third & 63)
     text = np.stack([_ALPHABET[part] for part in sextets], axis=2).reshape(count, _KEY_OF_DIGEST_BYTES)
     text[:, -2:] = ord("=")
-    offsets = np.arange(count + 1, dtype=np.int32) * _KEY_OF_DIGEST_BYTES
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(text)))
+    return rows_of(text, pa.string())
 
 
 def column_stats_keys(columns: pa.Array, partition_paths: pa.Array, file_names: pa.Array) -> pa.Array:

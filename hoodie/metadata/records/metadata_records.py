@@ -38,6 +38,7 @@ from hoodie.avro.columnar_decoder import decode_records
 from hoodie.avro.columnar_encoder import encode_records
 from hoodie.avro.schema_reader import VARIANT
 from hoodie.common.model.record_columns import FILE_NAME_META
+from hoodie.common.util.arrow_buffers import maps_like, pieces_of
 from hoodie.exception import HoodieCorruptedDataException, HoodieException, HoodieSchemaException
 from hoodie.metadata.records.metadata_partition_type import MetadataRecordType
 from hoodie.metadata.records.metadata_record_schema import (
@@ -181,11 +182,8 @@ def _decoded(values: pa.Array, writer_schema: str, payload: MetadataPayload, sou
 
 def _files_columns(files: pa.Array, writer_schema: str) -> list[pa.Array]:
     wanted = MetadataPayload.FILES.schema.field("files").type
-    entries = pa.StructArray.from_arrays(
-        [files.keys, pa.StructArray.from_arrays(files.items.flatten(), fields=list(FILE_INFO))],
-        fields=[wanted.key_field, wanted.item_field],
-    )
-    return [pa.Array.from_buffers(wanted, len(files), files.buffers()[:2], files.null_count, files.offset, [entries])]
+    infos = pa.StructArray.from_arrays(files.items.flatten(), fields=list(FILE_INFO))
+    return [maps_like(files, infos, wanted)]
 
 
 def flat_files(files: pa.MapArray) -> tuple[npt.NDArray[np.int64], pa.Array, pa.StructArray]:
@@ -338,15 +336,13 @@ def _encoded(
         raise HoodieException(f"{count} records take {len(encoded.data)} bytes: encode fewer at a time")
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(encoded.lengths, out=offsets[1:])
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(encoded.data)])
+    return pieces_of(encoded.data, offsets)
 
 
 def _files_payload(given: dict[str, pa.Array], node: AvroType, writer_schema: str) -> pa.Array:
     files = _column(given, "files", MetadataPayload.FILES.schema.field("files").type)
     infos = pa.StructArray.from_arrays(files.items.flatten(), names=["size", "isDeleted"])
-    wanted = pa.map_(pa.string(), infos.type)
-    entries = pa.StructArray.from_arrays([files.keys, infos], fields=[wanted.key_field, wanted.item_field])
-    return pa.Array.from_buffers(wanted, len(files), files.buffers()[:2], files.null_count, files.offset, [entries])
+    return maps_like(files, infos, pa.map_(pa.string(), infos.type))
 
 
 def _bloom_payload(given: dict[str, pa.Array], node: AvroType, writer_schema: str) -> pa.Array:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.table.timeline.instant_time import format_instant_time, parse_instant_time
+from hoodie.common.util.arrow_buffers import rows_of
 
 RECORD_INDEX_FIELDS = ("fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding")
 """The fields of an entry that hold the file id."""
@@ -55,8 +56,7 @@ def file_ids_of(
     digits = np.stack([_HEX[found >> 4], _HEX[found & 15]], axis=2).reshape(count, 32)
     uuids = np.full((count, _UUID_LENGTH), ord("-"), np.uint8)
     uuids[:, _HEX_PLACES] = digits
-    offsets = np.arange(count + 1, dtype=np.int32) * _UUID_LENGTH
-    prefixes = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(uuids))
+    prefixes = rows_of(uuids, pa.string())
     numbered = pc.binary_join_element_wise(prefixes, indexes.cast(pa.string()), "-")
     as_uuid = pc.if_else(pc.equal(indexes, _NO_INDEX), prefixes, numbered)
     return pc.if_else(pc.equal(encodings, _AS_UUID), as_uuid, texts)

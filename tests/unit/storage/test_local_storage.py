@@ -162,6 +162,25 @@ def test_the_final_name_appears_only_with_the_flushed_content(
     assert steps == ["link", "fsync"]
 
 
+def test_a_data_file_is_flushed_whether_or_not_arrow_gives_out_its_descriptor(
+    storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    stream = storage.open_output_stream(str(tmp_path / "file"))
+    monkeypatch.setattr(type(stream), "fileno", lambda self: 1 / 0)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
+    stream.write(b"x")
+    stream.close()
+    assert flushed == [os.stat(tmp_path / "file").st_ino, os.stat(tmp_path).st_ino]
+
+
+def test_a_data_file_that_was_deleted_meanwhile_has_nothing_to_flush(storage: LocalStorage, tmp_path: Path) -> None:
+    with storage.open_output_stream(str(tmp_path / "file")) as stream:
+        stream.write(b"x")
+        os.unlink(tmp_path / "file")
+    assert os.listdir(tmp_path) == []
+
+
 def test_files_that_are_created_together_are_flushed_one_by_one_and_their_folders_once(
     storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,133 @@
+"""Arrow arrays around bytes that are there already: the only module that makes arrays from buffers.
+
+Arrow believes what it is told of a buffer, and releases of Arrow differ in what they ask of the parts of an array. So
+arrays are made from buffers here, of types without others inside, and tests make each with every release that counts.
+Lists, maps and structs are made by Arrow's `from_arrays`, which looks at its parts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hoodie.exception import HoodieException
+
+Longs = npt.NDArray[np.int64]
+
+_BINARY = pa.binary()
+_MAX_BYTES = (1 << 31) - 1
+
+
+def numbers_of(values: npt.NDArray[np.generic], data_type: pa.DataType) -> pa.Array:
+    """Values of a fixed size, none of them null.
+
+    Args:
+        values: The values as the type has them in memory, contiguous: an element or a row for each.
+        data_type: Numbers, dates, times, decimals or fixed bytes.
+    """
+    return pa.Array.from_buffers(data_type, len(values), [None, pa.py_buffer(values)])
+
+
+def booleans_of(values: npt.NDArray[np.uint8]) -> pa.BooleanArray:
+    """Booleans from bytes that are 0 or 1, none of them null."""
+    bits = np.packbits(values, bitorder="little")
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
+
+
+def pieces_of(
+    data: pa.Buffer | bytes | memoryview | npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int32],
+    data_type: pa.DataType = _BINARY,
+) -> pa.Array:
+    """Bytes cut into pieces, of which each begins where the one before ends.
+
+    Args:
+        data: Contiguous; its shape does not matter. Of a string, valid UTF-8.
+        offsets: int32, where each piece begins, and where the last one ends.
+        data_type: string or binary.
+    """
+    buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
+    return pa.Array.from_buffers(data_type, len(offsets) - 1, [None, pa.py_buffer(offsets), buffer])
+
+
+def rows_of(matrix: npt.NDArray[np.generic], data_type: pa.DataType = _BINARY) -> pa.Array:
+    """Bytes of one length each.
+
+    Args:
+        matrix: One row of bytes, or one element of several bytes, for each value.
+        data_type: string or binary.
+
+    Raises:
+        HoodieException: They take 2 GB or more.
+    """
+    contiguous = np.ascontiguousarray(matrix)
+    if contiguous.nbytes > _MAX_BYTES:
+        raise HoodieException(
+            f"{contiguous.nbytes} bytes have no room in one array of Arrow: take fewer rows at a time"
+        )
+    width = contiguous.nbytes // len(contiguous) if len(contiguous) else 0
+    return pieces_of(contiguous, np.arange(len(contiguous) + 1, dtype=np.int32) * width, data_type)
+
+
+def spans_of(data: pa.Buffer | npt.NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.BinaryArray:
+    """Parts of some bytes; the bytes are copied.
+
+    Args:
+        data: Contiguous, below 2 GB; its shape does not matter.
+        starts: Where each part begins, ascending.
+        ends: Where each part ends (exclusive); parts do not overlap.
+    """
+    count = len(starts)
+    if not count:
+        return pa.array([], _BINARY)
+    offsets = np.empty(2 * count, np.int32)
+    offsets[0::2] = starts
+    offsets[1::2] = ends
+    return pieces_of(data, offsets).take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
+
+
+def structs_of(columns: list[pa.Array], data_type: pa.StructType, count: int) -> pa.StructArray:
+    """Structs, none of them null.
+
+    Args:
+        columns: Their fields, in the order of the type.
+        data_type: Their type; it may have no fields.
+        count: How many.
+    """
+    if not columns:
+        return pa.Array.from_buffers(data_type, count, [None])
+    return pa.StructArray.from_arrays(columns, fields=list(data_type))
+
+
+def lists_like(lists: pa.Array, elements: pa.Array) -> pa.ListArray:
+    """Lists that are as long, and null where some others are.
+
+    Args:
+        lists: Lists or maps, a slice perhaps.
+        elements: An element for each child of theirs, also for those that the slice leaves out.
+    """
+    return pa.ListArray.from_arrays(_offsets_of(lists), elements, mask=_nulls_of(lists))
+
+
+def maps_like(maps: pa.MapArray, items: pa.Array, data_type: pa.MapType) -> pa.MapArray:
+    """Maps with the keys of some others, and other values.
+
+    Args:
+        maps: The others, a slice perhaps.
+        items: A value for each key of theirs, also for those that the slice leaves out.
+        data_type: The type of the maps to make.
+    """
+    return pa.MapArray.from_arrays(_offsets_of(maps), maps.keys, items, type=data_type, mask=_nulls_of(maps))
+
+
+def _offsets_of(lists: pa.Array) -> pa.Array:
+    # Arrow takes no mask beside a slice of offsets, so they are an array of their own.
+    if not len(lists):
+        return pa.array([0], pa.int32())
+    found = np.frombuffer(lists.buffers()[1], np.int32)[lists.offset : lists.offset + len(lists) + 1]
+    return numbers_of(found, pa.int32())
+
+
+def _nulls_of(lists: pa.Array) -> pa.Array | None:
+    return lists.is_null() if lists.null_count else None
