@@ -63,10 +63,16 @@ def check_pairs(
         partition_fields: Of the target.
         is_global: Whether the index finds a key in all partitions, so that partitions are no part of the key.
 
+    Returns:
+        The record key fields, then the partition fields; the record key fields alone if the condition compares no
+        partition field: then it matches a key in whatever partition it is stored.
+
     Raises:
         HoodieConfigException: The condition lacks a field of the key, or has another column.
     """
-    needed = [*record_key_fields, *(() if is_global else partition_fields)]
+    compared = {pair.target.lower() for pair in pairs}
+    finds_everywhere = is_global or not any(field.lower() in compared for field in partition_fields)
+    needed = [*record_key_fields, *(() if finds_everywhere else partition_fields)]
     given: dict[str, KeyPair] = {}
     for pair in pairs:
         name = next((field for field in needed if field.lower() == pair.target.lower()), pair.target)
@@ -81,7 +87,7 @@ def check_pairs(
                 reason = "and the index finds a key in all partitions (hoodie.index.type); leave it out"
             problems.append(f"it compares {name}, {reason}")
     if problems:
-        fields = "record key" if is_global or not partition_fields else "record key and partition"
+        fields = "record key" if finds_everywhere else "record key and partition"
         raise HoodieConfigException(
             f"the condition of a merge finds rows by their key, the {fields} fields {', '.join(needed)}: "
             + "; ".join(problems)

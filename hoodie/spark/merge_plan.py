@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from hoodie.common.data.stored_types import spelled_otherwise
-from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMN_SET, OPERATION
+from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMN_SET, OPERATION, PARTITION_PATH_META
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException
@@ -29,6 +29,8 @@ from hoodie.spark.spark_types import quoted
 _ACTION = "__hoodie_merge_clause"
 _KEY = "__hoodie_merge_key_"
 _PLACE = "__hoodie_merge_place"
+_PARTITION = "__hoodie_merge_partition"
+_STAYS = "__hoodie_merge_stays_"
 _VALUE = "__hoodie_merge_value_"
 _MISFIT = "__hoodie_merge_misfit"
 _STORED = "__hoodie_merge_stored"
@@ -80,12 +82,25 @@ class MergeRules:
         pairs: The fields of the target's key, and the columns of the source that they are compared with.
         target_alias: The name of the target in expressions.
         source_alias: The name of the source.
+        record_key_count: How many of the pairs are record key fields, which stand first; the others are partition
+            fields.
+        partition_fields: The target's partition fields, if the pairs are its record key alone: then a row is found in
+            whatever partition it is.
+        moves_rows: Whether updates may give such a row other values of its partition fields.
     """
 
     clauses: tuple[Clause, ...]
     pairs: tuple[KeyPair, ...]
     target_alias: str
     source_alias: str
+    record_key_count: int
+    partition_fields: tuple[str, ...] = ()
+    moves_rows: bool = True
+
+    @property
+    def fixed_fields(self) -> tuple[str, ...]:
+        """The partition fields that updates must not change, although the condition does not compare them."""
+        return () if self.moves_rows else self.partition_fields
 
 
 @attrs.frozen(eq=False)
@@ -112,7 +127,8 @@ class MergedRows:
         if deletes:
             is_delete = sf.col(_ACTION).isin(deletes)
             operation = sf.when(is_delete, int(RecordOperation.DELETE)).otherwise(operation)
-        return self.frame.select(*(quoted(name) for name in self.columns), operation.cast("tinyint").alias(OPERATION))
+        acting = self.frame.where(sf.col(_ACTION).isNotNull())
+        return acting.select(*(quoted(name) for name in self.columns), operation.cast("tinyint").alias(OPERATION))
 
     def check(self) -> MergeCounts:
         """Count the rows, and refuse those that make no valid merge; one job, and more for a message.
@@ -127,21 +143,38 @@ class MergedRows:
         changed = reduce(
             or_, (~_path(pair.target).eqNullSafe(key) for pair, key in zip(self.rules.pairs, keys, strict=True))
         )
-        has_key = reduce(and_, (key.isNotNull() for key in keys))
+        fixed = enumerate(self.rules.fixed_fields)
+        moved = reduce(or_, (~_path(field).eqNullSafe(sf.col(f"{_STAYS}{n}")) for n, field in fixed), sf.lit(False))
+        has_key = reduce(or_, (key.isNotNull() for key in keys[: self.rules.record_key_count]))
+        acts = sf.col(_ACTION).isNotNull()
+        is_changed = sf.count(_ACTION) > 0
         by_key = self.frame.groupBy(*keys).agg(
-            sf.count(sf.lit(1)).alias("rows"),
-            (has_key & (sf.count(sf.lit(1)) > 1)).alias("is_repeated"),
-            (sf.min(_PLACE) != sf.max(_PLACE)).alias("is_stored_twice"),
-            sf.sum(is_insert.cast("bigint")).alias("inserts"),
-            sf.sum(changed.cast("bigint")).alias("changed"),
+            sf.count(_ACTION).alias("rows"),
+            (has_key & (sf.count(_ACTION) > 1)).alias("is_repeated"),
+            (is_changed & (sf.min(_PLACE) != sf.max(_PLACE))).alias("is_stored_twice"),
+            (is_changed & (sf.min(_PARTITION) != sf.max(_PARTITION))).alias("is_spread"),
+            sf.sum((acts & is_insert).cast("bigint")).alias("inserts"),
+            sf.sum((acts & changed).cast("bigint")).alias("changed"),
+            sf.sum((acts & ~is_insert & moved).cast("bigint")).alias("moved"),
             sf.count(_MISFIT).alias("misfits"),
             sf.min(_MISFIT).alias("misfit"),
         )
         totals = by_key.agg(
-            sf.sum("rows"), sf.sum("inserts"), sf.sum("changed"), sf.sum("misfits"), sf.min("misfit"),
+            sf.sum("rows"), sf.sum("inserts"), sf.sum("changed"), sf.sum("moved"), sf.sum("misfits"), sf.min("misfit"),
             sf.sum(sf.col("is_repeated").cast("bigint")), sf.sum(sf.col("is_stored_twice").cast("bigint")),
+            sf.sum(sf.col("is_spread").cast("bigint")),
         ).collect()[0]  # fmt: skip
-        rows, inserted, moved, misfits, misfit, repeated, stored_twice = (int(value or 0) for value in totals)
+        rows, inserted, renamed, moving, misfits, misfit, repeated, stored_twice, spread = (
+            int(value or 0) for value in totals
+        )
+        if spread:
+            raise HoodieKeyException(
+                f"{spread} keys that the merge changes are stored in several partitions, such as "
+                f"{self._shown_places(by_key.where('is_spread'), keys)}, and the condition compares the record key "
+                "alone; nothing was written. Compare the partition fields too "
+                f"({', '.join(self.rules.partition_fields)}), or delete the rows that are too many first: "
+                "client.delete([HoodieKey(record_key, partition_path)])"
+            )
         if stored_twice:
             shown = self._shown(by_key.where("is_stored_twice"), keys)
             raise HoodieKeyException(
@@ -154,12 +187,20 @@ class MergedRows:
                 f"{self._shown(by_key.where('is_repeated'), keys)}; nothing was written. Keep one row for each key, "
                 "for example the newest: source.dropDuplicates, or row_number() over a window"
             )
-        if moved:
+        if renamed:
             raise HoodieKeyException(
-                f"{moved} rows would get another key than they were found by, such as "
+                f"{renamed} rows would get another key than they were found by, such as "
                 f"{self._shown(by_key.where('changed > 0'), keys)}; nothing was written. The fields "
                 f"{', '.join(pair.target for pair in self.rules.pairs)} keep their values in an update, and have those "
                 "of the condition in an insert. To give a row another key, delete it and insert it anew"
+            )
+        if moving:
+            fields = ", ".join(self.rules.fixed_fields)
+            raise HoodieKeyException(
+                f"{moving} rows would move to another partition, such as "
+                f"{self._shown(by_key.where('moved > 0'), keys)}, and the table's index (hoodie.index.type=BUCKET) "
+                f"moves no rows; nothing was written. Let an update keep {fields} (update with a dict that leaves it "
+                "out), or delete the row and insert it anew"
             )
         if misfits:
             raise HoodieSchemaException(
@@ -170,9 +211,19 @@ class MergedRows:
 
     def _shown(self, by_key: DataFrame, keys: Sequence[Column]) -> str:
         """Some of the keys."""
+        return "; ".join(map(self._shown_key, by_key.select(*keys).limit(_SHOWN_KEYS).collect()))
+
+    def _shown_places(self, by_key: DataFrame, keys: Sequence[Column]) -> str:
+        """Some of the keys, each with some of the partitions that it is stored in."""
+        names = [f"{_KEY}{number}" for number in range(len(keys))]
+        some = by_key.select(*keys).limit(_SHOWN_KEYS)
+        places = self.frame.select(*keys, _PARTITION).join(sf.broadcast(some), names, "left_semi")
+        found = places.groupBy(*names).agg(sf.sort_array(sf.collect_set(_PARTITION))).collect()
+        return "; ".join(f"{self._shown_key(row[:-1])} in {' and '.join(row[-1][:_SHOWN_KEYS])}" for row in found)
+
+    def _shown_key(self, values: Sequence[Any]) -> str:
         names = [pair.target for pair in self.rules.pairs]
-        found = by_key.select(*keys).limit(_SHOWN_KEYS).collect()
-        return "; ".join(", ".join(f"{n} = {short_repr(v)}" for n, v in zip(names, row, strict=True)) for row in found)
+        return ", ".join(f"{name} = {short_repr(value)}" for name, value in zip(names, values, strict=True))
 
 
 @attrs.frozen
@@ -235,17 +286,33 @@ class _Planner:
         parts = []
         if others:
             stored = {field.name: self._target_column(field.name) for field in self._fields}
-            place = self._target_column(COMMIT_SEQNO_META)
-            parts.append(self._part(self._matched, others, values, stored, place))
+            places = [self._target_column(COMMIT_SEQNO_META), self._target_column(PARTITION_PATH_META)]
+            stays = [self._target_column(field) for field in rules.fixed_fields]
+            # All copies of a key count, also those that no clause applies to: the write would find them.
+            keeps_all = bool(rules.partition_fields)
+            parts.append(self._part(self._matched, others, values, stored, [*places, *stays], keeps_all))
         if inserts:
             nothing = {field.name: sf.lit(None).cast(field.dataType) for field in self._fields}
-            parts.append(self._part(self._unmatched(), inserts, values, nothing, sf.lit(None).cast("string")))
+            nowhere = [sf.lit(None).cast("string")] * 2
+            paths = [_path(field) for field in rules.fixed_fields]
+            unknown = [sf.lit(None).cast(f.dataType) for f in self._target.select(*paths).schema] if paths else []
+            parts.append(self._part(self._unmatched(), inserts, values, nothing, [*nowhere, *unknown]))
         columns = tuple(field.name for field in self._fields)
         return MergedRows(reduce(DataFrame.union, parts), columns, rules, tuple(self._assigned))
 
     def _is_same_key(self) -> Column:
-        pairs = enumerate(self._rules.pairs)
-        return reduce(and_, (self._target_column(pair.target) == sf.col(f"{_KEY}{n}") for n, pair in pairs))
+        stored = [self._target_column(pair.target) for pair in self._rules.pairs]
+        return self._all_equal(stored, [sf.col(f"{_KEY}{n}") for n in range(len(stored))])
+
+    def _all_equal(self, stored: Sequence[Column], given: Sequence[Column]) -> Column:
+        """Whether keys are the same.
+
+        Null equals null, as it does in record keys of several fields and in partition paths. A record key of one field
+        is never null, so that plain equality does.
+        """
+        count = self._rules.record_key_count
+        same = zip(stored, given, strict=True)
+        return reduce(and_, (a == b if n == 0 and count == 1 else a.eqNullSafe(b) for n, (a, b) in enumerate(same)))
 
     def _unmatched(self) -> DataFrame:
         """The rows of the source that match nothing.
@@ -258,9 +325,8 @@ class _Planner:
         stored = found.select(
             *(self._target_column(p.target).alias(n) for p, n in zip(self._rules.pairs, names, strict=True))
         )
-        is_same = reduce(
-            and_, (sf.col(f"{quoted(self._rules.source_alias)}.{n}") == sf.col(f"{_STORED}.{n}") for n in names)
-        )
+        given = [sf.col(f"{quoted(self._rules.source_alias)}.{name}") for name in names]
+        is_same = self._all_equal([sf.col(f"{_STORED}.{name}") for name in names], given)
         return self._source.join(stored.alias(_STORED), is_same, "left_anti")
 
     def _part(
@@ -269,7 +335,8 @@ class _Planner:
         numbers: Sequence[int],
         values: Sequence[Mapping[str, Column]],
         otherwise: Mapping[str, Column],
-        place: Column,
+        place: Sequence[Column],
+        keeps_all: bool = False,
     ) -> DataFrame:
         """The rows that some clauses apply to, with their final columns and helpers.
 
@@ -278,7 +345,8 @@ class _Planner:
             numbers: The numbers of the clauses, in their order.
             values: What each clause of the merge assigns.
             otherwise: The columns where the clause assigns nothing.
-            place: Tells stored rows apart.
+            place: Tells stored rows apart, then names their partition, then has the values that updates must keep.
+            keeps_all: Keep the other rows too, without values.
         """
         chosen: Column | None = None
         for number in numbers:
@@ -287,7 +355,9 @@ class _Planner:
             chosen = sf.when(applies, number) if chosen is None else chosen.when(applies, number)
         assert chosen is not None
         checked = [pair for number in numbers for pair in self._checked.get(number, ())]
-        acting = frame.withColumn(_ACTION, chosen).where(sf.col(_ACTION).isNotNull())
+        acting = frame.withColumn(_ACTION, chosen)
+        acts = sf.col(_ACTION).isNotNull()
+        acting = acting if keeps_all else acting.where(acts)
         acting = acting.select("*", *(value for value, _ in checked))
         columns = []
         for field in self._fields:
@@ -297,10 +367,13 @@ class _Planner:
                     is_this, value = sf.col(_ACTION) == number, values[number][field.name]
                     final = sf.when(is_this, value) if final is None else final.when(is_this, value)
             rest = otherwise[field.name]
-            columns.append((rest if final is None else final.otherwise(rest)).alias(field.name))
+            value = rest if final is None else final.otherwise(rest)
+            columns.append((sf.when(acts, value) if keeps_all else value).alias(field.name))
         keys = [sf.col(f"{_KEY}{n}") for n in range(len(self._rules.pairs))]
         misfit = sf.coalesce(*(found for _, found in checked), sf.lit(None).cast("int"))
-        return acting.select(*columns, *keys, place.alias(_PLACE), misfit.alias(_MISFIT), sf.col(_ACTION))
+        names = [_PLACE, _PARTITION, *(f"{_STAYS}{n}" for n in range(len(place) - 2))]
+        helpers = [value.alias(name) for value, name in zip(place, names, strict=True)]
+        return acting.select(*columns, *keys, *helpers, misfit.alias(_MISFIT), sf.col(_ACTION))
 
     def _key(self, source: DataFrame, target: DataFrame, pair: KeyPair) -> Column:
         """A column of the source as a field of the target's key, in its type."""
@@ -393,9 +466,10 @@ class _Planner:
         return found
 
     def _refuse_missing_key(self, field: st.StructField, keys: Mapping[str, int], where: str) -> None:
-        lacking = [name for name in keys if name.partition(".")[0] == field.name]
+        lacking = [name for name in (*keys, *self._rules.partition_fields) if name.partition(".")[0] == field.name]
         if lacking:
-            raise HoodieConfigException(f"{where} does not assign {field.name}, which is part of the key")
+            part = "part of the key" if lacking[0] in keys else "a partition field"
+            raise HoodieConfigException(f"{where} does not assign {field.name}, which is {part}")
 
     def _field_named(self, name: str, where: str) -> st.StructField:
         """The target's column that a user names, with or without the target's alias."""

@@ -268,6 +268,20 @@ class RecordIndexLookup:
         )
 
 
+def has_record_index_of_table(snapshot: TableSnapshot) -> bool:
+    """Whether a table has a record index of the whole table that is ready.
+
+    Args:
+        snapshot: The table.
+
+    Raises:
+        HoodieException: The metadata table cannot be read.
+    """
+    if RECORD_INDEX_PATH not in snapshot.table_config.metadata_partitions:
+        return False
+    return None in HoodieBackedTableMetadata.open(snapshot).files.file_groups(RECORD_INDEX_PATH)
+
+
 def _routed_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([schema.field(RECORD_KEY), pa.field(_GROUP, pa.int32()), pa.field(_TASK, pa.int32())])
 

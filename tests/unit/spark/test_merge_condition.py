@@ -69,10 +69,9 @@ def test_pairs_have_the_order_and_the_spelling_of_the_table() -> None:
 @pytest.mark.parametrize(
     ("on", "is_global", "text"),
     [
-        ("t.id = s.id", False, "the record key and partition fields id, region: it does not compare region"),
         ("t.region = s.region", False, "it does not compare id"),
         ("t.id = s.id AND t.region = s.region AND t.ts = s.ts", False, "it compares ts, which is not part of the key"),
-        ("t.ts = s.ts", False, "it does not compare id; it does not compare region; it compares ts"),
+        ("t.ts = s.ts", False, "the record key fields id: it does not compare id; it compares ts"),
         ("t.id = s.id AND t.region = s.region", True, "it compares region, and the index finds a key in all"),
         ("t.id = s.id AND t.ID = s.x AND t.region = s.region", False, "compares id twice"),
     ],
@@ -82,5 +81,13 @@ def test_a_condition_names_the_fields_of_the_key_and_no_others(on: str, is_globa
         check_pairs(parse_condition(on, "t", "s"), ["id"], ["region"], is_global)
 
 
-def test_a_global_index_needs_the_record_key_alone() -> None:
-    assert check_pairs(parse_condition("t.id = s.id", "t", "s"), ["id"], ["region"], True) == (KeyPair("id", ("id",)),)
+@pytest.mark.parametrize("is_global", [True, False])
+def test_the_record_key_alone_is_a_condition(is_global: bool) -> None:
+    pairs = parse_condition("t.ID = s.id", "t", "s")
+    assert check_pairs(pairs, ["id"], ["region", "day"], is_global) == (KeyPair("id", ("id",)),)
+
+
+def test_some_of_the_partition_fields_are_no_condition() -> None:
+    pairs = parse_condition("t.id = s.id AND t.region = s.region", "t", "s")
+    with pytest.raises(HoodieConfigException, match="partition fields id, region, day: it does not compare day"):
+        check_pairs(pairs, ["id"], ["region", "day"], False)
