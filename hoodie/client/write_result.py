@@ -114,8 +114,8 @@ class HoodieWriteResult:
 
     @property
     def written_count(self) -> int:
-        """Records that were inserted or updated."""
-        return self.inserted_count + self.updated_count
+        """Records that were inserted, updated or appended."""
+        return self.inserted_count + self.updated_count + self.appended_count
 
     @property
     def inserted_count(self) -> int:
@@ -125,7 +125,16 @@ class HoodieWriteResult:
     @property
     def updated_count(self) -> int:
         """Records that replaced a stored one; `unchanged_count` of them had the same values."""
-        return sum(status.stat.num_update_writes for status in self.statuses)
+        return sum(status.stat.num_update_writes for status in self.statuses) - self.appended_count
+
+    @property
+    def appended_count(self) -> int:
+        """Records that were appended to log files, where nobody looked whether their key is stored: new, or updates.
+
+        So does a bucket index (``hoodie.index.type=BUCKET``) with merge-on-read tables. The commit stores them as
+        updates, as Hudi does.
+        """
+        return sum(status.appended_count for status in self.statuses)
 
     @property
     def unchanged_count(self) -> int:
@@ -203,9 +212,10 @@ class HoodieWriteResult:
         hidden = [status.stat for status in largest[MAX_ROWS:]]
         inserted, updated = sum(stat.num_inserts for stat in hidden), sum(stat.num_update_writes for stat in hidden)
         deleted, size = sum(stat.num_deletes for stat in hidden), sum(stat.file_size_bytes for stat in hidden)
+        changed = "updated or appended" if self.appended_count else "updated"
         return ShownTable(
             title=(self.summary,),
-            header=("partition", "file group", "kind", "inserted", "updated", "deleted", "rows", "bytes"),
+            header=("partition", "file group", "kind", "inserted", changed, "deleted", "rows", "bytes"),
             rows=[
                 (
                     status.partition_path,
@@ -220,7 +230,7 @@ class HoodieWriteResult:
                 for status in largest[:MAX_ROWS]
             ],
             count=len(largest),
-            rest=f"{inserted:,} inserted, {updated:,} updated, {deleted:,} deleted, {format_bytes(size)}",
+            rest=f"{inserted:,} inserted, {updated:,} {changed}, {deleted:,} deleted, {format_bytes(size)}",
             notes=tuple(f"failed: {error.record_key}: {error.reason}" for error in self.errors[:SHOWN_ERRORS]),
         )
 
@@ -230,6 +240,8 @@ class HoodieWriteResult:
         if self.updated_count or counts.ignored or counts.kept:
             unchanged = f" ({counts.unchanged:,} unchanged)" if counts.unchanged else ""
             figures.append(f"{self.updated_count:,} updated{unchanged}")
+        if self.appended_count:
+            figures.append(f"{self.appended_count:,} appended (new or updates)")
         others = [
             (self.deleted_count, f"{self.deleted_count:,} deleted"),
             (counts.ignored, f"{counts.ignored:,} ignored as older"),

@@ -253,6 +253,9 @@ class HoodieAppendHandle(HoodieWriteHandle):
         new = good.column(CURRENT_FILE_ID).null_count if is_tagged else good.num_rows
         self._inserts += new
         self._updates += good.num_rows - new
+        if self.context.placement.names_file_groups:
+            # The index has named the file group without looking whether it holds the key.
+            self._appended += good.num_rows - new
 
     def _positions(self, rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64] | None:
         """The rows of the base file where records stand; None if that of one of them is not known."""

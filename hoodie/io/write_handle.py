@@ -147,7 +147,7 @@ class HoodieWriteHandle(ABC):
         self.task = task
         self._set_file_name(file_name)
         self._row_counter = row_counter or RowCounter()
-        self._inserts = self._updates = self._deletes = self._records = 0
+        self._inserts = self._updates = self._deletes = self._records = self._appended = 0
         self._errors = RecordErrors(context.schema, partition_path)
         self._without_effect = WithoutEffect()
         self._started = 0.0
@@ -231,6 +231,7 @@ class HoodieWriteHandle(ABC):
             error_count=self._errors.count,
             errors=tuple(self._errors.named),
             without_effect=self._without_effect,
+            appended_count=self._appended,
         )
 
     def _stat(self, rows: int, size_bytes: int, elapsed_ms: int) -> HoodieWriteStat:

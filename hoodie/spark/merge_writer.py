@@ -31,11 +31,13 @@ from hoodie.exception import (
     HoodieSchemaException,
     HoodieValidationException,
 )
+from hoodie.index.index import HoodieIndex
 from hoodie.index.index_factory import create_index
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.query.planner import plan_of
 from hoodie.query.table_query import TableQuery
 from hoodie.spark.merge_condition import KeyPair, check_pairs, parse_condition
+from hoodie.spark.merge_index import config_by_record_key
 from hoodie.spark.merge_plan import Clause, ClauseKind, Expressions, MergeCounts, MergeRules, merged_rows
 from hoodie.spark.reader import frame_of
 from hoodie.spark.spark_compatibility import check_running, is_frame
@@ -44,6 +46,11 @@ from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.spark.spark_scan import scan_files
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.table import HoodieTable
+
+_PLAIN_KEY_GENERATORS = (
+    "", "SimpleKeyGenerator", "ComplexKeyGenerator", "CustomKeyGenerator", "NonpartitionedKeyGenerator",
+    "SimpleAvroKeyGenerator", "ComplexAvroKeyGenerator", "CustomAvroKeyGenerator", "NonpartitionedAvroKeyGenerator",
+)  # fmt: skip
 
 
 def merge_into(
@@ -77,8 +84,10 @@ def merge_into(
         target: The table's folder.
         source: The rows to merge. At most one of them may apply to each key.
         on: Which rows are the same: an AND of equalities that names each record key field, such as ``t.uuid = s.id``,
-            and each partition field, unless the index is global (``hoodie.index.type``). Or a list of the fields, if
-            both sides have them by these names. Both sides must have the same types.
+            and all partition fields or none of them. Without partition fields a key is matched in whatever partition
+            it is stored, whatever ``hoodie.index.type`` says; it must not be stored in several. With a global index
+            they are left out. Or a list of the fields, if both sides have them by these names. Both sides must have
+            the same types. Null equals null.
         options: Hudi's options, as for `hoodie.spark.write`; they must not contradict the table.
         target_alias: The name of the table in expressions.
         source_alias: The name of the source in expressions.
@@ -185,8 +194,8 @@ class MergeIntoWriter:
             HoodieNotSupportedException: The table has no record key, or was never written.
             HoodieException: Any error of an upsert.
         """
-        self._check()
         check = _MergeCheck()
+        config = self._check()
         source = self._source
         with ExitStack() as kept:
             if (
@@ -198,24 +207,29 @@ class MergeIntoWriter:
                 kept.callback(source.unpersist)
 
             def make(table: HoodieTable) -> DataFrame:
-                rules = self._rules(table.snapshot, table.index.is_global)
+                rules = self._rules(table.snapshot, table.index)
                 merged = merged_rows(self._rows_of(table.snapshot, is_empty=False), source, rules)
                 frame = merged.frame.persist()
                 kept.callback(frame.unpersist)
                 merged = attrs.evolve(merged, frame=frame)
                 check.counts, check.is_global = merged.check(), table.index.is_global
+                check.has_plain_paths = _has_plain_paths(table.snapshot)
                 return merged.to_upsert
 
             with SparkRDDWriteClient(
                 self._source.sparkSession,
-                self._config,
+                config,
                 on_progress=self._on_progress,
                 validators=(check, *self._validators),
             ) as client:
                 return client.upsert(MadeOfTable(make))
 
-    def _check(self) -> None:
-        """Refuse clauses that do not fit the table, before an instant is started. No job runs."""
+    def _check(self) -> HoodieWriteConfig:
+        """Refuse clauses that do not fit the table, before an instant is started. No job runs.
+
+        Returns:
+            The configuration of the write, whose index is the one that the condition needs.
+        """
         config = self._config
         snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
         snapshot.table_config.check_version(to_write=True)
@@ -230,14 +244,19 @@ class MergeIntoWriter:
                 f"the table at {config.base_path} was never written, so it has no columns that a merge could assign: "
                 "write the first rows with hoodie.spark.write"
             )
-        rules = self._rules(snapshot, create_index(config).is_global)
+        rules = self._rules(snapshot, create_index(config))
         merged_rows(self._rows_of(snapshot, is_empty=True), self._source, rules)
+        return config_by_record_key(config, snapshot) if rules.partition_fields else config
 
-    def _rules(self, snapshot: TableSnapshot, is_global: bool) -> MergeRules:
+    def _rules(self, snapshot: TableSnapshot, index: HoodieIndex) -> MergeRules:
         table = snapshot.table_config
         partition_fields = [field.partition(":")[0] for field in table.partition_fields]
-        pairs = check_pairs(self._pairs, table.record_key_fields, partition_fields, is_global)
-        return MergeRules(self._clauses, pairs, *self._aliases)
+        pairs = check_pairs(self._pairs, table.record_key_fields, partition_fields, index.is_global)
+        key_count = len(table.record_key_fields)
+        not_compared = partition_fields if len(pairs) == key_count else ()
+        return MergeRules(
+            self._clauses, pairs, *self._aliases, key_count, tuple(not_compared), not index.names_file_groups
+        )
 
     def _rows_of(self, snapshot: TableSnapshot, is_empty: bool) -> DataFrame:
         """The target's rows with their meta columns; or none of them, with these columns."""
@@ -306,6 +325,14 @@ class WhenNotMatched:
         return self._merge._with(Clause(ClauseKind.INSERT, self._condition))
 
 
+def _has_plain_paths(snapshot: TableSnapshot) -> bool:
+    """Whether the table's partition paths are made of the values of columns as they are."""
+    table = snapshot.table_config
+    kinds = {field.partition(":")[2].upper() for field in table.partition_fields}
+    name = (table.key_generator_class or "").rpartition(".")[2]
+    return kinds <= {"", "SIMPLE"} and name in _PLAIN_KEY_GENERATORS
+
+
 def _checked(assignments: object, method: str) -> Expressions:
     if not isinstance(assignments, Mapping) or not assignments:
         raise HoodieConfigException(
@@ -325,10 +352,12 @@ class _MergeCheck:
     Attributes:
         counts: What the merge does, by its condition.
         is_global: Whether updates may move rows to other partitions, where they count as inserts.
+        has_plain_paths: Whether partition paths are the plain values of the columns.
     """
 
     counts: MergeCounts = attrs.field(factory=MergeCounts)
     is_global: bool = False
+    has_plain_paths: bool = True
 
     def __repr__(self) -> str:
         return "the condition of the merge"
@@ -337,13 +366,16 @@ class _MergeCheck:
         result, counts = commit.result, self.counts
         met = result.updated_count + result.deleted_count + result.ignored_count + result.kept_count
         others = met - counts.others
-        if not self.is_global:
+        if result.appended_count:
+            # Nobody looked whether these are new. The condition finds what has their key, where it is that of columns.
+            others = 0 if self.has_plain_paths else result.appended_count
+        elif not self.is_global:
             left_out = result.unmatched_delete_count + result.error_count
             others = max(others, abs(counts.inserts - result.inserted_count) - left_out)
         if others > 0:
             raise HoodieValidationException(
                 f"it did not match {others} stored rows that have the keys of the merge. Either keys are stored more "
                 "than once, and hoodie.table.repair.drop_duplicates removes the others; or record key or partition "
-                "path are not the plain values of the columns that the condition compares: then upsert the rows with "
-                "hoodie.spark.write, or merge with a global index (hoodie.index.type=GLOBAL_SIMPLE)"
+                "path are not the plain values of the columns that the condition compares (times of one day; an empty "
+                "text beside null): then compare the record key alone, or upsert the rows with hoodie.spark.write"
             )

@@ -77,6 +77,8 @@ class WriteStatus:
         error_count: The number of records that failed.
         errors: The first `MAX_REPORTED_ERRORS` failed records.
         without_effect: Counts of incoming records that changed nothing in the file.
+        appended_count: Records of a log file whose keys nobody looked up: new ones, or updates. In the statistics they
+            are updates, as Hudi counts them.
     """
 
     file_id: str
@@ -86,6 +88,7 @@ class WriteStatus:
     error_count: int = 0
     errors: tuple[RecordError, ...] = ()
     without_effect: WithoutEffect = attrs.field(factory=WithoutEffect)
+    appended_count: int = 0
 
     @property
     def has_errors(self) -> bool:

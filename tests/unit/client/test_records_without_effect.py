@@ -224,3 +224,16 @@ def test_records_that_failed_are_not_among_those_without_effect(tmp_path: Path) 
     with client_of(path, {"hoodie.write.commit.on.errors": "true"}) as client:
         result = client.upsert(loose)
     assert (result.error_count, counts(result)) == (1, {"updated": 1})
+
+
+def test_records_that_a_bucket_index_appends_are_told_as_neither_new_nor_updates(tmp_path: Path) -> None:
+    path = init_table(tmp_path / "t", table_type="MERGE_ON_READ")
+    with client_of(path, {**BUCKET, "hoodie.bucket.index.num.buckets": "2"}) as client:
+        first = client.upsert(rows(*((f"k{number}", "x", 1) for number in range(10))))
+        result = client.upsert(rows(*((f"k{number}", "x", 2) for number in range(15))))
+    assert (first.inserted_count, first.appended_count) == (10, 0)
+    assert (result.inserted_count, result.updated_count, result.appended_count, result.written_count) == (0, 0, 15, 15)
+    assert "0 inserted, 15 appended (new or updates), 2 files" in result.summary
+    # The commit counts as Hudi does.
+    assert sum(status.stat.num_update_writes for status in result.statuses) == 15
+    assert "updated or appended" in str(result)
