@@ -51,16 +51,21 @@ class HoodieDataSource(DataSource):  # type: ignore[misc]
         return "hoodie"
 
     def schema(self) -> st.StructType:
-        from hoodie.spark import data_source_reader
+        from hoodie.spark import catalog_table, data_source_reader
 
+        if catalog_table.is_created(self.options):
+            return catalog_table.created_schema(self.options)
         self._plan, schema = data_source_reader.load(self.options)
         return schema
 
     def reader(self, schema: st.StructType) -> HoodieDataSourceReader:
-        from hoodie.spark import data_source_reader
+        from hoodie.spark import catalog_table, data_source_reader
 
         self._is_planned = True
-        return data_source_reader.reader_of(self.options, self._plan, schema)
+        options = catalog_table.of_catalog(self.options, schema)
+        if options is None:
+            return data_source_reader.reader_of(self.options, self._plan, schema)
+        return data_source_reader.reader_of(options, None, catalog_table.without_marks(schema))
 
     def streamReader(self, schema: st.StructType) -> HoodieDataSourceStreamReader:
         from hoodie.spark import data_source_stream
@@ -69,8 +74,9 @@ class HoodieDataSource(DataSource):  # type: ignore[misc]
         return data_source_stream.stream_reader_of(self.options, schema)
 
     def writer(self, schema: st.StructType, overwrite: bool) -> HoodieDataSourceWriter:
-        from hoodie.spark import data_source_writer
+        from hoodie.spark import catalog_table, data_source_writer
 
+        catalog_table.check_write(self.options, schema)
         return data_source_writer.writer_of(self.options, schema, overwrite)
 
     def streamWriter(self, schema: st.StructType, overwrite: bool) -> HoodieDataSourceStreamWriter:
