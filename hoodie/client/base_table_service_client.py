@@ -86,7 +86,9 @@ class BaseHoodieTableServiceClient(IndexCalls):
         listeners = _listeners(context, config, on_progress)
         if self._publisher.is_on:
             listeners.append(self._publisher)
-        self._metrics = HoodieMetrics(context.job, listeners, context.check_running)
+        self._metrics = HoodieMetrics(
+            context.job, listeners, context.check_running, display_value("hoodie.base.path", config.base_path)
+        )
         self._measured_instant: str | None = None
         index_type = str(config.index.index_type)
         if config.index.index_class is None and index_type not in self.supported_indexes:

@@ -473,6 +473,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         started_here = instant_time is None
         if instant_time is None:
             instant_time = self.start_commit(operation)
+        self._metrics.instant_time = instant_time
         # Until the services that follow are done.
         with self._alone(instant_time):
             return self._write_alone(operation, records, instant_time, started_here, **options)
@@ -584,6 +585,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         return is_committed
 
     def _commit(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> bool:
+        self._metrics.instant_time = instant_time
         with self._metrics.step("commit"):
             try:
                 is_committed = self._committer.complete(instant_time, result, extra_metadata)

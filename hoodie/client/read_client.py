@@ -169,7 +169,12 @@ class HoodieReadClient:
                 + ", ".join(sorted(self.supported_indexes))
             )
         self._context = self._engine(spark_or_context)
-        self._metrics = HoodieMetrics(self._context.job, (), self._context.check_running)
+        self._metrics = HoodieMetrics(
+            self._context.job,
+            (),
+            self._context.check_running,
+            display_value("hoodie.base.path", self._config.base_path),
+        )
         self._index = create_index(self._config)
         # Finds rows in the file groups that the index names without them.
         self._exact = (HoodieGlobalBloomIndex if self._index.is_global else HoodieBloomIndex)(self._config)

@@ -94,11 +94,12 @@ class HoodieEngineContext(ABC):
         return False
 
     @contextmanager
-    def job(self, description: str) -> Iterator[TaskCounter | None]:
+    def job(self, description: str, subject: str = "") -> Iterator[TaskCounter | None]:
         """Name the work that runs inside, if the engine shows names (Spark: the job description).
 
         Args:
             description: The text to show; the earlier text is restored at the end.
+            subject: What the work is a part of, such as a call, its instant and its table.
 
         Returns:
             A context manager. It gives a function that returns, from any thread, the numbers of tasks that were started

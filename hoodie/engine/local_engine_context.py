@@ -119,7 +119,7 @@ class LocalEngineContext(HoodieEngineContext):
         return _LocalShared(value)
 
     @contextmanager
-    def job(self, description: str) -> Iterator[TaskCounter | None]:
+    def job(self, description: str, subject: str = "") -> Iterator[TaskCounter | None]:
         job = _LocalJob()
         self._jobs = [*self._jobs, job]
         try:

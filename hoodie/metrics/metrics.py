@@ -135,18 +135,25 @@ class HoodieMetrics:
         job: Names the engine's jobs inside a step and returns a counter of their tasks: `HoodieEngineContext.job`.
         listeners: Receive the events of every step.
         check: Called before each call; its error becomes the call's error.
+        table: The table's folder, which is told to the engine with each job.
+
+    Attributes:
+        instant_time: The instant that the running call writes, told likewise; a call begins without one.
 
     Hudi: org.apache.hudi.metrics.HoodieMetrics.
     """
 
     def __init__(
         self,
-        job: Callable[[str], AbstractContextManager[TaskCounter | None]] | None = None,
+        job: Callable[[str, str], AbstractContextManager[TaskCounter | None]] | None = None,
         listeners: Sequence[ProgressListener] = (),
         check: Callable[[], None] = lambda: None,
+        table: str = "",
     ) -> None:
+        self.instant_time = ""
         self._check = check
-        self._job = job or (lambda description: nullcontext())
+        self._job = job or (lambda description, subject: nullcontext())
+        self._table = table
         self._listeners = tuple(listeners)
         self._lock = threading.RLock()
         self._operation: Operation | None = None
@@ -204,11 +211,12 @@ class HoodieMetrics:
         ticker = Ticker(self._tick) if self._listeners else None
         succeeded = False
         try:
-            with self._job(f"hoodie: {name}"):
+            with self._job(f"hoodie: {name}", self._table):
                 yield operation
             succeeded = True
         finally:
             self._operation = self._thread = None
+            self.instant_time = ""
             if ticker is not None:
                 ticker.stop()
             for listener in self._listeners:
@@ -243,7 +251,7 @@ class HoodieMetrics:
             self._stack.append(step)
             self._told = NO_TASKS
         try:
-            with self._job(f"hoodie: {step.title}") as task_counter:
+            with self._job(f"hoodie: {step.title}", self._subject) as task_counter:
                 step.follow(task_counter)
                 self._tell(step, ProgressState.STARTED, NO_TASKS)
                 yield step
@@ -268,6 +276,13 @@ class HoodieMetrics:
                 failed=error is not None,
             )
             self._tell(step, ProgressState.FINISHED if error is None else ProgressState.FAILED, tasks, error)
+
+    @property
+    def _subject(self) -> str:
+        """Call, instant and table: ``upsert 20261127182611123 of /data/trips``."""
+        call = "" if self._operation is None else self._operation.name
+        whole = " ".join(filter(None, (call, self.instant_time)))
+        return " of ".join(filter(None, (whole, self._table)))
 
     def _tick(self) -> None:
         """On the ticker's thread: report the progress of the tasks if it changed."""

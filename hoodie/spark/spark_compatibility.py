@@ -30,7 +30,10 @@ from hoodie.spark.spark_hash import numbers_to_hash_inputs
 logger = logging.getLogger(__name__)
 
 _QUERY_ID = "sql.streaming.queryId"
-_INTERRUPTED = re.compile(r"InterruptedException|JOB_CANCELLED|Job \d+ cancelled|SparkContext was shut down")
+_INTERRUPTED = re.compile(
+    r"InterruptedException|JOB_CANCELLED|Job \d+ cancelled|SparkContext was shut down|OPERATION_CANCELED|"
+    r"OPERATION_ABANDONED"
+)
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _SPARK_ARCHIVE = re.compile(r"pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar")
 
@@ -93,6 +96,20 @@ def is_stopped(spark: Any) -> bool:
         return bool(context._jsc.sc().isStopped())
     except (Py4JError, OSError):
         return True
+
+
+def forget_broken_connection(context: SparkContext) -> None:
+    """Let this thread talk to the JVM by a new connection, if it is interrupted in the middle of a call.
+
+    Py4J keeps one connection for each thread. The next call would take the answer of the interrupted one for its own.
+
+    Args:
+        context: The context of a classic session.
+    """
+    client = getattr(context._gateway, "_gateway_client", None)
+    found = getattr(client, "get_thread_connection", lambda: None)()
+    if client is not None and found is not None and found not in client.deque:
+        client.thread_connection.connection = None
 
 
 def check_running(spark: object, argument: str = "spark") -> None:

@@ -169,8 +169,8 @@ class HoodieSparkEngineContext(HoodieEngineContext):
         return True
 
     @contextmanager
-    def job(self, description: str) -> Iterator[TaskCounter | None]:
-        with described_job(self._spark, description) as task_counter:
+    def job(self, description: str, subject: str = "") -> Iterator[TaskCounter | None]:
+        with described_job(self._spark, description, subject) as task_counter:
             yield task_counter
 
     def _frame_to_data(self, frame: DataFrame, schema: pa.Schema | None) -> SparkData:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import signal
+import sys
 import threading
 import uuid
 from collections.abc import Iterable, Iterator
@@ -14,44 +17,145 @@ from pyspark.sql import SparkSession
 
 from hoodie.exception import HoodieException
 from hoodie.metrics.progress import TaskCount, TaskCounter
-from hoodie.spark.spark_compatibility import STOPPED, is_stopped, spark_context
+from hoodie.spark.spark_compatibility import STOPPED, forget_broken_connection, is_stopped, spark_context
+from hoodie.spark.spark_errors import as_hoodie_error, interrupted_by_user
+
+logger = logging.getLogger(__name__)
 
 JOB_DESCRIPTION = "spark.job.description"
 JOB_GROUP = "spark.jobGroup.id"
 _OUR_GROUP = "hoodie-"
+_CANCEL_SECONDS = 30
+"""How long Ctrl-C waits for Spark to take the cancellation."""
 
 
 @contextmanager
-def described_job(spark: SparkSession, description: str) -> Iterator[TaskCounter | None]:
+def described_job(spark: SparkSession, description: str, subject: str = "") -> Iterator[TaskCounter | None]:
     """Set a description for the jobs of this thread; restores the earlier one at the end.
 
     A caller's job group stays as it is, so that the caller can cancel it; without one, the jobs get a group. Spark
     Connect has no descriptions; there the description becomes a tag of the operations.
 
+    The jobs inside also have a tag of their own. Whatever error leaves the block, those that still run are cancelled
+    first.
+
     Args:
         spark: The session.
         description: The text that Spark's pages show.
+        subject: What the work is a part of; Spark's pages show it too.
 
     Returns:
         A context manager that gives a counter of the tasks of the jobs inside. It gives None on Spark Connect before
         Spark 4, and for a session that was stopped: work that needs no job continues (a rollback).
 
     Raises:
-        HoodieException: Something failed inside because the session was stopped.
+        KeyboardInterrupt: The user interrupted a job, whatever Spark made of it.
+        HoodieException: Something failed inside because the session was stopped; a job was cancelled; or Spark or a
+            function of the input failed.
     """
+    handled = sys.exception()
     try:
-        with _described_job(spark, description) as task_counter:
+        with _cancelled_on_error(spark), _described_job(spark, description, subject) as task_counter:
             yield task_counter
-    except HoodieException:
-        raise
     except Exception as error:
+        if interrupted_by_user(error, handled):
+            raise KeyboardInterrupt from error
+        if isinstance(error, HoodieException):
+            raise
         if is_stopped(spark):
             raise HoodieException(STOPPED) from error
-        raise
+        translated = as_hoodie_error(error, description.removeprefix("hoodie: "))
+        if translated is None:
+            raise
+        raise translated from error
 
 
 @contextmanager
-def _described_job(spark: SparkSession, description: str) -> Iterator[TaskCounter | None]:
+def _cancelled_on_error(spark: SparkSession) -> Iterator[None]:
+    """Cancel the jobs of this thread that were started inside and still run when an error leaves."""
+    if is_stopped(spark):
+        yield
+        return
+    jobs = _TaggedJobs(spark, spark_context(spark), f"{_OUR_GROUP}{uuid.uuid4()}")
+    if not jobs.begin():
+        yield
+        return
+    try:
+        with _interrupts_cancel(jobs):
+            yield
+    except BaseException:
+        jobs.cancel()
+        raise
+    finally:
+        jobs.end()
+
+
+@attrs.frozen
+class _TaggedJobs:
+    """The jobs of this thread, by a tag of their own."""
+
+    spark: SparkSession
+    context: SparkContext | None
+    tag: str
+
+    def begin(self) -> bool:
+        """Tag the jobs from now on; False if this Spark has no tags (Spark Connect before 3.5)."""
+        holder = self.spark if self.context is None else self.context
+        add = getattr(holder, "addTag" if self.context is None else "addJobTag", None)
+        if add is None:
+            return False
+        add(self.tag)
+        return True
+
+    def end(self) -> None:
+        """Tag jobs no longer."""
+        with suppress(Exception):
+            if self.context is None:
+                self.spark.removeTag(self.tag)
+            elif not is_stopped(self.spark):
+                self.context.removeJobTag(self.tag)
+
+    def cancel(self) -> None:
+        """Cancel those that run. An error here must not hide the one that is being raised."""
+        try:
+            if self.context is None:
+                self.spark.interruptTag(self.tag)
+            elif not is_stopped(self.spark):
+                self.context.cancelJobsWithTag(self.tag)
+        except Exception as error:
+            logger.warning("the jobs of a call that failed could not be cancelled: %s", error)
+
+
+@contextmanager
+def _interrupts_cancel(jobs: _TaggedJobs) -> Iterator[None]:
+    """Let Ctrl-C cancel the jobs from another thread, and then be a ``KeyboardInterrupt``.
+
+    PySpark's own handler calls the JVM in the middle of another call of the same thread, which fails: the job runs on.
+    Its calls wait for the job before they let a ``KeyboardInterrupt`` pass. A handler that the user has set stays.
+    """
+    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    is_of_spark = getattr(handler, "__module__", "") == SparkContext.__module__
+    if jobs.context is None or not (is_of_spark or handler is signal.default_int_handler):
+        yield
+        return
+
+    def interrupted(number: int, frame: object) -> None:
+        cancelling = threading.Thread(target=jobs.cancel, daemon=True)
+        cancelling.start()
+        cancelling.join(_CANCEL_SECONDS)
+        if jobs.context is not None:
+            forget_broken_connection(jobs.context)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def _described_job(spark: SparkSession, description: str, subject: str) -> Iterator[TaskCounter | None]:
     if is_stopped(spark):
         yield None
         return
@@ -68,7 +172,7 @@ def _described_job(spark: SparkSession, description: str) -> Iterator[TaskCounte
         context.setLocalProperty(JOB_GROUP, group)
     else:
         group, earlier = group_before, frozenset(tracker.getJobIdsForGroup(group_before))
-    context.setLocalProperty(JOB_DESCRIPTION, description)
+    context.setLocalProperty(JOB_DESCRIPTION, f"{description} [{subject}]" if subject else description)
     try:
         yield _StatusTasks(context, group, earlier)
     finally:

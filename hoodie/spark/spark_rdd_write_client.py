@@ -5,11 +5,9 @@ Hudi: org.apache.hudi.client.SparkRDDWriteClient.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from hoodie.client.base_write_client import BaseHoodieWriteClient
@@ -20,9 +18,10 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig, check_config
-from hoodie.exception import HoodieConfigException, HoodieException, HoodieNotSupportedException
+from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.metrics.progress import ProgressCallback
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
+from hoodie.spark.spark_workers import check_workers
 from hoodie.spark.sql_query_validators import (
     SparkPendingCommit,
     SqlQueryEqualityPreCommitValidator,
@@ -30,8 +29,6 @@ from hoodie.spark.sql_query_validators import (
     SqlQuerySingleResultPreCommitValidator,
 )
 from hoodie.storage.storage_path import normalise_path
-
-_MISSING_MODULE = re.compile(r"No module named '(hoodie|attrs?|avro|fastavro|fsspec|numpy|obstore|pandas|pyarrow)\b")
 
 
 class SparkRDDWriteClient(BaseHoodieWriteClient):
@@ -96,17 +93,8 @@ class SparkRDDWriteClient(BaseHoodieWriteClient):
     def _write(
         self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
     ) -> HoodieWriteResult:
-        try:
-            return super()._write(operation, records, instant_time, **options)
-        except PySparkException as error:
-            missing = _MISSING_MODULE.search(str(error))
-            if missing is None:
-                raise
-            raise HoodieException(
-                f"the Python of Spark's workers has no module {missing[1]!r}: install hoodie there as well, or set "
-                "PYSPARK_PYTHON (or spark.pyspark.python) to a Python that has it, before the session is created. "
-                "Nothing was committed"
-            ) from error
+        check_workers(self._spark)
+        return super()._write(operation, records, instant_time, **options)
 
     def _pending_commit(
         self, snapshot: TableSnapshot, result: HoodieWriteResult, metadata: HoodieCommitMetadata

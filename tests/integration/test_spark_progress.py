@@ -16,7 +16,7 @@ from hoodie.exception import HoodieKeyException
 from hoodie.metrics.progress import ProgressState, TaskCount
 from hoodie.spark.spark_engine_context import HoodieSparkEngineContext
 from hoodie.spark.spark_jobs import described_job
-from tests.support.table_builder import init_table
+from tests.support.table_builder import init_table, instants
 
 pytestmark = pytest.mark.spark
 STEP = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
@@ -32,6 +32,11 @@ def rows(spark: SparkSession, count: int, copies: int = 1) -> DataFrame:
     return spark.range(count * copies).selectExpr(
         f"cast(id % {count} as string) as id", "cast(id % 3 as string) as region", "id as ts"
     )
+
+
+def step_of(description: str | None) -> str:
+    """The step that describes a job, without its detail and what it is a part of."""
+    return re.split(r" [(\[]", str(description))[0]
 
 
 def job_descriptions(spark: SparkSession) -> dict[int, tuple[str | None, str | None]]:
@@ -65,7 +70,7 @@ def test_every_job_of_a_write_is_described_by_its_step(spark: SparkSession, tmp_
     page = (Path(__file__).parents[2] / "docs/progress-and-metrics.md").read_text(encoding="utf-8")
     base_path = init(tmp_path / "t")
     # Spark 3.5 describes broadcasts itself.
-    allowed = {f"hoodie: {name}" for name in STEP.findall(page)}
+    allowed = {f"hoodie: {name}" for name in (*STEP.findall(page), "check the Python workers")}
     inputs = {
         "bulk_insert": rows(spark, 30),
         "insert": rows(spark, 10),
@@ -77,18 +82,20 @@ def test_every_job_of_a_write_is_described_by_its_step(spark: SparkSession, tmp_
         for operation, records in inputs.items():
             getattr(client, operation)(records)
             found = [description for description, _ in new_jobs()]
-            named = {str(d).partition(" (")[0] for d in found if d is None or not d.startswith("broadcast exchange")}
+            named = {step_of(d) for d in found if d is None or not d.startswith("broadcast exchange")}
             assert named <= allowed, operation
             writing = "hoodie: write files" if operation == "bulk_insert" else "hoodie: write buckets"
             assert writing in named
-            assert ("hoodie: tag location (SIMPLE)" in found) == (operation in ("upsert", "delete"))
+            assert any("tag location (SIMPLE)" in str(d) for d in found) == (operation in ("upsert", "delete"))
+            (instant_time, _, _) = instants(base_path)[-1]
+            assert any(str(d).endswith(f" [{operation} {instant_time} of {base_path}]") for d in found)
         client.delete([HoodieKey("7", "1")])
         client.delete(where=[("id", "=", "8")])
         bad = rows(spark, 5).selectExpr("nullif(id, '3') as id", "region", "ts")
         with pytest.raises(HoodieKeyException):
             client.upsert(bad)
         found = [description for description, _ in new_jobs()]
-        assert {str(description).partition(" (")[0] for description in found} <= allowed
+        assert {step_of(description) for description in found} <= allowed
 
 
 def test_the_callers_description_and_group_come_back(spark: SparkSession, tmp_path: Path, new_jobs: Any) -> None:

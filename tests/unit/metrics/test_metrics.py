@@ -58,17 +58,25 @@ def test_restart_forgets_the_steps_of_before_but_not_those_that_are_under_way() 
 
 
 def test_each_step_names_the_engines_jobs_and_asks_for_its_tasks() -> None:
-    names: list[str] = []
+    names: list[tuple[str, str]] = []
 
     @contextmanager
-    def job(description: str) -> Iterator[Callable[[], TaskCount]]:
-        names.append(description)
+    def job(description: str, subject: str) -> Iterator[Callable[[], TaskCount]]:
+        names.append((description, subject))
         yield lambda: TaskCount(4, 4)
 
-    metrics = HoodieMetrics(job)
-    with metrics.operation("upsert"), metrics.step("tag location", "SIMPLE"):
+    metrics = HoodieMetrics(job, table="/data/trips")
+    with metrics.operation("upsert"):
+        metrics.instant_time = "20261127182611123"
+        with metrics.step("tag location", "SIMPLE"):
+            pass
+    with metrics.step("clean"):
         pass
-    assert names == ["hoodie: upsert", "hoodie: tag location (SIMPLE)"]
+    assert names == [
+        ("hoodie: upsert", "/data/trips"),
+        ("hoodie: tag location (SIMPLE)", "upsert 20261127182611123 of /data/trips"),
+        ("hoodie: clean", "/data/trips"),
+    ]
     assert metrics.steps[0].tasks == 4
 
 
@@ -79,7 +87,7 @@ def test_advancing_tasks_are_told_from_another_thread_and_only_when_they_changed
     halfway, all_done = threading.Event(), threading.Event()
 
     @contextmanager
-    def job(description: str) -> Iterator[Callable[[], TaskCount]]:
+    def job(description: str, subject: str) -> Iterator[Callable[[], TaskCount]]:
         yield lambda: TaskCount(done[0], 4)
 
     def listen(event: ProgressEvent) -> None:
