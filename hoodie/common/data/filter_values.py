@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.data.exact_numbers import integer_limits
 from hoodie.common.data.expression_tree import Call, Field, Literal, Node
 from hoodie.common.data.stored_types import UUID_EXTENSION, is_nested
 
@@ -262,12 +263,12 @@ def _places(path: tuple[str, ...], values: pa.Array, data_type: pa.DataType) -> 
 def _finder(kind: str, data_type: pa.DataType) -> Callable[[Any], _Place] | None:
     """What finds the place of a value of a kind in a type; None for kinds that the type never holds."""
     if pa.types.is_integer(data_type) and kind == "number":
-        bounds = np.iinfo(data_type.to_pandas_dtype())
+        bounds = integer_limits(data_type)
         return lambda value: _among_integers(value, int(bounds.min), int(bounds.max))
     if pa.types.is_decimal(data_type) and kind == "number":
         return lambda value: _among_decimals(value, data_type)
     if pa.types.is_floating(data_type) and kind == "number":
-        dtype = np.dtype(data_type.to_pandas_dtype())
+        dtype = np.dtype(f"f{data_type.bit_width // 8}")
         return lambda value: _among_floats(value, dtype)
     if pa.types.is_timestamp(data_type) or pa.types.is_date32(data_type):
         unit = _NANOS_PER_DAY if pa.types.is_date32(data_type) else _NANOS[data_type.unit]
@@ -302,7 +303,7 @@ def _smallest(data_type: pa.DataType) -> Any:
     """The smallest value of a type that has no place for smaller ones."""
     if pa.types.is_decimal(data_type):
         return -_largest_decimal(data_type)
-    return int(np.iinfo(data_type.to_pandas_dtype()).min)
+    return int(integer_limits(data_type).min)
 
 
 def _largest_decimal(data_type: pa.DataType) -> Decimal:

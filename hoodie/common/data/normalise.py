@@ -25,7 +25,7 @@ from hoodie.common.data.stored_types import (
 from hoodie.common.data.widening import widened_floats
 from hoodie.common.model.record_columns import OPERATION
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.common.util.arrow_buffers import rows_of
+from hoodie.common.util.arrow_buffers import pieces_of, rows_of
 from hoodie.common.util.shown_value import short_repr, short_text
 from hoodie.exception import HoodieSchemaException, MissingSchemaFieldException, SchemaCompatibilityException
 
@@ -347,10 +347,10 @@ def _with_small_offsets(values: pa.Array) -> pa.Array:
     if offsets[-1] <= MAX_BYTES or offsets[-1] - offsets[0] > MAX_BYTES:
         return values
     valid = values.is_valid().buffers()[1] if values.null_count else None
-    rebased = pa.py_buffer((offsets - offsets[0]).astype(np.int32))
+    rebased = (offsets - offsets[0]).astype(np.int32)
     data = buffers[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
     plain_type = pa.string() if pa.types.is_large_string(values.type) else pa.binary()
-    return pa.Array.from_buffers(plain_type, len(values), [valid, rebased, data])
+    return pieces_of(data, rebased, plain_type, valid)
 
 
 def _first_that_fails(values: pa.Array, target: pa.DataType) -> str:

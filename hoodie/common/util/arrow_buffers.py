@@ -39,6 +39,7 @@ def pieces_of(
     data: pa.Buffer | bytes | memoryview | npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int32],
     data_type: pa.DataType = _BINARY,
+    validity: pa.Buffer | None = None,
 ) -> pa.Array:
     """Bytes cut into pieces, of which each begins where the one before ends.
 
@@ -46,9 +47,10 @@ def pieces_of(
         data: Contiguous; its shape does not matter. Of a string, valid UTF-8.
         offsets: int32, where each piece begins, and where the last one ends.
         data_type: string or binary.
+        validity: A bit for each piece, 0 for null; None if none is null.
     """
     buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
-    return pa.Array.from_buffers(data_type, len(offsets) - 1, [None, pa.py_buffer(offsets), buffer])
+    return pa.Array.from_buffers(data_type, len(offsets) - 1, [validity, pa.py_buffer(offsets), buffer])
 
 
 def rows_of(matrix: npt.NDArray[np.generic], data_type: pa.DataType = _BINARY) -> pa.Array:

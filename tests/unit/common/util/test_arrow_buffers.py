@@ -74,6 +74,8 @@ def test_bytes_are_cut_into_pieces(data: Any) -> None:
     assert whole(pieces_of(data, offsets)) == [text[1:3].encode(), b"", text[3:].encode()]
     assert whole(pieces_of(data, offsets, pa.string())) == [text[1:3], "", text[3:]]
     assert whole(pieces_of(data, offsets[:1])) == []
+    is_there = pa.array([1, None, 3]).buffers()[0]
+    assert whole(pieces_of(data, offsets, pa.string(), is_there)) == [text[1:3], None, text[3:]]
 
 
 def test_rows_of_bytes_become_values_of_one_length() -> None:
