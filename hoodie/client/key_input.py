@@ -189,6 +189,5 @@ def as_it_is(task: TaskIdentity, batch: pa.RecordBatch) -> Iterator[pa.RecordBat
 
 def _stored_types(schema: pa.Schema, table_schema: pa.Schema) -> pa.Schema:
     """The input's columns, with the table's types where the table has them."""
-    return pa.schema(
-        [table_schema.field(f.name).with_nullable(True) if f.name in table_schema.names else f for f in schema]
-    )
+    known = set(table_schema.names)
+    return pa.schema([table_schema.field(f.name).with_nullable(True) if f.name in known else f for f in schema])

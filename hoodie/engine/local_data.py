@@ -240,7 +240,8 @@ class LocalData(HoodieData):
         )
 
     def _check_columns(self, columns: Sequence[str]) -> None:
-        missing = [name for name in columns if name not in self._schema.names]
+        known = set(self._schema.names)
+        missing = [name for name in columns if name not in known]
         if missing:
             raise HoodieSchemaException(
                 f"the records have no column {', '.join(missing)}{spelled_otherwise(self._schema.names, missing)}; "

@@ -153,7 +153,8 @@ class MergedLogRecords:
     ) -> None:
         self._rules = rules
         # A payload class or a user's merger sees all columns.
-        self._columns = [name for name in rules.schema.names if name in columns or rules.by_mode is None]
+        asked = set(columns)
+        self._columns = [name for name in rules.schema.names if name in asked or rules.by_mode is None]
         self._config = config
         self._base_instant = base_instant
         self._place = place

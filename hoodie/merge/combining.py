@@ -191,7 +191,8 @@ def replace_columns(rows: _Rows, new: pa.RecordBatch | None) -> _Rows:
     """The rows with the columns that a merger made; None for a merger that made none."""
     if new is None:
         return rows
-    columns = [new.column(name) if name in new.schema.names else rows.column(name) for name in rows.schema.names]
+    made = set(new.schema.names)
+    columns = [new.column(name) if name in made else rows.column(name) for name in rows.schema.names]
     return type(rows).from_arrays(columns, schema=rows.schema)
 
 

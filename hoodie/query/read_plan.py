@@ -242,7 +242,8 @@ def check_columns(base_path: str, schema: pa.Schema, wanted: Sequence[str]) -> N
     Raises:
         HoodieSchemaException: There are no such columns.
     """
-    unknown = [name for name in wanted if name not in schema.names]
+    known = set(schema.names)
+    unknown = [name for name in wanted if name not in known]
     if unknown:
         raise HoodieSchemaException(
             f"{base_path} has no column {', '.join(unknown)}{spelled_otherwise(schema.names, unknown)}; "

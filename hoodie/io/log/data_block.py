@@ -133,7 +133,8 @@ class DataBlockReader:
             yield from read_parquet(block.content, block.source, self._wanted)
             return
         written = self.written_schema(block)
-        present = [field for field in written if field.name in self._wanted.names] or list(written)[:1]
+        wanted = set(self._wanted.names)
+        present = [field for field in written if field.name in wanted] or list(written)[:1]
         rows = decode_avro_block(block.content, str(block.schema), pa.schema(present), block.source)
         yield adapt_batch(rows, self._wanted, block.source)
 
@@ -174,7 +175,8 @@ def _contents(
 
 def _in_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Rows as a Parquet writer takes them: in the types of a schema, or as dictionaries of them."""
-    missing = [name for name in schema.names if name not in rows.schema.names]
+    known = set(rows.schema.names)
+    missing = [name for name in schema.names if name not in known]
     if missing:
         raise HoodieSchemaException(f"Cannot write a data block: the rows have no column {', '.join(missing)}")
     encoded = [

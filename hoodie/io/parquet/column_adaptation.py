@@ -28,7 +28,8 @@ def chosen_schema(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
     """
     if columns is None:
         return schema.remove_metadata()
-    missing = [name for name in columns if name not in schema.names]
+    known = set(schema.names)
+    missing = [name for name in columns if name not in known]
     if missing:
         raise MissingSchemaFieldException(
             f"the schema has no column {', '.join(missing)}; it has {', '.join(schema.names)}"

@@ -149,7 +149,8 @@ class ParquetFragment:
             columns: The columns; None for all of the schema.
         """
         stored = self.schema
-        names = [name for name in columns or schema.names if name in stored.names]
+        known = set(stored.names)
+        names = [name for name in columns or schema.names if name in known]
         return all(stored.field(name).type == schema.field(name).type for name in names)
 
     def row_groups_of(self, condition: pc.Expression, schema: pa.Schema) -> list[int]:
@@ -261,7 +262,8 @@ def _named(error: Exception, fragments: Sequence[ParquetFragment], columns: Sequ
     for found in fragments:
         try:
             with HoodieParquetReader(found.storage, found.path) as reader:
-                names = [name for name in columns if name in reader.file_schema.names]
+                known = set(reader.file_schema.names)
+                names = [name for name in columns if name in known]
                 for _ in reader.iter_batches(names, reader.file_schema):
                     pass
         except HoodieException as one:

@@ -328,7 +328,8 @@ class HoodieParquetReader:
             HoodieCorruptedDataException: The file is damaged.
         """
         wanted = chosen_schema(schema, columns)
-        present = [name for name in wanted.names if name in self.file_schema.names]
+        stored = set(self.file_schema.names)
+        present = [name for name in wanted.names if name in stored]
         file = self._opened
         for number in range(self.num_row_groups) if row_groups is None else row_groups:
             if not present:
@@ -367,7 +368,8 @@ class HoodieParquetReader:
             HoodieException: See `iter_batches`.
         """
         wanted = chosen_schema(schema, columns)
-        present = [name for name in wanted.names if name in self.file_schema.names]
+        stored = set(self.file_schema.names)
+        present = [name for name in wanted.names if name in stored]
         with translated_errors(self._path):
             taker = RowTaker(self._stream, self._opened, _BUFFER_BYTES)
         ends = np.cumsum(self.row_group_rows)

@@ -308,11 +308,14 @@ def _type_of(schema: pa.Schema, name: str) -> pa.DataType | None:
     """The type of a column; None if there is none, or it is not in structs alone."""
     fields: pa.Schema | pa.StructType = schema
     *parents, last = name.split(".")
+    # A list of all names would be made for each column.
     for parent in parents:
-        if parent not in fields.names or not pa.types.is_struct(fields.field(parent).type):
+        number = fields.get_field_index(parent)
+        if number < 0 or not pa.types.is_struct(fields.field(number).type):
             return None
-        fields = fields.field(parent).type
-    return fields.field(last).type if last in fields.names else None
+        fields = fields.field(number).type
+    number = fields.get_field_index(last)
+    return fields.field(number).type if number >= 0 else None
 
 
 def _values_of(rows: pa.Table, name: str) -> pa.ChunkedArray:

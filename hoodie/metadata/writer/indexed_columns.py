@@ -97,8 +97,8 @@ def _columns_in(context: IndexingContext, avro_schema: str | None, *, is_new: bo
     defined = list(fields)
     if set(chosen_before) <= set(fields) or not fields:
         # Its columns are those that Hudi chooses from the options; it follows the schema.
-        known = {*before.names, *leaf_columns(before)} if fields else set()
-        defined += [name for name in chosen if name not in fields and name not in known]
+        known = {*before.names, *leaf_columns(before), *fields} if fields else set()
+        defined += [name for name in chosen if name not in known]
     written = [*defined, *_choice_of_any_writer(schema, version, named, config)]
     exists = {name for name in written if column_value_type(schema, name, version) is not None}
     return IndexedColumns(

@@ -114,7 +114,8 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
                     f"{type(partitioner).__name__}.repartition_records returned {type(placed).__name__}: it must give "
                     "the rows back, as HoodieData"
                 )
-            missing = [name for name in schema.names if name not in placed.schema.names]
+            left = set(placed.schema.names)
+            missing = [name for name in schema.names if name not in left]
             if missing:
                 raise HoodieConfigException(
                     f"{type(partitioner).__name__} lost the columns {', '.join(missing)}: it must give the rows back "
