@@ -324,8 +324,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         matches only one.
 
         Args:
-            keys: `HoodieKey`s; record keys as strings, if the table has no partitions or the index is global; or rows
-                with the record key and partition columns, where other columns are ignored.
+            keys: `HoodieKey`s; rows with the record key and partition columns, where other columns are ignored; or, if
+                the table has no partitions or the index is global, record keys as strings, or values of the only key
+                field (``[7, 8]``, a set, a Series, an array).
             instant_time: See `upsert`.
             where: Instead of keys: a filter, as in `hoodie.read_table`, for the rows to delete.
 

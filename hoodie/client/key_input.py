@@ -5,18 +5,22 @@ Hudi has it in its clients.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from functools import cached_property, reduce
 from typing import Any
+from uuid import UUID
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.stored_key_form import check_stored_key_form
-from hoodie.common.data.record_source import key_arrays
+from hoodie.common.data.record_source import key_arrays, record_batches
 from hoodie.common.model.field_path import top_level_name
-from hoodie.common.model.record import HoodieKey
+from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.common.model.record_columns import (
     META_COLUMN_SET,
     PARTITION_PATH,
@@ -25,6 +29,7 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.util.shown_value import short_repr
 from hoodie.engine.data import HoodieData
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieKeyException
@@ -122,9 +127,12 @@ class KeyInput:
     def _keys_to_data(self, keys: Any) -> HoodieData:
         if isinstance(keys, HoodieKey | str):
             keys = [keys]
+        keys = _listed(keys)
         if isinstance(keys, list | tuple) and keys and all(isinstance(key, str) for key in keys):
             self._check_keys_alone()
             keys = [HoodieKey(key) for key in keys]
+        elif isinstance(keys, list | tuple) and keys and not any(isinstance(key, _NO_VALUES) for key in keys):
+            return self._values_to_data(keys)
         if isinstance(keys, list | tuple) and all(isinstance(key, HoodieKey) for key in keys):
             schema = pa.schema([reserved_field(RECORD_KEY), reserved_field(PARTITION_PATH)])
             batch = pa.record_batch([*key_arrays(keys)], schema=schema)
@@ -133,14 +141,30 @@ class KeyInput:
         data = self._table.context.to_data(keys, to_arrow(table_avro) if table_avro else None)
         return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
 
+    def _values_to_data(self, values: Sequence[Any]) -> HoodieData:
+        """Values of the only key field as rows of it, in the type of the table's column."""
+        fields = self._snapshot.table_config.record_key_fields or tuple(
+            self._table.config.table.record_key_fields or ()
+        )
+        if len(fields) != 1:
+            raise HoodieKeyException(
+                f"keys are values such as {short_repr(values[0])}, and {self._snapshot.base_path} has "
+                f"{len(fields)} record key fields ({', '.join(fields)}): give rows with these columns, or HoodieKeys"
+            )
+        self._check_keys_alone()
+        names = fields[0].split(".") if fields[0] not in self._table_columns.names else [fields[0]]
+        rows = [reduce(lambda inner, name: {name: inner}, reversed(names), value) for value in values]
+        source = record_batches(rows, self._table_columns if len(self._table_columns) else None)
+        return self._table.context.generate(list(source.batches), as_it_is, source.schema)
+
     def _check_keys_alone(self) -> None:
-        """Refuse record keys as texts, if a record key may be in several partitions."""
+        """Refuse record keys as texts, and values of keys, if a record key may be in several partitions."""
         fields = self._snapshot.table_config.partition_fields
         if fields and not self._table.index.is_global:
             raise HoodieKeyException(
-                f"keys are texts, and {self._snapshot.base_path} has partitions ({', '.join(fields)}), each of which "
-                "may have a record of that key: give HoodieKey(record_key, partition_path), or rows with the key and "
-                "partition columns, or use a global index (hoodie.index.type=GLOBAL_SIMPLE, GLOBAL_BLOOM or "
+                f"keys are texts or values, and {self._snapshot.base_path} has partitions ({', '.join(fields)}), each "
+                "of which may have a record of that key: give HoodieKey(record_key, partition_path), or rows with the "
+                "key and partition columns, or use a global index (hoodie.index.type=GLOBAL_SIMPLE, GLOBAL_BLOOM or "
                 "RECORD_INDEX)"
             )
 
@@ -180,6 +204,25 @@ class KeyInput:
     @property
     def _table_columns(self) -> pa.Schema:
         return self._snapshot.load_schema() if self._snapshot.load_avro_schema() is not None else pa.schema([])
+
+
+_NO_VALUES = (HoodieKey, HoodieRecord, Mapping, list, tuple, pa.RecordBatch, pa.Table)
+"""What a list may hold that is no value of a key field."""
+_SCALARS = (int, float, bytes, Decimal, date, UUID, np.generic)
+
+
+def _listed(keys: Any) -> Any:
+    """Values in any container as a list; other keys as they are."""
+    if isinstance(keys, _SCALARS):
+        return [keys]
+    if isinstance(keys, set | frozenset | range):
+        return list(keys)
+    if isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.names is None:
+        return list(keys)
+    if isinstance(keys, pa.Array | pa.ChunkedArray):
+        return keys.to_pylist()
+    is_column = type(keys).__module__.partition(".")[0] in ("pandas", "polars") and len(getattr(keys, "shape", ())) == 1
+    return keys.to_list() if is_column else keys
 
 
 def as_it_is(task: TaskIdentity, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

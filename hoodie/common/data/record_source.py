@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import attrs
@@ -33,8 +32,8 @@ from hoodie.exception import HoodieException, HoodieKeyException, HoodieSchemaEx
 
 _FRAME_MODULES = ("pandas", "polars")
 _TAKEN = (
-    "give a pyarrow Table, a pandas or polars DataFrame, a pyarrow Dataset, an iterator of record batches, a list of "
-    "dicts or a list of HoodieRecord"
+    "give a pyarrow Table, a pandas or polars DataFrame, a pyarrow Dataset, a list of dicts, a list of HoodieRecord, "
+    "or an iterator of record batches, of DataFrames or of lists of dicts"
 )
 
 
@@ -84,9 +83,10 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
     pyarrow.dataset.Dataset                                 no          its own; can be read again
     RecordBatchReader, other ``__arrow_c_stream__`` (a      no          its own; can be read once
     DuckDB relation), an iterator of batches or tables
+    an iterator of DataFrames or of lists of dicts          no          those of the first item
     ======================================================  ==========  ========================================
 
-    The first batch of an iterator determines the columns; a later batch with other columns fails the write.
+    The first item of an iterator determines the columns; a later one with further columns fails the write.
 
     A list of `HoodieRecord` has its own keys: in addition to the columns of the data there are ``RECORD_KEY``,
     ``PARTITION_PATH`` and ``OPERATION``, and ``ORDERING_VALUE`` if any record has one (null for the others). The
@@ -198,30 +198,52 @@ def _from_stream(
 
 
 def _from_iterator(iterator: Iterator[Any], schema: pa.Schema | None) -> RecordSource:
-    first = next(iterator, None)
+    first = next((item for item in iterator if not _is_empty(item)), None)
     if first is None:
         if schema is None:
             raise HoodieSchemaException("the iterator of record batches is empty, so its columns are unknown")
         return _from_table(schema.empty_table(), schema)
-    _check_item(first, 0)
-    columns: pa.Schema = first.schema
+    begin = _item_rows(first, 0, schema)
+    columns: pa.Schema = begin.schema
+    known = normalise_schema(columns, schema)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for number, item in enumerate(chain([first], iterator)):
-            _check_item(item, number)
-            if item.schema != columns:
-                _check_columns(item.schema, columns, number)
-            yield from item.to_batches() if isinstance(item, pa.Table) else [item]
+        yield from begin.to_batches() if isinstance(begin, pa.Table) else [begin]
+        for number, item in enumerate(iterator, 1):
+            if _is_empty(item):
+                continue
+            rows = _item_rows(item, number, known)
+            if rows.schema != columns:
+                _check_columns(rows.schema, columns, number)
+            if isinstance(item, list | tuple):
+                # A key that no dict of the list has is null in all of them.
+                rows = normalise_table(rows, known, fill_missing=True)
+            yield from rows.to_batches() if isinstance(rows, pa.Table) else [rows]
 
-    return _from_stream(first.schema, batches, schema, is_one_shot=True)
+    return _from_stream(columns, batches, schema, is_one_shot=True)
 
 
-def _check_item(item: Any, number: int) -> None:
-    if not isinstance(item, pa.RecordBatch | pa.Table):
-        raise HoodieSchemaException(
-            f"item {number} of the iterator is a {type(item).__qualname__}, not a pyarrow RecordBatch; for dicts or "
-            "HoodieRecords give a list"
-        )
+def _is_empty(item: Any) -> bool:
+    return isinstance(item, list | tuple) and not item
+
+
+def _are_rows(item: Any) -> bool:
+    is_list = isinstance(item, list | tuple) and all(isinstance(row, dict) for row in item)
+    return isinstance(item, pa.RecordBatch | pa.Table) or is_list or _is_frame(item)
+
+
+def _item_rows(item: Any, number: int, schema: pa.Schema | None) -> pa.Table | pa.RecordBatch:
+    """The rows of an item of an iterator; the schema gives the types of values without types."""
+    if isinstance(item, pa.RecordBatch | pa.Table):
+        return item
+    if _is_frame(item):
+        return _frame_table(item, schema)
+    if _are_rows(item):
+        return _dicts_table(item, schema)
+    raise HoodieSchemaException(
+        f"item {number} of the iterator is {shown_value(item)}: give pyarrow RecordBatches or Tables, DataFrames of "
+        "pandas or polars, or lists of dicts; for HoodieRecords give one list"
+    )
 
 
 def _check_columns(schema: pa.Schema, columns: pa.Schema, number: int) -> None:
@@ -244,7 +266,7 @@ def _from_list(records: Sequence[Any], schema: pa.Schema | None) -> RecordSource
         return _from_table(_hoodie_records_table(records, schema), schema)
     if all(isinstance(record, dict) for record in records):
         return _from_table(_dicts_table(records, schema), schema)
-    if all(isinstance(record, pa.RecordBatch | pa.Table) for record in records):
+    if all(map(_are_rows, records)):
         return _from_iterator(iter(records), schema)
     kinds = sorted({type(record).__qualname__ for record in records})
     raise HoodieSchemaException(

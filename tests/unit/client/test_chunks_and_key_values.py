@@ -1,0 +1,96 @@
+"""Input in chunks of DataFrames or dicts, and keys as values of the key field."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie.exception import HoodieKeyException, HoodieSchemaException
+from tests.support.table_builder import local_client
+
+CHUNKS: dict[str, list[Any]] = {
+    "pandas": [pd.DataFrame({"id": [1, 2], "v": ["a", None]}), pd.DataFrame({"id": [3], "v": ["c"]})],
+    "polars": [pl.DataFrame({"id": [1, 2], "v": ["a", None]}), pl.DataFrame({"id": [3], "v": ["c"]})],
+    "dicts": [[], [{"id": 1, "v": "a"}, {"id": 2}], [], [{"v": "c", "id": 3}]],
+    "dicts without a key": [[{"id": 1, "v": "a"}], [{"id": 2}], ({"v": "c", "id": 3},)],
+    "mixed": [pa.table({"id": [1], "v": ["a"]}), [{"id": 2}], pd.DataFrame({"id": [3], "v": ["c"]})],
+}
+
+
+def rows_of(path: str) -> list[tuple[Any, ...]]:
+    found = hoodie.read_table(path, columns=["id", "v"]).to_pylist()
+    return sorted((row["id"], row["v"]) for row in found)
+
+
+@pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
+@pytest.mark.parametrize("is_generator", [True, False])
+def test_chunks_of_frames_and_of_dicts_are_written(tmp_path: Path, chunks: list[Any], is_generator: bool) -> None:
+    def given() -> Iterator[Any]:
+        yield from chunks
+
+    path = str(tmp_path / "t")
+    hoodie.write_table(given() if is_generator else chunks, path, record_key_fields="id")
+    hoodie.write_table(given() if is_generator else chunks, path)
+    assert rows_of(path) == [(1, "a"), (2, None), (3, "c")]
+
+
+def test_a_chunk_that_is_no_rows_is_refused_by_its_number(tmp_path: Path) -> None:
+    for wrong in (7, "a", [1, 2], ("a", 1)):
+        chunks = iter([[{"id": 1}], wrong])
+        with pytest.raises(HoodieSchemaException, match="item 1 of the iterator is"):
+            hoodie.write_table(chunks, str(tmp_path / "t"), record_key_fields="id")
+
+
+VALUES: list[tuple[list[Any], Any, list[int]]] = [
+    ([6, 7, 8], [7, 8], [0]),
+    ([6, 7, 8], {7}, [0, 2]),
+    ([6, 7, 8], range(7, 9), [0]),
+    ([6, 7, 8], 7, [0, 2]),
+    ([6, 7, 8], np.array([7, 8]), [0]),
+    ([6, 7, 8], pd.Series([8]), [0, 1]),
+    ([6, 7, 8], pl.Series([8]), [0, 1]),
+    ([6, 7, 8], pa.chunked_array([[6], [7]]), [2]),
+    ([6, 7, 8], [7.0, np.int32(8)], [0]),
+    (["a", "7", "c"], ["7"], [0, 2]),
+    (["a", "7", "c"], {"a", "c"}, [1]),
+    (["a", "7", "c"], pd.Series(["c"]), [0, 1]),
+    ([str(uuid.UUID(int=number)) for number in range(3)], [uuid.UUID(int=1)], [0, 2]),
+    ([dt.date(2026, 1, day) for day in (1, 2, 3)], [dt.date(2026, 1, 2)], [0, 2]),
+    ([Decimal("1.50"), Decimal("2.50"), Decimal("3.50")], [Decimal("2.5")], [0, 2]),
+]
+
+
+@pytest.mark.parametrize(("ids", "keys", "left"), VALUES, ids=lambda case: str(case)[:30])
+def test_records_are_deleted_by_values_of_the_key_field(tmp_path: Path, ids: list[Any], keys: Any, left: Any) -> None:
+    path = str(tmp_path / "t")
+    hoodie.write_table(pa.table({"id": ids, "v": [0, 1, 2]}), path, record_key_fields="id")
+    with local_client(path) as client:
+        client.delete(keys)
+    assert sorted(hoodie.read_table(path)["v"].to_pylist()) == left
+
+
+def test_values_that_do_not_name_a_record_are_refused(tmp_path: Path) -> None:
+    rows = pa.table({"id": [7, 8], "p": ["x", "y"], "v": [1, 2]})
+    several, partitioned = str(tmp_path / "several"), str(tmp_path / "partitioned")
+    hoodie.write_table(rows, several, record_key_fields=["id", "p"])
+    hoodie.write_table(rows, partitioned, record_key_fields="id", partition_fields="p")
+    with local_client(several) as client, pytest.raises(HoodieKeyException, match=r"values such as 7.*id, p"):
+        client.delete([7])
+    with local_client(partitioned) as client, pytest.raises(HoodieKeyException, match="texts or values"):
+        client.delete([7])
+    with local_client(partitioned, index_type="GLOBAL_SIMPLE") as client:
+        client.delete([7])
+    assert hoodie.read_table(partitioned)["id"].to_pylist() == [8]
+    with local_client(several) as client, pytest.raises(HoodieSchemaException):
+        client.delete([("a", 1)])
