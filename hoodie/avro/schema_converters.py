@@ -195,8 +195,9 @@ def without_enums(avro_schema: str) -> str:
 def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
     """The table's Avro schema with what a new schema adds; everything else stays as it was written.
 
-    A column that the table has keeps its text (names, order of unions, docs) as long as its type is the same but for
-    nullability; a column of another type gets the new type. Columns that the table lacks come last, in their order and
+    A column that the table has keeps its text (names, order of unions, docs) as long as its type is the same; a column
+    of another type gets the new type. One that allows no nulls gets a union with null if it allows them in the new
+    schema; where that does not, the table's union stays. Columns that the table lacks come last, in their order and
     nullable. Columns that only the table has stay. The same holds for the fields of structs, in lists and maps too.
     `hoodie.common.data.schema_compatibility` decides whether a change of type is allowed.
 
@@ -400,9 +401,10 @@ def _evolve_record(
         new = by_name.pop(field["name"], None)
         where = child(path, field["name"])
         old = reader.read_field(field, namespace, path)
-        if new is not None and not _same_type(old.type, new.type):
-            changed = _evolve_item(field["type"], new, field["name"], name, namespace, reader, where)
-            field = field | {"type": changed}
+        if new is not None and not _is_same(old, new):
+            changed = _evolve_item(field["type"], old, new, field["name"], name, namespace, reader, where)
+            begins_to_allow_nulls = new.nullable and not old.nullable
+            field = _nullable_field(field, changed) if begins_to_allow_nulls else field | {"type": changed}
         fields.append(field)
     added = [field.with_nullable(True) for field in wanted if field.name in by_name]
     _check_names(added, path)
@@ -411,14 +413,24 @@ def _evolve_record(
 
 
 def _evolve_item(
-    avro: Any, new: pa.Field, name: str, parent_name: str, namespace: str, reader: AvroReader, path: str
+    avro: Any, old: pa.Field, new: pa.Field, name: str, parent_name: str, namespace: str, reader: AvroReader, path: str
 ) -> Any:
     """The type of a field, element or value that changed; the order of its union stays."""
-    if isinstance(avro, list):
-        return [
-            branch if branch in NULLS else _evolve_item(branch, new, name, parent_name, namespace, reader, path)
-            for branch in avro
+    branches = avro if isinstance(avro, list) else [avro]
+    if not _same_type(old.type, new.type):
+        changed = [
+            branch if branch in NULLS else _evolve_type(branch, new, name, parent_name, namespace, reader, path)
+            for branch in branches
         ]
+        branches = [branch for number, branch in enumerate(changed) if branch not in changed[:number]]
+    if new.nullable and not old.nullable:
+        branches = ["null", *branches]
+    return branches if isinstance(avro, list) or len(branches) > 1 else branches[0]
+
+
+def _evolve_type(
+    avro: Any, new: pa.Field, name: str, parent_name: str, namespace: str, reader: AvroReader, path: str
+) -> Any:
     kind = avro.get("type") if isinstance(avro, dict) else None
     if kind == "record" and pa.types.is_struct(new.type):
         return _evolve_record(avro, list(new.type), reader, namespace, path)
@@ -428,18 +440,31 @@ def _evolve_item(
         key, inner, where = "values", new.type.item_field, f"{path}.value"
     else:
         return _type_to_avro(new.type, name, parent_name, path)
-    return avro | {key: _evolve_item(avro[key], inner, name, parent_name, namespace, reader, where)}
+    old = reader.read_item(avro[key], namespace, where).field(inner.name)
+    return avro | {key: _evolve_item(avro[key], old, inner, name, parent_name, namespace, reader, where)}
+
+
+def _nullable_field(field: dict[str, Any], union: list[Any]) -> dict[str, Any]:
+    """A field that allows nulls from now on; the default of a field is a value of the first type of its union."""
+    if field.get("default") is None:
+        return field | {"type": union, "default": None}
+    return field | {"type": [*(branch for branch in union if branch not in NULLS), "null"]}
+
+
+def _is_same(stored: pa.Field, wanted: pa.Field) -> bool:
+    """Whether a field, element or value is the same on storage, or only the wanted one refuses nulls."""
+    return (stored.nullable or not wanted.nullable) and _same_type(stored.type, wanted.type)
 
 
 def _same_type(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether two types are one on storage: nullability and the names of list elements aside, int8 being an int."""
+    """Whether two types are one on storage: the names of list elements aside, int8 being an int."""
     if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
-        old, new = {field.name: field.type for field in stored}, {field.name: field.type for field in wanted}
-        return new.keys() <= old.keys() and all(_same_type(old[name], new[name]) for name in new)
+        old, new = {field.name: field for field in stored}, {field.name: field for field in wanted}
+        return new.keys() <= old.keys() and all(_is_same(old[name], new[name]) for name in new)
     if pa.types.is_list(stored) and pa.types.is_list(wanted):
-        return _same_type(stored.value_type, wanted.value_type)
+        return _is_same(stored.value_field, wanted.value_field)
     if pa.types.is_map(stored) and pa.types.is_map(wanted):
-        return _same_type(stored.key_type, wanted.key_type) and _same_type(stored.item_type, wanted.item_type)
+        return _same_type(stored.key_type, wanted.key_type) and _is_same(stored.item_field, wanted.item_field)
     if pa.types.is_int8(wanted) or pa.types.is_int16(wanted):
         return bool(pa.types.is_int32(stored))
     return bool(stored == wanted)

@@ -117,10 +117,16 @@ class AvroReader:
             raise HoodieSchemaException(f"Cannot read an Avro schema: field {path!r} has no type")
         if self._has_nulls and field["type"] in NULLS:
             return AvroType("null", pa.null(), path)
-        return self._item(field["type"], namespace, path)
+        return self.read_item(field["type"], namespace, path)
 
-    def _item(self, avro: Any, namespace: str, path: str) -> AvroType:
-        """The type of a field, element or value, which may be a union."""
+    def read_item(self, avro: Any, namespace: str, path: str) -> AvroType:
+        """The type of a field, element or value, which may be a union.
+
+        Args:
+            avro: Its JSON.
+            namespace: The namespace that it is in.
+            path: The column, field, element or value.
+        """
         if not isinstance(avro, list):
             if avro in NULLS:
                 raise _cannot_read(path, avro, _NOT_ONE_TYPE)
@@ -157,13 +163,13 @@ class AvroReader:
         if kind in ("record", "fixed", "enum"):
             return self._definition(avro, namespace, path)
         if kind == "array":
-            items = self._item(avro.get("items"), namespace, f"{path}.element")
+            items = self.read_item(avro.get("items"), namespace, f"{path}.element")
             if not items.least_bytes:
                 # An announced number of them would not end.
                 raise _cannot_read(path, avro, "its items take no bytes")
             return AvroType("array", pa.list_(items.field("element")), path, inner=(items,))
         if kind == "map":
-            values = self._item(avro.get("values"), namespace, f"{path}.value")
+            values = self.read_item(avro.get("values"), namespace, f"{path}.value")
             return AvroType("map", pa.map_(pa.string(), values.field("value")), path, inner=(values,))
         if kind == "bytes" and logical == "decimal":
             self._count_leaf(path)

@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.HoodieCreateRecordUtils and the beginnings of HoodieSparkS
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -415,6 +415,16 @@ class WriteInput:
     def _has_schema(self) -> bool:
         return self._snapshot.load_avro_schema() is not None
 
+    def _declared_schema(self) -> pa.Schema | None:
+        """The columns as a user declared them: in this writer's properties, or when the table was made."""
+        declared = self._config.write.avro_schema or self._snapshot.table_config.create_schema
+        return to_arrow(declared) if declared else None
+
+    def _tell_of_relaxed_columns(self, changes: Iterable[ColumnChange]) -> None:
+        relaxed = [change.column for change in changes if change.takes_nulls]
+        if relaxed:
+            logger.info("%s: columns %s allow nulls from now on", self._snapshot.base_path, ", ".join(relaxed))
+
     def _known_schema(self) -> pa.Schema | None:
         """The types for input that has no schema: ``hoodie.avro.schema``, else the table's; names are the table's."""
         declared, stored = self._config.write.avro_schema, self._snapshot.load_avro_schema()
@@ -467,7 +477,9 @@ class WriteInput:
             self._config.write.nulls_missing_columns or table_avro is None,
             key_fields={*config.record_key_fields, *(name.partition(":")[0] for name in config.partition_fields)},
             widens_lossy=self._config.write.schema_widen_lossy,
+            declared=self._declared_schema(),
         )
+        self._tell_of_relaxed_columns(merged.changes)
         refuse_widening_of_parquet_blocks(snapshot, merged.changes)
         columns = merged.columns
         if table_schema is not None and absent:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from hoodie.common.data.batch_pieces import batch_pieces
 from hoodie.common.data.frame_values import frame_table
 from hoodie.common.data.normalise import normalise_batch, normalise_table
+from hoodie.common.data.nullability import relaxed_where_null
 from hoodie.common.data.python_values import python_values
 from hoodie.common.data.stored_types import RESERVED_PREFIX, find_field, is_dropped, normalise_schema
 from hoodie.common.data.unknown_columns import unknown_columns
@@ -344,7 +345,10 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
     for name in sorted(names, key=lambda name: order[known[name].name] if name in known else len(order)):
         values = [item.get(name) for item in dicts]
         column = python_values(values, name, known[name].type if name in known else None)
-        nullable = all_nullable or name not in known or known[name].nullable
+        relaxed = relaxed_where_null(column)
+        if relaxed != column.type:
+            column = python_values(values, name, relaxed)
+        nullable = all_nullable or name not in known or known[name].nullable or column.null_count > 0
         fields.append(pa.field(name, column.type, nullable))
         columns.append(column)
     if not columns:

@@ -8,6 +8,7 @@ import attrs
 import pyarrow as pa
 
 from hoodie.common.data.exact_numbers import rounded_from
+from hoodie.common.data.nullability import required_paths
 from hoodie.common.data.stored_types import (
     field_finder,
     fits,
@@ -31,6 +32,7 @@ class ColumnChange:
         becomes: The column's type once the input is written.
         is_rounded: Whether ``hoodie.write.schema.widen.lossy=true`` turns integers of the column into the nearest
             floats.
+        takes_nulls: Whether the column allows nulls from now on, and did not until now.
     """
 
     column: str
@@ -38,10 +40,13 @@ class ColumnChange:
     given: pa.DataType
     becomes: pa.DataType
     is_rounded: bool = False
+    takes_nulls: bool = False
 
     def __str__(self) -> str:
         if self.stored is None:
             return f"{self.column} is new, {self.becomes}"
+        if self.takes_nulls:
+            return f"{self.column} allows nulls from now on"
         if self.stored != self.becomes:
             text = f"{self.column} becomes {self.becomes}, from {self.stored}"
         else:
@@ -76,6 +81,7 @@ def merge_schemas(
     set_null_for_missing: bool = False,
     key_fields: Collection[str] = (),
     widens_lossy: bool = False,
+    declared: pa.Schema | None = None,
 ) -> MergedSchema:
     """Compute the schema in which an input is written to a table, and the changes of columns.
 
@@ -96,8 +102,9 @@ def merge_schemas(
         set_null_for_missing: Whether a column of the table that the input lacks is written as null
             (``hoodie.write.set.null.for.missing.columns``).
         key_fields: Record key and partition columns: integers among them never become floats, because their keys would
-            change (``1.0`` for ``1``).
+            change (``1.0`` for ``1``), and they never begin to allow nulls.
         widens_lossy: Whether integers become floats nevertheless, as in Hudi (``hoodie.write.schema.widen.lossy``).
+        declared: Columns as a user declared them: where they allow no nulls, the table never begins to.
 
     Raises:
         MissingSchemaFieldException: The input lacks columns of the table; the message names all of them.
@@ -110,7 +117,8 @@ def merge_schemas(
     if table_schema is None or len(table_schema) == 0:
         return MergedSchema(pa.schema(incoming))
     stored = [field for field in table_schema if field.name not in META_COLUMN_SET]
-    merger = _SchemaMerger(set_null_for_missing, key_fields, widens_lossy)
+    required = frozenset(required_paths(declared or ()))
+    merger = _SchemaMerger(set_null_for_missing, key_fields, widens_lossy, required)
     merged = merger.merge_fields(stored, incoming, "")
     merger.raise_problems()
     return MergedSchema(pa.schema(merged), tuple(merger.changes))
@@ -119,11 +127,18 @@ def merge_schemas(
 class _SchemaMerger:
     """Merges the columns; collects all problems, so that one error names them all, and all changes."""
 
-    def __init__(self, set_null_for_missing: bool, key_fields: Collection[str], widens_lossy: bool) -> None:
+    def __init__(
+        self,
+        set_null_for_missing: bool,
+        key_fields: Collection[str],
+        widens_lossy: bool,
+        declared_required: frozenset[str],
+    ) -> None:
         self.changes: list[ColumnChange] = []
         self._set_null = set_null_for_missing
         self._key_fields = key_fields
         self._widens_lossy = widens_lossy
+        self._declared_required = declared_required
         self._missing: list[str] = []
         self._required: list[str] = []
         self._conflicts: list[str] = []
@@ -136,14 +151,14 @@ class _SchemaMerger:
             path = prefix + field.name
             twin = find(field.name)
             if twin is None:
-                merged.append(field)
-                if not field.nullable:
+                if not field.nullable and self._stays_required(path):
                     self._required.append(path)
                 elif not self._set_null:
                     self._missing.append(path)
+                merged.append(self._relaxed(field, path))
             else:
                 found.add(twin.name)
-                merged.append(field.with_type(self._merged_type(field.type, twin.type, path)))
+                merged.append(self._merged_field(field, twin, path))
         added = [field.with_nullable(True) for field in incoming if field.name not in found]
         self.changes += [ColumnChange(prefix + field.name, None, field.type, field.type) for field in added]
         return merged + added
@@ -177,9 +192,9 @@ class _SchemaMerger:
         if pa.types.is_struct(stored):
             return pa.struct(self.merge_fields(list(stored), list(incoming), f"{path}."))
         if pa.types.is_list(stored):
-            return pa.list_(self._merged_item(stored.value_field, incoming.value_field, f"{path}.element"))
+            return pa.list_(self._merged_field(stored.value_field, incoming.value_field, f"{path}.element"))
         if pa.types.is_map(stored):
-            return pa.map_(stored.key_type, self._merged_item(stored.item_field, incoming.item_field, f"{path}.value"))
+            return pa.map_(stored.key_type, self._merged_field(stored.item_field, incoming.item_field, f"{path}.value"))
         if stored == incoming:
             return stored
         becomes = self._wider_type(stored, incoming, path) or (stored if fits(incoming, stored) else None)
@@ -200,8 +215,22 @@ class _SchemaMerger:
     def _is_key(self, path: str) -> bool:
         return path in self._key_fields
 
-    def _merged_item(self, stored: pa.Field, incoming: pa.Field, path: str) -> pa.Field:
-        return stored.with_type(self._merged_type(stored.type, incoming.type, path))
+    def _stays_required(self, path: str) -> bool:
+        """Whether a column never begins to allow nulls: as a part of the key, or a struct with one; or as declared."""
+        holds_key = any(field == path or field.startswith(f"{path}.") for field in self._key_fields)
+        return holds_key or path in self._declared_required
+
+    def _merged_field(self, stored: pa.Field, incoming: pa.Field, path: str) -> pa.Field:
+        """A column, field, element or value of the table that the input has too."""
+        merged = stored.with_type(self._merged_type(stored.type, incoming.type, path))
+        return self._relaxed(merged, path) if incoming.nullable else merged
+
+    def _relaxed(self, field: pa.Field, path: str) -> pa.Field:
+        """The field, which allows nulls from now on."""
+        if field.nullable or self._stays_required(path):
+            return field
+        self.changes.append(ColumnChange(path, field.type, field.type, field.type, takes_nulls=True))
+        return field.with_nullable(True)
 
     def _conflict(self, path: str, stored: pa.DataType, incoming: pa.DataType) -> pa.DataType:
         self._conflicts.append(f"{path}: the table has {stored}, the input {incoming}")

@@ -368,18 +368,20 @@ def test_files_that_lack_a_column_are_filtered_by_it_and_read_without_the_others
     assert sorted(read(columns=["id"])["id"].to_pylist()) == list("abcde")
 
 
-def test_a_null_for_a_column_that_allows_none_fails_its_record_and_the_column_stays_required(table: Table) -> None:
+def test_a_column_that_allows_no_nulls_is_widened_by_one_that_allows_none_either(table: Table) -> None:
     schema = pa.schema([("id", pa.string()), ("part", pa.string()), ("ts", pa.int64())])
     required = schema.append(pa.field("c", pa.struct([pa.field("x", pa.int32(), nullable=False)]), nullable=False))
     table.upsert(pa.Table.from_pylist([{"id": "a", "part": "p", "ts": 1, "c": {"x": 1}}], required))
-    kind = pa.struct([("x", pa.int64())])
-    for value in (None, {"x": None}):
-        with pytest.raises(HoodieException, match="c"):
-            table.upsert(rows("ab", "p", 2, [value, {"x": 2}], kind))
-    table.upsert(rows("b", "p", 2, [{"x": 2**40}], kind))
     wide = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    wider = schema.append(pa.field("c", wide, nullable=False))
+    table.upsert(pa.Table.from_pylist([{"id": "b", "part": "p", "ts": 2, "c": {"x": 2**40}}], wider))
     assert table.schema.field("c").equals(pa.field("c", wide, nullable=False))
     assert table.rows("c") == [{"id": "a", "c": {"x": 1}}, {"id": "b", "c": {"x": 2**40}}]
+    # Both at once: a wider type, and nulls.
+    table.upsert(rows("a", "p", 2, [None], pa.struct([("x", pa.float64())])))
+    table.upsert(rows("c", "p", 2, [{"x": None}], pa.struct([("x", pa.int64())])))
+    assert table.rows("c")[0] == {"id": "a", "c": None}
+    assert table.schema.field("c").equals(pa.field("c", pa.struct([("x", pa.int64())])))
 
 
 def test_an_integer_that_became_a_float_and_then_a_double_has_the_digits_of_what_its_file_holds(table: Table) -> None:

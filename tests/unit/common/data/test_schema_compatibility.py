@@ -161,11 +161,25 @@ def test_fields_may_be_added_in_the_middle_of_structs_of_lists_and_maps() -> Non
     assert merged.field("c").type.item_type.value_type == pa.struct([("x", pa.int64()), ("new", pa.date32())])
 
 
-def test_nullability_stays_the_tables_on_every_level() -> None:
-    table = pa.schema([pa.field("a", pa.struct([pa.field("x", pa.int32(), nullable=False)]), nullable=False)])
-    given = pa.schema([("a", pa.struct([("x", pa.int64())]))])
-    wide = pa.schema([pa.field("a", pa.struct([pa.field("x", pa.int64(), nullable=False)]), nullable=False)])
-    assert merged_columns(table, given).equals(wide)
+def test_what_allows_no_nulls_begins_to_allow_them_on_every_level_and_never_goes_back() -> None:
+    strict = pa.schema([pa.field("a", pa.struct([pa.field("x", pa.int32(), nullable=False)]), nullable=False)])
+    relaxed = pa.schema([("a", pa.struct([("x", pa.int64())]))])
+    half = pa.schema([pa.field("a", pa.struct([("x", pa.int32())]), nullable=False)])
+    assert merged_columns(strict, relaxed).equals(relaxed)
+    assert merged_columns(strict, half).equals(half)
+    assert merged_columns(relaxed, strict).equals(relaxed)
+    assert merged_columns(strict, strict).equals(strict)
+
+
+@pytest.mark.parametrize("keys", [{"a.x"}, {"a.x", "b"}])
+def test_keys_the_structs_around_them_and_declared_columns_stay_as_they_are(keys: set[str]) -> None:
+    key = pa.struct([pa.field("x", pa.int32(), nullable=False), pa.field("y", pa.int32(), nullable=False)])
+    strict = pa.schema([pa.field("a", key, nullable=False), pa.field("b", pa.int32(), nullable=False)])
+    relaxed = pa.schema([("a", pa.struct([("x", pa.int32()), ("y", pa.int32())])), ("b", pa.int32())])
+    expected = pa.struct([pa.field("x", pa.int32(), nullable=False), ("y", pa.int32())])
+    wanted = pa.schema([pa.field("a", expected, nullable=False), pa.field("b", pa.int32(), nullable="b" not in keys)])
+    assert merged_columns(strict, relaxed, key_fields=keys).equals(wanted)
+    assert merged_columns(strict, relaxed, declared=strict).equals(strict)
 
 
 def test_a_decimal_column_keeps_its_digits_whatever_decimals_come_in() -> None:
@@ -181,10 +195,12 @@ def test_missing_columns_are_all_named_unless_they_may_be_null() -> None:
     assert merged_columns(TABLE, incoming, set_null_for_missing=True).names == TABLE.names
 
 
-def test_a_missing_column_that_allows_no_nulls_is_always_refused() -> None:
+def test_a_missing_column_that_allows_no_nulls_is_refused_where_it_never_will() -> None:
     table = TABLE.append(pa.field("must", pa.int32(), nullable=False))
-    with pytest.raises(MissingSchemaFieldException, match="must: the table's schema allows no nulls"):
-        merged_columns(table, TABLE, set_null_for_missing=True)
+    assert merged_columns(table, TABLE, set_null_for_missing=True).field("must").nullable
+    for reason in ({"key_fields": ["must"]}, {"declared": table}):
+        with pytest.raises(MissingSchemaFieldException, match="must: the table's schema allows no nulls"):
+            merged_columns(table, TABLE, set_null_for_missing=True, **reason)
 
 
 def test_a_column_that_differs_from_the_tables_in_case_only_is_that_column() -> None:

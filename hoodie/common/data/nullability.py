@@ -1,0 +1,55 @@
+"""Which columns, fields, elements and values of a type allow nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from hoodie.common.data.stored_types import is_list
+
+
+def required_paths(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[str]:
+    """The columns that allow no nulls, and what is in columns: ``n``, ``s.x``, ``l.element``, ``m.value``.
+
+    Args:
+        fields: The columns.
+        prefix: What the paths begin with.
+    """
+    for field in fields:
+        path = prefix + field.name
+        if not field.nullable:
+            yield path
+        yield from required_paths(_named_inner_fields(field.type), f"{path}.")
+
+
+def relaxed_where_null(values: pa.Array) -> pa.DataType:
+    """The type of some values, which allows nulls within structs, lists and maps where there are some.
+
+    Args:
+        values: Values of any type; they may break what their type says.
+    """
+    inner = _named_inner_fields(values.type)
+    if not any(True for _ in required_paths(inner)):
+        return values.type
+    present = values.drop_null() if values.null_count else values
+    if pa.types.is_map(values.type):
+        # The items of a map are those of all maps that its buffers hold.
+        children = [present.cast(pa.list_(present.type.field(0).type)).flatten().field(1)]
+    else:
+        children = present.flatten() if pa.types.is_struct(values.type) else [present.flatten()]
+    relaxed = [
+        field.with_type(relaxed_where_null(child)).with_nullable(field.nullable or child.null_count > 0)
+        for field, child in zip(inner, children, strict=True)
+    ]
+    if pa.types.is_struct(values.type):
+        return pa.struct(relaxed)
+    return pa.map_(values.type.key_type, relaxed[0]) if pa.types.is_map(values.type) else pa.list_(relaxed[0])
+
+
+def _named_inner_fields(data_type: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_struct(data_type):
+        return list(data_type)
+    if pa.types.is_map(data_type):
+        return [data_type.item_field.with_name("value")]
+    return [data_type.value_field.with_name("element")] if is_list(data_type) else []
