@@ -15,11 +15,14 @@ import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
 from hoodie.common.data.numbered_rows import take_of_table
+from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.key_parts import key_parts, refuse_ambiguous_rows, refuse_other_parts
 from hoodie.common.model.record_columns import (
     COMMIT_SEQNO_META,
     COMMIT_TIME_META,
     CURRENT_ROW_POSITION,
+    KEY_PARTS,
     OPERATION,
     RECORD_KEY,
     RECORD_KEY_META,
@@ -145,6 +148,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         has_place = incoming[CURRENT_ROW_POSITION].is_valid()
         updates = incoming.filter(has_place)
         values = updates[CURRENT_ROW_POSITION].to_numpy()
+        refuse_ambiguous_rows(updates, values)
         if ROW_NUMBER in updates.column_names:
             order = np.lexsort((updates[ROW_NUMBER].to_numpy(), values))
         else:
@@ -195,6 +199,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
     ) -> list[pa.Array]:
         """The columns of stored rows, of which some are replaced or deleted."""
         spec = self.context.merge_spec
+        self._refuse_other_keys(batch, updates, positions)
         outcome = spec.merge(batch.select(spec.stored_columns(self.context.schema)).take(pa.array(positions)), updates)
         codes = outcome.codes
         for number, reason in outcome.errors.items():
@@ -224,6 +229,15 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         deleted = positions[codes == DELETE_STORED]
         self._deletes += len(deleted)
         return merged_columns(stored, new, np.delete(places, deleted) if len(deleted) else places)
+
+    def _refuse_other_keys(self, batch: pa.RecordBatch, updates: pa.RecordBatch, positions: np.ndarray) -> None:
+        """Refuse rows whose key is that of the stored row, and whose values of the key fields are not."""
+        fields = self.context.table_config.record_key_fields
+        tops = {top_level_name(batch.schema, field) for field in fields}
+        if KEY_PARTS in updates.schema.names and tops <= set(batch.schema.names):
+            stored = batch.select([name for name in batch.schema.names if name in tops]).take(pa.array(positions))
+            parts = key_parts(stored, fields)
+            refuse_other_parts(updates.column(RECORD_KEY), updates.column(KEY_PARTS), parts, "a stored one")
 
     def _older_path(self) -> str | None:
         return self.base_file.path
@@ -279,6 +293,7 @@ def last_of_each_key(rows: pa.Table) -> pa.Table:
     if pc.count_distinct(keys, mode="all").as_py() == rows.num_rows:
         return rows
     codes = keys.combine_chunks().dictionary_encode().indices.to_numpy()
+    refuse_ambiguous_rows(rows, codes)
     number = rows[ROW_NUMBER].to_numpy() if ROW_NUMBER in rows.column_names else np.arange(rows.num_rows)
     order = np.lexsort((number, codes))
     codes = codes[order]

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.field_path import column_at, type_at
+from hoodie.common.model.key_parts import EMPTY_PLACEHOLDER, NULL_PLACEHOLDER
 from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieKeyException
 from hoodie.keygen.partition_path_encoding import (
@@ -25,8 +26,6 @@ from hoodie.keygen.partition_path_encoding import (
 from hoodie.keygen.value_strings import can_be_key, nan_rows, over_distinct, value_strings
 
 _EXAMPLES = 3
-EMPTY_PLACEHOLDER = "__empty__"
-NULL_PLACEHOLDER = "__null__"
 
 
 @attrs.frozen

@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.model.field_path import name_in_any_case, top_level_name
+from hoodie.common.model.key_parts import refuse_ambiguous_rows
 from hoodie.common.model.record_columns import (
     IS_DELETED_FIELD,
     MERGE_ERROR,
@@ -384,10 +385,12 @@ class MergeSpec:
 
         Raises:
             HoodieSchemaException: The ordering values have a type without an order.
+            HoodieKeyException: Rows have the same key and different values in its fields.
         """
         if rows.num_rows < 2:
             return rows
         places = Places.of(rows)
+        refuse_ambiguous_rows(rows, places.keys)
         if not self.combines_rows:
             return winners(rows, places, self.rules.first_of_equals)
         rows, keys, ordering = rows_since_last_delete(rows, places)

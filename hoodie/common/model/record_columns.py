@@ -33,7 +33,9 @@ CURRENT_ROW_POSITION = "__hoodie_current_row_position"
 BUCKET = "__hoodie_bucket"
 MERGE_ERROR = "__hoodie_merge_error"
 
-DECIDING_COLUMNS = (RECORD_KEY, PARTITION_PATH, ORDERING_VALUE, OPERATION)
+KEY_PARTS = "__hoodie_key_parts"
+
+DECIDING_COLUMNS = (RECORD_KEY, PARTITION_PATH, ORDERING_VALUE, OPERATION, KEY_PARTS)
 """The columns that decide which rows are written and where they go."""
 
 RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
@@ -41,6 +43,7 @@ RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
     PARTITION_PATH: pa.string(),
     ORDERING_VALUE: None,
     OPERATION: pa.int8(),
+    KEY_PARTS: pa.string(),
     MERGE_ERROR: pa.string(),
     ROW_NUMBER: pa.int64(),
     CURRENT_INSTANT_TIME: pa.string(),
@@ -53,7 +56,8 @@ RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
 `ROW_NUMBER` grows in the order of the input: of two rows with the same key and equal ordering values the later one
 wins. The three CURRENT columns are null for a row whose key is not in the table (an insert). `MERGE_ERROR` exists only
 in tables with a user's record merger: it says why a row could not be merged with another row of the input, and is null
-for good rows.
+for good rows. `KEY_PARTS` exists only where keys join several fields, some of strings: see
+`hoodie.common.model.key_parts`.
 """
 
 

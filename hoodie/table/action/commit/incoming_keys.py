@@ -17,6 +17,7 @@ from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
     DECIDING_COLUMNS,
+    KEY_PARTS,
     OPERATION,
     ORDERING_VALUE,
     PARTITION_PATH,
@@ -176,7 +177,7 @@ class DropDeleted:
 
 def collect_keys(records: HoodieData) -> IncomingKeys | None:
     """The keys of batches in flight; None when they are too many. An action."""
-    optional = [name for name in (ROW_NUMBER, ORDERING_VALUE) if name in records.schema.names]
+    optional = [name for name in (ROW_NUMBER, ORDERING_VALUE, KEY_PARTS) if name in records.schema.names]
     columns = [RECORD_KEY, PARTITION_PATH, OPERATION, *optional]
     table = records.select(columns).collect(max_bytes=KEY_BYTES)
     return None if table is None else IncomingKeys(table)

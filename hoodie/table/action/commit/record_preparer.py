@@ -5,6 +5,7 @@ Hudi: HoodieCreateRecordUtils.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 
@@ -17,10 +18,12 @@ from hoodie.common.data.normalise import check_text, normalise_batch
 from hoodie.common.data.stored_types import find_field
 from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.field_path import top_level_name
+from hoodie.common.model.key_parts import key_parts, may_be_ambiguous
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
     FILE_NAME_META,
+    KEY_PARTS,
     MERGE_ERROR,
     OPERATION,
     ORDERING_VALUE,
@@ -45,6 +48,10 @@ from hoodie.merge.ordering_values import (
     ordering_type,
 )
 
+logger = logging.getLogger(__name__)
+
+_warned_fields: set[tuple[str, ...]] = set()
+"""Key fields whose values were warned of in this process."""
 _FILE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9]+)?")
 """What rows of log files have as their file name: a UUID, usually with a number."""
 _SHOWN_KEYS = 5
@@ -101,11 +108,22 @@ class RecordPreparer:
         if self._orders and self.schema is not None:
             fields.append(reserved_field(ORDERING_VALUE, ordering_type(self.schema, self.ordering_fields)))
         fields.append(reserved_field(OPERATION))
+        if self._tells_parts:
+            fields.append(reserved_field(KEY_PARTS))
         if self.merge_spec.can_fail_for_records:
             fields.append(reserved_field(MERGE_ERROR))
         if self.is_tagged:
             fields += [reserved_field(CURRENT_INSTANT_TIME), reserved_field(CURRENT_FILE_ID)]
         return pa.schema(fields)
+
+    @property
+    def _tells_parts(self) -> bool:
+        """Whether rows with different values may have one key."""
+        generator = self.key_generator or self.checked_keys
+        columns = self.schema if self.schema is not None else self.key_schema
+        if generator is None or columns is None or not generator.has_composite_keys:
+            return False
+        return may_be_ambiguous(columns, generator.record_key_fields)
 
     @property
     def _orders(self) -> bool:
@@ -168,6 +186,8 @@ class RecordPreparer:
         if self.requires_positions:
             self._check_positions(rows, keys, operations)
         columns.append(operations)
+        if self._tells_parts:
+            columns.append(self._parts(rows))
         if self.merge_spec.can_fail_for_records:
             columns.append(pa.nulls(len(operations), pa.string()))
         if self.checked_keys is not None:
@@ -177,6 +197,21 @@ class RecordPreparer:
         if self.is_tagged:
             columns += _locations(batch)
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema())
+
+    def _parts(self, rows: pa.RecordBatch) -> pa.StringArray:
+        generator = self.key_generator or self.checked_keys
+        assert generator is not None
+        fields = generator.record_key_fields
+        parts = key_parts(rows, fields)
+        if parts.null_count < len(parts) and fields not in _warned_fields:
+            _warned_fields.add(fields)
+            logger.warning(
+                "the key fields %s have values that can make the key of other values too, such as %s. Rows whose keys "
+                "are the same are refused where they meet; see 'Keys that look alike' in docs/merging.md",
+                ", ".join(fields),
+                parts.drop_null()[0].as_py()[:_SHOWN_KEY],
+            )
+        return parts
 
     def _ordering_values(
         self, batch: pa.RecordBatch, rows: pa.RecordBatch, operations: pa.Array, keys: pa.Array
