@@ -26,12 +26,11 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.field_path import column_at, type_at
 from hoodie.common.model.record_columns import KEY_PARTS, RECORD_KEY
+from hoodie.common.util.shown_value import short_text
 from hoodie.exception import HoodieKeyException
 
 EMPTY_PLACEHOLDER = "__empty__"
 NULL_PLACEHOLDER = "__null__"
-_SHOWN = 200
-"""Characters of a key or of its values in a message."""
 
 
 def may_be_ambiguous(schema: pa.Schema, fields: Sequence[str]) -> bool:
@@ -88,11 +87,13 @@ def refuse_other_parts(keys: pa.Array, one: pa.Array, other: pa.Array, others: s
     if not pc.any(differs).as_py():
         return
     first = differs.index(True).as_py()
-    shown = f"{_described(one[first].as_py())} and {_described(other[first].as_py())}"
+    shown = (
+        f"{short_text(keys[first].as_py())!r}: {_described(one[first].as_py())} and {_described(other[first].as_py())}"
+    )
     raise HoodieKeyException(
         f"{pc.sum(differs).as_py()} rows of the input have the same key as {others} with other values, the first "
-        f"{_cut(keys[first].as_py())!r}: {shown}. Such a key is ambiguous: one of the rows would replace the other, in "
-        "Hudi too. Values of key fields that contain a comma, the name of another field and a colon, or that are "
+        f"{shown}. Such a key is ambiguous: one of the rows would replace the other, in Hudi too. Values of key fields "
+        "that contain a comma, the name of another field and a colon, or that are "
         f"'{NULL_PLACEHOLDER}' or '{EMPTY_PLACEHOLDER}', do that: write them in another way"
     )
 
@@ -141,8 +142,4 @@ def _is_string(data_type: pa.DataType | None) -> bool:
 
 
 def _described(parts: str | None) -> str:
-    return f"({_cut(parts)})" if parts is not None else "a row with a null or an empty text there"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return f"({short_text(parts)})" if parts is not None else "a row with a null or an empty text there"

@@ -35,7 +35,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.unprepared_rows import row_of_failure
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.common.util.shown_value import short_repr
+from hoodie.common.util.shown_value import short_repr, short_text
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieWriteException
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.partition_path_encoding import reason_against_level, usable_paths
@@ -209,7 +209,7 @@ class RecordPreparer:
                 "the key fields %s have values that can make the key of other values too, such as %s. Rows whose keys "
                 "are the same are refused where they meet; see 'Keys that look alike' in docs/merging.md",
                 ", ".join(fields),
-                parts.drop_null()[0].as_py()[:_SHOWN_KEY],
+                short_text(parts.drop_null()[0].as_py()),
             )
         return parts
 
