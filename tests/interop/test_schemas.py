@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ DEFAULT_PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 OPTIONS = {
     **SIMPLE.hudi_options("t"),
     "hoodie.datasource.write.payload.class": DEFAULT_PAYLOAD,
-    "parquet.avro.write-old-list-structure": "false",
 }
+OLD_LISTS = "parquet.avro.write-old-list-structure"
+"""A setting of Hadoop: with its default, Hudi stores no null elements, whoever wrote them first."""
 
 
 def required(name: str, data_type: pa.DataType) -> pa.Field:
@@ -57,6 +58,17 @@ def rows(numbers: Sequence[int], ts: int, values: Row) -> list[Row]:
     return [{"id": f"k{n}", "region": SIMPLE.regions[n % 2], "ts": ts, **values} for n in numbers]
 
 
+@pytest.fixture
+def null_elements(hudis: Sequence[HudiProcess]) -> Iterator[None]:
+    """Real Hudi stores null elements of lists."""
+    for hudi in hudis:
+        hudi.set_hadoop_property(OLD_LISTS, "false")
+    yield
+    for hudi in hudis:
+        hudi.set_hadoop_property(OLD_LISTS, None)
+
+
+@pytest.mark.usefixtures("null_elements")
 def test_columns_that_begin_to_allow_nulls_are_read_and_merged_by_all(
     tmp_path: Path, hudis: Sequence[HudiProcess], table_type: str
 ) -> None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import hoodie
-from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieWriteResult
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteResult
 from hoodie.merge.record_merger import HoodieRecordMerger, MergeOutcome
 from hoodie.table.action.commit import incoming_keys
 from tests.support.table_builder import init_table, local_client
@@ -219,7 +219,8 @@ def test_what_a_merger_keeps_is_not_called_older(tmp_path: Path) -> None:
 def test_records_that_failed_are_not_among_those_without_effect(tmp_path: Path) -> None:
     path = str(tmp_path / "n")
     strict = pa.schema([pa.field("id", pa.string(), nullable=False), pa.field("n", pa.int64(), nullable=False)])
-    hoodie.write_table(pa.table({"id": ["a", "b"], "n": [1, 1]}, strict), path, record_key_fields="id")
+    HoodieTableMetaClient.init_table(path, table_name="n", record_key_fields="id", schema=strict)
+    hoodie.write_table(pa.table({"id": ["a", "b"], "n": [1, 1]}, strict), path)
     loose = pa.table({"id": ["a", "b"], "n": pa.array([None, 2], pa.int64())})
     with client_of(path, {"hoodie.write.commit.on.errors": "true"}) as client:
         result = client.upsert(loose)
