@@ -256,6 +256,19 @@ def test_a_column_that_comes_late_in_an_rdd_is_refused_by_name(context: HoodieSp
         context.to_data(context.spark.sparkContext.parallelize(records, 2)).collect()
 
 
+def test_objects_in_records_of_an_rdd_are_taken_exactly_or_refused_by_name(context: HoodieSparkEngineContext) -> None:
+    parallelize = context.spark.sparkContext.parallelize
+    records = [HoodieRecord(HoodieKey(f"k{i}"), {"v": {"x": i, "y": "a"}}) for i in range(1001)]
+    records += [HoodieRecord(HoodieKey("b"), {"v": {"X": 1001}})] * 20_000
+    found = context.to_data(parallelize(records, 1)).collect()
+    assert found is not None
+    assert found["v"].to_pylist()[-1] == {"x": 1001, "y": None}
+    for late in ({"x": True}, {"x": 1, "z": 1}, {"x": datetime.date(2024, 1, 1)}):
+        bad = [*records, HoodieRecord(HoodieKey("c"), {"v": late})]
+        with pytest.raises(HoodieSchemaException, match=r"v\.[xz]"):
+            context.to_data(parallelize(bad, 1)).collect()
+
+
 def test_releasing_our_rows_leaves_the_callers_cache_alone(context: HoodieSparkEngineContext) -> None:
     frame = context.spark.range(100).select(sf.col("id"), sf.lit("x").alias("text")).persist()
     try:

@@ -132,6 +132,14 @@ def test_an_input_that_does_not_fit_is_refused_with_both_types(spark: SparkSessi
         upsert_with_spark(base_path, frame)
 
 
+def test_strings_that_are_no_utf_8_are_refused_on_spark(spark: SparkSession, base_path: str) -> None:
+    upsert_locally(base_path, pa.table({"id": ["a"], "part": ["p"], "ts": [1], "c": ["x"]}))
+    frame = spark.sql("SELECT 'a' id, 'p' part, 2L ts, cast(X'FF' AS string) c")
+    with pytest.raises(HoodieSchemaException, match=r"column 'c' is text, and holds b'\\xff', which is no UTF-8"):
+        upsert_with_spark(base_path, frame)
+    assert hoodie.read_table(base_path)["c"].to_pylist() == ["x"]
+
+
 class TestSparkBorder(BorderContract):
     @pytest.fixture(autouse=True)
     def session(self, spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from hoodie.common.data.stored_types import find_field
 from hoodie.common.util.shown_value import short_text
 from hoodie.exception import HoodieSchemaException
 
+_EXACT_TYPES = (pa.null(), pa.bool_(), pa.int64(), pa.string())
 _ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -34,15 +36,34 @@ def frame_table(frame: Any, schema: pa.Schema | None = None) -> pa.Table:
 def _pandas_table(frame: Any, schema: pa.Schema | None) -> pa.Table:
     frame = _with_plain_index(frame)
     objects = [name for name in frame.columns if _has_objects(frame[name])]
-    checked = {name: _object_column(frame[name], schema) for name in objects if not _is_plain(frame[name])}
-    rest = frame.drop(columns=list(checked)) if checked else frame
+    # Lists and dicts are looked at before Arrow, which does not survive one that holds itself.
+    mixed = [name for name in objects if _is_mixed(frame[name])]
+    checked = {name: _object_column(frame[name], schema) for name in mixed if not _is_plain(frame[name])}
     try:
-        table = pa.table(rest)
-    except _ERRORS as error:
-        for name in objects:
-            _object_column(frame[name], schema)
-        raise HoodieSchemaException(_unusable_column(rest, error)) from error
+        table = pa.table(frame.drop(columns=list(checked)) if checked else frame)
+    except _ERRORS:
+        table = None
+    doubtful = [name for name in objects if table is None or not _is_exact(table.schema, str(name))]
+    doubtful = [name for name in doubtful if name not in mixed and not _is_plain(frame[name])]
+    checked |= {name: _object_column(frame[name], schema) for name in doubtful}
+    if table is None:
+        rest = frame.drop(columns=list(checked)) if checked else frame
+        try:
+            table = pa.table(rest)
+        except _ERRORS as error:
+            for name in objects:
+                _object_column(frame[name], schema)
+            raise HoodieSchemaException(_unusable_column(rest, error)) from error
     return _with_columns(table, list(frame.columns), checked) if checked else table
+
+
+def _is_exact(schema: pa.Schema, name: str) -> bool:
+    """Whether Arrow made a column of a type for which it takes exactly these values of Python, and refuses others."""
+    number = schema.get_field_index(name)
+    if number < 0:
+        return False
+    data_type = schema.types[number]
+    return (data_type.value_type if pa.types.is_dictionary(data_type) else data_type) in _EXACT_TYPES
 
 
 def _has_objects(column: Any) -> bool:
@@ -51,9 +72,19 @@ def _has_objects(column: Any) -> bool:
     return bool(column.dtype == object if categories is None else categories.dtype == object)
 
 
+def _is_mixed(column: Any) -> bool:
+    """Whether a column has values that are no texts, numbers or times, or several kinds of these."""
+    infer_dtype = sys.modules["pandas"].api.types.infer_dtype
+    return str(infer_dtype(_objects(column), skipna=True)) in ("mixed", "mixed-integer", "unknown-array")
+
+
 def _is_plain(column: Any) -> bool:
-    values = column if column.dtype == object else column.dtype.categories
-    return is_plain(set(map(type, values.to_numpy().tolist())))
+    return is_plain(_objects(column).to_numpy().tolist())
+
+
+def _objects(column: Any) -> Any:
+    """The Python objects of a column: its values, or its categories."""
+    return column if column.dtype == object else column.dtype.categories
 
 
 def _object_column(column: Any, schema: pa.Schema | None) -> pa.Array:

@@ -101,7 +101,7 @@ def check_text(batch: pa.RecordBatch) -> None:
         HoodieSchemaException: The first such value, with its column.
     """
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        if _has_text(field.type):
+        if _has_text(field.type) and not _is_ascii(column):
             try:
                 column.validate(full=True)
             except pa.ArrowInvalid as error:
@@ -109,6 +109,17 @@ def check_text(batch: pa.RecordBatch) -> None:
                 raise HoodieSchemaException(
                     f"column '{field.name}' is no valid Arrow array: {short_text(error)}"
                 ) from error
+
+
+def _is_ascii(values: pa.Array) -> bool:
+    """Whether a column of strings has no byte beyond ASCII, which is quicker to see than whether it is UTF-8."""
+    if not pa.types.is_string(values.type) or not len(values):
+        return False
+    _, offsets, data = values.buffers()
+    if offsets is None or data is None:
+        return True
+    start, end = np.frombuffer(offsets, np.int32)[[values.offset, values.offset + len(values)]]
+    return bool(end == start or np.frombuffer(data, np.int8)[start:end].min() >= 0)
 
 
 def _has_text(data_type: pa.DataType) -> bool:

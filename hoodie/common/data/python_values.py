@@ -8,7 +8,7 @@ exactly. Kinds are found by column, not by value: a column of texts costs one pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from hoodie.common.data.exact_numbers import UNAMBIGUOUS_BELOW
 from hoodie.common.data.stored_types import find_field, is_list
-from hoodie.common.util.parquet_levels import check_value_levels
+from hoodie.common.util.parquet_levels import MAX_LEVELS, check_value_levels
 from hoodie.common.util.shown_value import short_repr, short_text
 from hoodie.exception import HoodieSchemaException
 
@@ -92,14 +92,32 @@ def python_values(
     return _column(list(values), path, known, _Rules(has_own_types))
 
 
-def is_plain(kinds: Collection[type]) -> bool:
-    """Whether Arrow converts values of these types exactly, or refuses them: they need no `python_values`.
+def is_plain(values: list[Any], levels: int = MAX_LEVELS) -> bool:
+    """Whether Arrow infers and converts these values exactly, or refuses them: they need no `python_values`.
+
+    It looks at types only, which costs less than a conversion.
 
     Args:
-        kinds: The types of a column's values.
+        values: A column of a DataFrame of pandas.
+        levels: How deeply dicts and lists may be nested.
     """
-    present = frozenset(kinds) - {type(None)}
-    return any(present <= plain for plain in _PLAIN)
+    if not levels:
+        return False
+    kinds = frozenset(map(type, values)) - {type(None)}
+    if kinds == {datetime}:
+        return len({value.tzinfo is None for value in values if value is not None}) < 2
+    if kinds and kinds <= {list, tuple}:
+        return is_plain(list(chain.from_iterable(value for value in values if value is not None)), levels - 1)
+    if kinds == {dict}:
+        dicts = [value for value in values if value is not None]
+        names = set(chain.from_iterable(dicts))
+        return all(type(name) is str for name in names) and all(
+            is_plain([value.get(name) for value in dicts], levels - 1) for name in names
+        )
+    if kinds == {np.ndarray}:
+        forms = {(value.dtype, value.ndim) for value in values if value is not None}
+        return len(forms) == 1 and all(form.kind in _NUMPY_NUMBERS and dimensions == 1 for form, dimensions in forms)
+    return any(kinds <= plain for plain in _PLAIN)
 
 
 def _kind(value: Any) -> str:

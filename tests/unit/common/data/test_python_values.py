@@ -257,6 +257,14 @@ def test_objects_that_pandas_holds_in_categories_and_in_its_index_are_refused_to
     assert table.to_pylist() == [{"at": NOON.replace(tzinfo=UTC), "v": 1}]
 
 
+def test_values_that_hold_themselves_are_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    for values, door in product(([endless], ["a", {"x": endless}], [1, endless]), DOORS.values()):
+        with pytest.raises(HoodieSchemaException, match="column 'v' is nested too deeply"):
+            record_batches(door(values))
+
+
 def test_columns_of_polars_that_arrow_cannot_take_are_named() -> None:
     for column in (pl.Series([object()], dtype=pl.Object), pl.Series([1], dtype=pl.Int128)):
         with pytest.raises(HoodieSchemaException, match="column 'v' of the DataFrame"):
