@@ -20,7 +20,6 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
-from hoodie.common.util.threads import start_thread
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, WriteConcurrencyMode
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -31,6 +30,7 @@ from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor,
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.action.table_action import announce, carry_out, has_no_plan
 from hoodie.table.table_state import refuse_pending_restore
+from hoodie.threads import start_thread
 from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from hoodie.common.data.record_source import record_batches, with_tags
-from hoodie.common.util.threads import ThreadPool
 from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.engine.local_data import BatchStream, LocalData
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.metrics.progress import TaskCount, TaskCounter
+from hoodie.threads import ThreadPool
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -24,7 +24,6 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.timeline.instant_range import InstantRange
-from hoodie.common.util.threads import ThreadPool
 from hoodie.exception import HoodieException
 from hoodie.io.merge_source import MergeSource
 from hoodie.io.merging_reader import LogMerging, MergingReader
@@ -33,6 +32,7 @@ from hoodie.io.parquet.parquet_fragments import count_rows as count_rows_of_frag
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
+from hoodie.threads import ThreadPool
 
 READ_BATCH_ROWS = 1 << 16
 _FILES_AT_ONCE = 64

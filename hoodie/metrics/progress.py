@@ -12,8 +12,8 @@ from enum import StrEnum
 
 import attrs
 
-from hoodie.common.util.threads import start_thread
 from hoodie.exception import HoodieConfigException, HoodieException
+from hoodie.threads import start_thread
 
 logger = logging.getLogger(__name__)
 

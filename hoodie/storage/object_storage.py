@@ -28,7 +28,6 @@ from typing import Any
 import attrs
 import pyarrow as pa
 
-from hoodie.common.util.threads import ThreadPool
 from hoodie.exception import HoodieIOException
 from hoodie.storage import storage_path
 from hoodie.storage.local_files import checksum_sibling, is_hidden_from_listings
@@ -38,6 +37,7 @@ from hoodie.storage.object_streams import AbortableOutputStream, ObjectReader, O
 from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.threads import ThreadPool
 
 try:
     import obstore

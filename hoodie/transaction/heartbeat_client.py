@@ -14,11 +14,11 @@ from collections.abc import Callable
 import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.util.threads import start_thread
 from hoodie.config.write_options import HoodieWriteOptions
 from hoodie.exception import HoodieException, HoodieHeartbeatException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_clock import age_ms, is_older
+from hoodie.threads import start_thread
 
 logger = logging.getLogger(__name__)
 

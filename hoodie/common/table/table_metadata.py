@@ -19,10 +19,10 @@ from hoodie.common.table.partition_metadata import (
     PARTITION_METAFILE_PREFIX,
     check_partition_path,
 )
-from hoodie.common.util.threads import ThreadPool
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME
+from hoodie.threads import ThreadPool
 
 _LISTING_THREAD_COUNT = 16
 _LISTING_BATCH_SIZE = 1024

@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.bloom.bloom_filter import BloomFilter
-from hoodie.common.util.threads import ThreadPool
 from hoodie.exception import HoodieKeyException, HoodieSchemaException
 from hoodie.io.hfile.block_codec import HEADER_BYTES, BlockType, HFileCompression, compress, encode_block
 from hoodie.io.hfile.block_index import IndexEntries, encode_root_index, middle_key
@@ -34,6 +33,7 @@ from hoodie.io.hfile.hfile_reader import (
     SCHEMA_KEY,
 )
 from hoodie.io.hfile.trailer import TRAILER_BYTES, HFileTrailer, encode_file_info
+from hoodie.threads import ThreadPool
 
 BLOCK_BYTES = 1 << 20
 """The default of ``hoodie.hfile.block.size`` for metadata tables."""

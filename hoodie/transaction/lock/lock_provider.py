@@ -16,10 +16,10 @@ from typing import ClassVar
 import attrs
 
 from hoodie.common.util.process_identity import describe_process
-from hoodie.common.util.threads import start_thread
 from hoodie.config.lock_config import HoodieLockConfig
 from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.storage.storage import HoodieStorage
+from hoodie.threads import start_thread
 from hoodie.transaction.lock.lock_waiting import LockClock, LockWaiting
 
 logger = logging.getLogger(__name__)

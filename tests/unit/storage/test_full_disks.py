@@ -14,11 +14,11 @@ import pytest
 import hoodie
 from hoodie import HoodieException, HoodieLocalWriteClient, HoodieWriteConfig
 from hoodie.client.staged_rows import StagingFolder
-from hoodie.common.util.threads import ThreadPool, start_thread
 from hoodie.exception import HoodieIOException
 from hoodie.metrics.progress import Ticker
 from hoodie.storage import local_files, local_storage
 from hoodie.storage.local_storage import LocalStorage
+from hoodie.threads import ThreadPool, start_thread
 
 pytestmark = pytest.mark.metadata_table
 FULL = "No space left on device"

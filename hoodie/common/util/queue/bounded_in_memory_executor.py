@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from hoodie.common.util.threads import start_thread
+from hoodie.threads import start_thread
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -20,7 +20,6 @@ from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name,
 from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX, check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.common.util.threads import ThreadPool
 from hoodie.config.clean_config import HoodieCleanConfig
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -33,6 +32,7 @@ from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.table_action import TableAction
 from hoodie.table.metadata_table import MetadataTableUpkeep
 from hoodie.table.table_state import refuse_pending_restore
+from hoodie.threads import ThreadPool
 
 logger = logging.getLogger(__name__)
 
