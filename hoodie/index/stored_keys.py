@@ -170,7 +170,9 @@ class ReadStored:
 
     def __call__(self, task: TaskIdentity, item: tuple[FileSlice, np.ndarray]) -> pa.Table:
         file_slice, positions = item
-        with HoodieParquetReader(self.storage, file_slice.sole_base_file.path) as reader:
+        with HoodieParquetReader(
+            self.storage, file_slice.sole_base_file.path, size_bytes=file_slice.sole_base_file.size_bytes
+        ) as reader:
             return self.stored.read(reader).take(pa.array(positions))
 
 
@@ -197,7 +199,9 @@ class _LookUpKeys:
         look = FileGroupLook(file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, found=0)
         if keys is None:
             return NOTHING_FOUND, None, look
-        matches = HoodieKeyLookupHandle(self.storage, file_slice.key_file.path).lookup(keys)
+        matches = HoodieKeyLookupHandle(self.storage, file_slice.key_file.path, file_slice.key_file.size_bytes).lookup(
+            keys
+        )
         indices, positions, columns = pa.array(matches.key_indices), matches.row_positions, None
         look = attrs.evolve(
             look, keys=len(keys), found=len(indices), row_groups=matches.row_groups, row_groups_read=matches.row_groups
@@ -228,7 +232,7 @@ class StoredKeys:
     def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
         # Stored columns are those of merged records, keys are those of the base file.
         base_file = file_slice.sole_base_file if self.stored.names else file_slice.key_file
-        with HoodieParquetReader(self.storage, base_file.path) as reader:
+        with HoodieParquetReader(self.storage, base_file.path, size_bytes=base_file.size_bytes) as reader:
             if self.keys is None:
                 keys = reader.read_record_keys()
                 positions = np.arange(len(keys), dtype=np.int64)

@@ -104,7 +104,7 @@ class HoodieFileGroupReader:
         self._merge_spec = merge_spec
         self._log_merging = None if file_slice.is_base_file_alone else log_merging
         if self._log_merging is None:
-            self._path = file_slice.sole_base_file.path
+            self._path, self._size_bytes = file_slice.sole_base_file.path, file_slice.sole_base_file.size_bytes
         self._instant_range = instant_range
         self._columns = list(columns) if columns is not None else schema.names
         self._row_filter = row_filter
@@ -132,7 +132,7 @@ class HoodieFileGroupReader:
 
     def _decoded(self, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows, scanned on this thread; see `iter_batches`."""
-        with HoodieParquetReader(self._storage, self._path) as reader:
+        with HoodieParquetReader(self._storage, self._path, size_bytes=self._size_bytes) as reader:
             batches = reader.iter_batches(
                 self._read_columns, self._schema, row_groups=self._row_groups, batch_rows=batch_rows
             )
@@ -155,7 +155,7 @@ class HoodieFileGroupReader:
                 f"file group {self._file_slice.file_id} has log files: its rows are not taken by positions in its base "
                 "file"
             )
-        with HoodieParquetReader(self._storage, self._path) as reader:
+        with HoodieParquetReader(self._storage, self._path, size_bytes=self._size_bytes) as reader:
             yield from self._wanted(self._at(reader, positions))
 
     def merged_rows(self) -> MergingReader:
@@ -178,8 +178,10 @@ class HoodieFileGroupReader:
             config: How the next version is stored.
         """
         assert self._merge_spec is not None
-        path = self._file_slice.sole_base_file.path
-        return MergeSource(self._storage, path, self._schema, self._merge_spec, config)
+        base_file = self._file_slice.sole_base_file
+        return MergeSource(
+            self._storage, base_file.path, self._schema, self._merge_spec, config, size_bytes=base_file.size_bytes
+        )
 
     def base_source(self, config: HoodieStorageConfig) -> MergeSource | None:
         """The rows of the base file below log files, for `MergingReader.batches`; None if there is no base file.
@@ -191,7 +193,9 @@ class HoodieFileGroupReader:
         if base_file is None or self._log_merging is None:
             return None
         spec = self._log_merging.merge_spec
-        return MergeSource(self._storage, base_file.path, self._schema, spec, config, columns=self._columns)
+        return MergeSource(
+            self._storage, base_file.path, self._schema, spec, config, self._columns, base_file.size_bytes
+        )
 
     def with_columns(self, columns: Sequence[str]) -> HoodieFileGroupReader:
         """The same rows with other columns in the result.
@@ -247,7 +251,7 @@ class HoodieFileGroupReader:
         found = []
         # A file holds few commit times; they are not made to strings.
         dictionaries = [COMMIT_TIME_META] if COMMIT_TIME_META in columns else []
-        with HoodieParquetReader(self._storage, self._path, dictionaries) as reader:
+        with HoodieParquetReader(self._storage, self._path, dictionaries, size_bytes=self._size_bytes) as reader:
             counts = reader.row_group_rows
             groups = range(len(counts)) if self._row_groups is None else self._row_groups
             most = min(MOST_FEW_ROWS, max(int(counts.sum()) // FEW_ROWS_IN, ALWAYS_FEW_ROWS))
@@ -272,10 +276,10 @@ class HoodieFileGroupReader:
             base_file = self._file_slice.base_file
             found = self._log_bytes
             if base_file is not None:
-                fragment = ParquetFragment.open(self._storage, base_file.path)
+                fragment = ParquetFragment.open(self._storage, base_file.path, base_file.size_bytes)
                 found += fragment.stored_bytes(self._read_columns)
             return found
-        fragment = ParquetFragment.open(self._storage, self._path)
+        fragment = ParquetFragment.open(self._storage, self._path, self._size_bytes)
         row_groups = self._row_groups
         if row_groups is None and self._pushed is not None and fragment.stores(self._schema):
             row_groups = fragment.row_groups_of(self._pushed, self._schema)
@@ -324,7 +328,7 @@ class HoodieFileGroupReader:
 
     def _open_fragment(self) -> ParquetFragment | None:
         """The file for a scan together with others; None if its columns have to be converted."""
-        fragment = ParquetFragment.open(self._storage, self._path)
+        fragment = ParquetFragment.open(self._storage, self._path, self._size_bytes)
         if not fragment.stores(self._schema, self._read_columns):
             return None
         return fragment if self._row_groups is None else fragment.subset(self._row_groups)

@@ -37,13 +37,15 @@ class HoodieKeyLookupHandle:
     Args:
         storage: Where the file is.
         path: Full path of the base file.
+        size_bytes: See `HoodieParquetReader`.
 
     Hudi: org.apache.hudi.io.HoodieKeyLookupHandle. Differs: gives the rows, so that a merge need not search again.
     """
 
-    def __init__(self, storage: HoodieStorage, path: str) -> None:
+    def __init__(self, storage: HoodieStorage, path: str, size_bytes: int = 0) -> None:
         self._storage = storage
         self._path = path
+        self._size_bytes = size_bytes
 
     def lookup(self, keys: pa.Array, check: Callable[[pa.ChunkedArray], object] | None = None) -> KeyMatches:
         """Rows whose key is among ``keys``.
@@ -56,7 +58,7 @@ class HoodieKeyLookupHandle:
             HoodieIOException: The file is missing.
             HoodieCorruptedDataException: It cannot be read.
         """
-        with HoodieParquetReader(self._storage, self._path) as reader:
+        with HoodieParquetReader(self._storage, self._path, size_bytes=self._size_bytes) as reader:
             if check is None:
                 return KeyMatches(*reader.find_record_keys(keys), reader.num_row_groups)
             stored = reader.read_record_keys()

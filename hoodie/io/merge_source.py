@@ -68,6 +68,7 @@ class MergeSource:
         config: How the next version is stored.
         columns: The columns to read, for rows that keep their meta columns; None for those of rows that are stamped
             anew, whose commit times are dictionaries.
+        size_bytes: See `HoodieParquetReader`.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class MergeSource:
         merge_spec: MergeSpec,
         config: HoodieStorageConfig,
         columns: Sequence[str] | None = None,
+        size_bytes: int = 0,
     ) -> None:
         self.path = path
         self._schema = schema
@@ -86,7 +88,8 @@ class MergeSource:
         self._config = config
         self._columns = columns or [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self._user_schema.names]
         # A file holds few commit times, so they are read, merged and written as dictionaries, by small numbers.
-        self._reader = HoodieParquetReader(storage, path, [COMMIT_TIME_META] if columns is None else [])
+        dictionaries = [COMMIT_TIME_META] if columns is None else []
+        self._reader = HoodieParquetReader(storage, path, dictionaries, size_bytes=size_bytes)
 
     def open(self) -> None:
         """See `HoodieParquetReader.open`."""

@@ -168,6 +168,7 @@ class MergingReader:
     ) -> None:
         self._storage = storage
         self._file_slice = file_slice
+        self._base_bytes = 0 if file_slice.base_file is None else file_slice.base_file.size_bytes
         self._skips_base_rows = skips_base_rows
         self._schema = schema
         # Rows without a column would not be counted.
@@ -369,7 +370,7 @@ class MergingReader:
         """The base file, opened once: by what reads the log files, or by what begins to decode it."""
         with self._opening:
             if self._fragment is None:
-                self._fragment = ParquetFragment.open(self._storage, path)
+                self._fragment = ParquetFragment.open(self._storage, path, self._base_bytes)
             return self._fragment
 
     def close(self) -> None:
@@ -398,7 +399,7 @@ class MergingReader:
 
     def _by_position(self, records: MergedLogRecords, path: str) -> _ByPosition:
         """The rows of the keys: the key column is searched, and most of its values are not even decoded."""
-        matches = HoodieKeyLookupHandle(self._storage, path).lookup(records.keys)
+        matches = HoodieKeyLookupHandle(self._storage, path, self._base_bytes).lookup(records.keys)
         return _ByPosition(matches.key_indices.astype(np.int64), matches.row_positions)
 
     def _read_columns(self, records: MergedLogRecords, finder: _Finder) -> list[str]:
@@ -420,7 +421,7 @@ class MergingReader:
             if fragment.stores(self._schema, columns):
                 yield from scan_fragments([fragment], self._schema, columns, None, batch_rows)
                 return
-        with HoodieParquetReader(self._storage, path) as reader:
+        with HoodieParquetReader(self._storage, path, size_bytes=self._base_bytes) as reader:
             yield from reader.iter_batches(columns, self._schema, batch_rows=batch_rows)
 
     def _merged(

@@ -112,7 +112,7 @@ class _FooterLook:
         if base_file is None or any(not log_file.is_cdc for log_file in file_slice.log_files):
             # Log files may add rows that the base file knows nothing of.
             return PlannedSlice(file_slice)
-        fragment = ParquetFragment.open(self.storage, base_file.path)
+        fragment = ParquetFragment.open(self.storage, base_file.path, base_file.size_bytes)
         row_groups = None
         if self.row_filter.pushed is not None and fragment.stores(self.schema):
             row_groups = tuple(fragment.row_groups_of(self.row_filter.pushed, self.schema))

@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from hoodie.exception import HoodieException, HoodieIOException
 from hoodie.io.parquet.footer_tail import missing_base_file
-from hoodie.io.parquet.parquet_reader import HoodieParquetReader, translated_errors
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader, check_size, translated_errors
 from hoodie.storage.storage import HoodieStorage
 
 if TYPE_CHECKING:
@@ -98,12 +98,13 @@ class ParquetFragment:
     fragment: ds.ParquetFileFragment
 
     @classmethod
-    def open(cls, storage: HoodieStorage, path: str) -> ParquetFragment:
+    def open(cls, storage: HoodieStorage, path: str, size_bytes: int = 0) -> ParquetFragment:
         """Read a file's footer.
 
         Args:
             storage: Where the file is.
             path: Full path of the file.
+            size_bytes: See `HoodieParquetReader`.
 
         Raises:
             HoodieMissingFileException: There is no such file.
@@ -116,6 +117,7 @@ class ParquetFragment:
                 source = storage.open_input_file(path)
             except FileNotFoundError as error:
                 raise missing_base_file(path) from error
+            check_size(path, source, size_bytes)
             fragment = parquet_format().make_fragment(source)
             fragment.ensure_complete_metadata()
         return cls(path, storage, fragment)

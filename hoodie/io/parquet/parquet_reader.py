@@ -58,6 +58,7 @@ class HoodieParquetReader:
         path: Full path of the file, or what it is.
         dictionaries: Top-level columns of strings that `iter_batches` yields as dictionaries.
         content: The bytes of a file in memory.
+        size_bytes: Its size as a commit or a listing tells it; a file of another size is damaged. 0: nothing tells.
 
     Hudi: org.apache.hudi.io.hadoop.HoodieAvroParquetReader. Differs: reads batches.
     """
@@ -69,9 +70,11 @@ class HoodieParquetReader:
         dictionaries: Sequence[str] = (),
         *,
         content: bytes | None = None,
+        size_bytes: int = 0,
     ) -> None:
         self._storage = storage
         self._content = content
+        self._told_bytes = size_bytes
         self._dictionaries = list(dictionaries)
         self._path = path
         self._stream: pa.NativeFile | None = None
@@ -106,6 +109,7 @@ class HoodieParquetReader:
             with translated_errors(self._path):
                 if self._stream.size() == 0:
                     raise _corrupted(self._path, "it is empty")
+                check_size(self._path, self._stream, self._told_bytes)
                 self._file = pq.ParquetFile(
                     self._stream, buffer_size=_BUFFER_BYTES, pre_buffer=False, coerce_int96_timestamp_unit="us",
                     read_dictionary=self._dictionaries, page_checksum_verification=True,
@@ -399,6 +403,22 @@ def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:
         f"base file {path} is cut short or damaged: {problem}. If no completed commit wrote it, a rollback "
         "of the failed write removes it; otherwise restore it from a copy, or the table to a savepoint before it"
     )
+
+
+def check_size(path: str, stream: pa.NativeFile, told_bytes: int) -> None:
+    """Refuse a file of another size than a commit or a listing tells, which opening it has found out anyway.
+
+    Args:
+        path: The file, for the message.
+        stream: The file, opened.
+        told_bytes: The size; 0: nothing tells.
+
+    Raises:
+        HoodieCorruptedDataException: It has another size.
+    """
+    size = int(stream.size())
+    if told_bytes and size != told_bytes:
+        raise _corrupted(path, f"it has {size} bytes, and its commit completed it with {told_bytes}")
 
 
 @contextmanager

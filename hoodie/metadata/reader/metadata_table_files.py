@@ -99,7 +99,7 @@ class MetadataTableFiles:
     snapshot: TableSnapshot
     instants: VisibleInstants
     view: HoodieTableFileSystemView
-    _compacted: list[Mapping[str, tuple[str, str]]] = attrs.field(init=False, factory=list)
+    _compacted: list[Mapping[str, tuple[str, str, int]]] = attrs.field(init=False, factory=list)
     _groups: dict[str, dict[str | None, list[FileSlice]]] = attrs.field(init=False, factory=dict)
 
     @classmethod
@@ -208,9 +208,13 @@ class MetadataTableFiles:
         """Raise if the base file is missing that the newest compaction, or the initial instant, wrote for a group."""
         bases = {file_slice.file_id: file_slice.base_instant_time for file_slice in slices if file_slice.base_file}
         done = self.instants.completion_times
-        for file_id, (instant_time, path) in self._newest_compaction().items():
+        sizes = {one.base_file.file_name: one.base_file.size_bytes for one in slices if one.base_file}
+        for file_id, (instant_time, path, size) in self._newest_compaction().items():
             part, _, name = path.rpartition("/")
-            if part != partition_path or bases.get(file_id) == instant_time:
+            if part != partition_path:
+                continue
+            if bases.get(file_id) == instant_time:
+                self._check_size(path, instant_time, size, sizes.get(name, size))
                 continue
             compacted = done.get(instant_time, instant_time)
             if any(is_after(done.get(one.base_instant_time, one.base_instant_time), compacted) for one in slices):
@@ -228,8 +232,8 @@ class MetadataTableFiles:
                 if name.endswith(".hfile") and without.get(stat.file_id) == instant_time:
                     self._raise_missing(partition_path, name, instant_time)
 
-    def _newest_compaction(self) -> Mapping[str, tuple[str, str]]:
-        """File id to instant and path of the base files of the newest compaction that counts."""
+    def _newest_compaction(self) -> Mapping[str, tuple[str, str, int]]:
+        """File id to instant, path and size of the base files of the newest compaction that counts."""
         if not self._compacted:
             timeline = self.snapshot.active_timeline
             done = timeline.filter_actions(Action.COMMIT).filter_completed_instants()
@@ -237,9 +241,19 @@ class MetadataTableFiles:
             last, found = done.last_instant, {}
             if last is not None:
                 stats = timeline.read_commit_metadata(last).write_stats
-                found = {stat.file_id: (last.requested_time, stat.path) for stat in stats if stat.path}
+                found = {
+                    stat.file_id: (last.requested_time, stat.path, stat.file_size_bytes) for stat in stats if stat.path
+                }
             self._compacted.append(found)
         return self._compacted[0]
+
+    def _check_size(self, path: str, instant_time: str, told: int, size: int) -> None:
+        """Raise if a base file was completed with another size than it has."""
+        if told and size != told:
+            raise HoodieCorruptedDataException(
+                f"base file {join(self.snapshot.base_path, path)} of a metadata table is damaged: it has {size} bytes, "
+                f"and the compaction {instant_time} completed it with {told}. {REBUILD}"
+            )
 
     def _raise_missing(self, partition_path: str, name: str, instant_time: str) -> None:
         raise HoodieMissingFileException(
