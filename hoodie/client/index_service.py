@@ -32,6 +32,7 @@ from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.index.run_index_action_executor import RunIndexActionExecutor
 from hoodie.table.action.index.schedule_index_action_executor import ScheduleIndexActionExecutor
 from hoodie.table.metadata_table import MetadataTableUpkeep, listed_partitions, refuse_unknown_partitions
+from hoodie.table.misplaced_metadata_table import refuse_misplaced_times
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
@@ -72,6 +73,7 @@ class IndexService:
         ):
             snapshot = snapshot.with_properties_reloaded().refreshed()
             refuse_pending_restore(snapshot, _NO_INDEXING)
+            refuse_misplaced_times(snapshot, ", ".join(partitions))
             return ScheduleIndexActionExecutor(snapshot, self.config.metadata).execute(partitions)
 
     def index(self, instant_time: str) -> HoodieIndexCommitMetadata | None:
@@ -126,6 +128,7 @@ class IndexService:
         ):
             snapshot = snapshot.with_properties_reloaded().refreshed()
             refuse_unknown_partitions(snapshot)
+            refuse_misplaced_times(snapshot, f"the index {name}")
             listed = snapshot.table_config.metadata_partitions
             known = load_index_definitions(snapshot.storage, snapshot.meta_path).get(partition)
             if partition in listed:

@@ -7,7 +7,9 @@ each action takes these steps, under the table's lock:
    that hoodie cannot keep up to date.
 2. Right before it is completed, `record_action` adds it to the metadata table that is listed at that moment.
 3. A rollback takes back what was recorded of its instant (`forget_action`) before that instant leaves the timeline.
-4. A restore sets the metadata table aside (`set_aside_metadata_table`), and builds it anew
+4. A write sets a metadata table aside, before it begins, whose times are no moments of the table
+   (`hoodie.table.misplaced_metadata_table`).
+5. A restore sets the metadata table aside (`set_aside_metadata_table`), and builds it anew
    (`initialise_metadata_table`).
 
 A savepoint takes none of them: it changes no file, and a metadata table records nothing of it.
@@ -18,7 +20,7 @@ Hudi: org.apache.hudi.metadata.HoodieTableMetadataUtil (deleteMetadataTable).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import attrs
 
@@ -55,7 +57,7 @@ from hoodie.storage.storage_path import METAFOLDER_NAME, join
 
 logger = logging.getLogger(__name__)
 
-_CONTINUED = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT})
+CONTINUED = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT})
 """hoodie finishes these actions itself, with the metadata table switched off."""
 _FILES = frozenset({"files"})
 _BUILT_FROM_FILES = frozenset({"files", "column_stats", "partition_stats"})
@@ -167,7 +169,7 @@ def refuse_indexes(snapshot: TableSnapshot, partitions: tuple[str, ...]) -> None
 
 def _refuse_pending(snapshot: TableSnapshot, is_dead: Callable[[TableSnapshot, HoodieInstant], bool]) -> None:
     for instant in snapshot.active_timeline.filter_pending():
-        if instant.action in _CONTINUED or is_dead(snapshot, instant):
+        if instant.action in CONTINUED or is_dead(snapshot, instant):
             continue
         raise HoodieCommitException(
             f"the metadata table of {snapshot.base_path} must be switched off first, but {instant.action} "
@@ -422,12 +424,16 @@ def is_metadata_table_gone(snapshot: TableSnapshot) -> bool:
     return not is_table(snapshot.storage, metadata_folder(snapshot))
 
 
-def set_aside_metadata_table(snapshot: TableSnapshot, *, is_usual: bool = False) -> TableSnapshot:
+def set_aside_metadata_table(
+    snapshot: TableSnapshot, *, is_usual: bool = False, beside: Collection[str] = (), why: str = ""
+) -> TableSnapshot:
     """Delete the metadata table, and list its partitions as those that are being built.
 
     Args:
         snapshot: The table, under its lock.
         is_usual: Whether this is part of what the user asked for. If not, a warning tells of it.
+        beside: Partitions that are not listed, and that the next write does not build, since an indexing does.
+        why: What the warning adds.
 
     Returns:
         The table without it; see `initialise_metadata_table`.
@@ -436,8 +442,11 @@ def set_aside_metadata_table(snapshot: TableSnapshot, *, is_usual: bool = False)
     partitions = listed_partitions(table_config)
     if partitions:
         level = logging.INFO if is_usual else logging.WARNING
-        logger.log(level, "the metadata table of %s (%s) is built anew", snapshot.base_path, ",".join(partitions))
-        updates = table_config.with_metadata_partitions((), partitions)
+        logger.log(
+            level, "the metadata table of %s (%s) is built anew%s", snapshot.base_path, ",".join(partitions), why
+        )
+        left = [path for path in partitions if path not in beside]
+        updates = table_config.with_metadata_partitions((), left)
         table_config.update(snapshot.storage, snapshot.base_path, updates)
         snapshot.storage.delete_directory(metadata_folder(snapshot))
     return snapshot.with_properties_reloaded()

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import CURRENT_FILE_ID, PARTITION_PATH, RECORD_KEY
+from hoodie.common.table.index_plans import planned_partitions
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
@@ -40,6 +41,7 @@ from hoodie.index.recordindex.record_index_lookup import (
 from hoodie.index.simple.global_simple_index import HoodieGlobalSimpleIndex, distinct_keys
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
 from hoodie.index.stored_keys import SHARED_KEY_BYTES, StoredColumns, keys_by_partition
+from hoodie.metadata.reader.metadata_listing import is_record_index_used
 
 logger = logging.getLogger(__name__)
 
@@ -81,11 +83,13 @@ class _RecordIndex(BaseFileIndex):
         paths = [path for path, slices in table.file_slices.items() if slices]
         found = RecordIndexLookup.open(table.snapshot, paths, is_by_partition=not self.is_global)
         if found is None and table.slices:
+            planned = planned_partitions(table.snapshot.active_timeline).get(RECORD_INDEX_PATH)
             logger.warning(
-                "%s has no record index that is ready (hoodie.table.metadata.partitions does not list %s): keys are "
-                "looked up in its base files, as %s does. A write with hoodie.metadata.enable=true and %s=true makes "
-                "one",
-                table.base_path, RECORD_INDEX_PATH, self._stand_in_name, self._enabling_key,
+                "%s has no record index that can be used (hoodie.table.metadata.partitions does not list %s, or the "
+                "metadata table is to be built anew): keys are looked up in its base files, as %s does. %s",
+                table.base_path, RECORD_INDEX_PATH, self._stand_in_name,
+                f"client.index('{planned}') builds one" if planned is not None
+                else f"A write with hoodie.metadata.enable=true and {self._enabling_key}=true makes one",
             )  # fmt: skip
         return found
 
@@ -135,7 +139,7 @@ class HoodieRecordIndex(_RecordIndex):
         return True
 
     def names_partitions(self, snapshot: TableSnapshot) -> bool:
-        return RECORD_INDEX_PATH in snapshot.table_config.metadata_partitions
+        return is_record_index_used(snapshot)
 
     def decides_by_keys(self, table: IndexedTable) -> bool:
         return self._base_files.decides_by_keys(table)

@@ -26,6 +26,7 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieIndexException
 from hoodie.index.index import append_numbered_locations, keys_by_partition_path, with_location_columns
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
+from hoodie.metadata.reader.metadata_listing import is_record_index_used
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, MetadataSliceReader, SliceQuery
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.records.metadata_records import MetadataPayload
@@ -170,13 +171,13 @@ class RecordIndexLookup:
             is_by_partition: Whether an index by partitions is wanted.
 
         Returns:
-            None if the table has no record index that is ready.
+            None if the table has no record index that can be used, see `is_record_index_used`.
 
         Raises:
             HoodieIndexException: It is of the other kind, or lacks a partition of the table.
             HoodieException: It cannot be read.
         """
-        if RECORD_INDEX_PATH not in snapshot.table_config.metadata_partitions:
+        if not is_record_index_used(snapshot):
             return None
         metadata = HoodieBackedTableMetadata.open(snapshot)
         definition = metadata.definitions.get(RECORD_INDEX_PATH)

@@ -6,11 +6,12 @@ the table, and the user                                                         
 ``hoodie.table.metadata.partitions`` does not list ``files``                           storage
 ``hoodie.metadata.enable=false``                                                       storage
 ``.hoodie/metadata`` is missing, cannot be read, or lacks a commit that is completed   storage, with a warning
+it has times that are no moments of the table, see `misplaced_times`                   storage, with a warning
 otherwise                                                                              the metadata table
 =====================================================================================  ================================
 
 Hudi: org.apache.hudi.metadata.HoodieTableMetadata.create. Differs: falls back to storage whatever is wrong with the
-metadata table, and if it lacks commits, whose rows Hudi's readers miss.
+metadata table, and if it lacks commits or has wrong times, with which Hudi's readers miss rows.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from hoodie.common.table.timeline.instant_time import is_after, oldest
 from hoodie.exception import HoodieException
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, is_initial_time
+from hoodie.metadata.reader.misplaced_times import first_misplaced_time
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.storage.storage import FileStatus
 
@@ -36,6 +38,7 @@ logger = logging.getLogger(__name__)
 ResultT = TypeVar("ResultT")
 
 _FILES = MetadataPartitionType.FILES.partition_path
+_RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
 _SMALL_BYTES = 4 << 20
 """Up to this size on storage all listings are read together, which saves requests."""
 _DIGITS = 17
@@ -64,11 +67,15 @@ class MetadataListingChoice:
         try:
             metadata = HoodieBackedTableMetadata.open(snapshot, for_readers=True)
             lacking = first_lacking_commit(snapshot, metadata.files)
+            misplaced = first_misplaced_time(metadata.files) if lacking is None else None
         except HoodieException as error:
             _warn(snapshot, f"cannot be read: {error}")
             return stored
         if lacking is not None:
             _warn(snapshot, f"knows nothing of {lacking.action} {lacking.requested_time}, which is completed")
+            return stored
+        if misplaced is not None:
+            _warn(snapshot, f"may hide rows: {misplaced}. The next write of hoodie builds it anew")
             return stored
         return MetadataListing(snapshot, metadata)
 
@@ -81,6 +88,22 @@ def metadata_of(snapshot: TableSnapshot) -> MetadataListing | None:
     """
     listing = snapshot.committed_files
     return listing if isinstance(listing, MetadataListing) and not listing.has_failed else None
+
+
+def is_record_index_used(snapshot: TableSnapshot) -> bool:
+    """Whether keys of a table are looked up in its record index: it is ready, and is not known to hide keys.
+
+    Args:
+        snapshot: The table.
+
+    Raises:
+        HoodieException: The metadata table cannot be read.
+    """
+    if _RECORD_INDEX not in snapshot.table_config.metadata_partitions:
+        return False
+    if isinstance(snapshot.committed_files, MetadataListing):
+        return True
+    return first_misplaced_time(MetadataTableFiles.load(snapshot)) is None
 
 
 def folders_not_listed(snapshot: TableSnapshot) -> int:

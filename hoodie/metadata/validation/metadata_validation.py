@@ -35,7 +35,7 @@ class MetadataDifference:
     """One entry of a metadata table that is not right.
 
     Attributes:
-        partition: The partition of the metadata table.
+        partition: The partition of the metadata table; ``timeline`` of its instants.
         kind: MISSING: the table has it, and the metadata table does not. UNEXPECTED: the other way round. DIFFERENT:
             they say different things. AMBIGUOUS: the table has it in several places, and the metadata table can name
             one only. MISPLACED: it is in a file group where look-ups do not find it. UNREADABLE: the

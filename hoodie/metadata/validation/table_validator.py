@@ -16,9 +16,11 @@ from hoodie.exception import HoodieException, HoodieIndexException, HoodieNotSup
 from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, SliceQuery, read_records
+from hoodie.metadata.reader.misplaced_times import all_misplaced_times
 from hoodie.metadata.records.file_records import listing_of, partitions_of
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.validation.index_validation import validate_record_index, validate_secondary_index
+from hoodie.metadata.validation.instants_of_nothing import TIMELINE, instants_of_nothing
 from hoodie.metadata.validation.metadata_validation import Findings, MetadataDifferenceKind, MetadataTableValidation
 from hoodie.metadata.validation.statistics_validation import (
     StoredFile,
@@ -54,6 +56,7 @@ def validate(
     ``bloom_filters``     the footers of base files
     ``record_index``      the keys of all rows, and the file groups that hold them
     ``secondary_index``   the keys and values of all rows
+    ``timeline``          the instants of the table, and the times of its own files; it is looked at always
     ====================  ==========================================================================================
 
     All keys must also be in the file group that look-ups search for them. Nothing is changed. While a writer is at
@@ -120,10 +123,26 @@ class _Validation:
                 self._findings.add(name, MetadataDifferenceKind.UNREADABLE, "the metadata table", "", error)
             metadata = None
         if metadata is not None:
+            self._validate_timeline(metadata)
             self._committed = self._committed_files()
             for name in sorted(self._partitions, key=lambda name: (name != _FILES, name)):
                 self._validate(metadata, name)
         return self._findings.result(self._table.base_path)
+
+    def _validate_timeline(self, metadata: HoodieBackedTableMetadata) -> None:
+        try:
+            for misplaced in all_misplaced_times(metadata.files):
+                instant = misplaced.instant
+                name = f"{instant.action} {instant.requested_time}"
+                expected = misplaced.expected
+                self._findings.add(TIMELINE, MetadataDifferenceKind.DIFFERENT, name, expected, misplaced.time)
+            for instant in instants_of_nothing(metadata.files):
+                name = f"{instant.action} {instant.requested_time}"
+                self._findings.add(
+                    TIMELINE, MetadataDifferenceKind.UNEXPECTED, name, "no such instant of the table", "completed"
+                )
+        except HoodieException as error:
+            self._findings.add(TIMELINE, MetadataDifferenceKind.UNREADABLE, "the timeline", "", error)
 
     def _validate(self, metadata: HoodieBackedTableMetadata, name: str) -> None:
         kind = MetadataPartitionType.of_path(name)

@@ -226,7 +226,7 @@ def test_base_files_are_read_and_a_warning_is_given_while_there_is_no_index(
     with caplog.at_level(logging.WARNING):
         found = find(way, index_of(path, index_type), table, incoming(*map(list, zip(*keys, strict=True))))
     assert found == sorted((k, p, expected[k, p]) for k, p in keys)
-    (record,) = (one for one in caplog.records if "no record index that is ready" in one.message)
+    (record,) = (one for one in caplog.records if "no record index that can be used" in one.message)
     assert f"as {stand_in} does" in record.message and "level.index.enable=true" in record.message
 
 

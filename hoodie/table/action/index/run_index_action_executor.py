@@ -46,6 +46,7 @@ from hoodie.storage.storage_clock import is_older
 from hoodie.storage.storage_path import join
 from hoodie.table.action.completion import complete_instant
 from hoodie.table.metadata_table import MetadataTableUpkeep
+from hoodie.table.misplaced_metadata_table import refuse_misplaced_times
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient, is_heartbeat_expired
 from hoodie.transaction.transaction_manager import TransactionManager
 
@@ -188,6 +189,7 @@ class RunIndexActionExecutor:
                     f"{table.base_path} has no metadata table now, of which {', '.join(plan.partition_paths)} would be "
                     "part: the next write builds it anew; then call again"
                 )
+            refuse_misplaced_times(table, ", ".join(plan.partition_paths))
             timeline.transition_requested_to_inflight(instant_time, Action.INDEXING)
             table = self._cleared(table, instant_time, plan)
             left = self._left(table, plan)

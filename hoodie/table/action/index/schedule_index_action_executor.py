@@ -104,6 +104,20 @@ class ScheduleIndexActionExecutor:
         """
         self._refuse(list(partitions))
         self._check_secondary_indexes(partitions)
+        return self.plan(partitions)
+
+    def plan(self, partitions: Mapping[str, str | None]) -> str:
+        """Make the requested instant, whatever the table has.
+
+        Args:
+            partitions: The partitions, and the columns of secondary indexes.
+
+        Returns:
+            Its time.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
         timeline = self._snapshot.active_timeline
         pending = timeline.commits_timeline().filter_pending().first_instant
         completed = timeline.completed_writes()

@@ -37,6 +37,7 @@ from hoodie.table.metadata_table import (
     refuse_unwritable_metadata_table,
     switch_off_metadata_table,
 )
+from hoodie.table.misplaced_metadata_table import misplaced_time_of, set_aside_misplaced_metadata_table
 from hoodie.table.table_state import being_rolled_back, pending_rollback_plan, refuse_pending_restore
 from hoodie.transaction.begun_instants import is_begun_here
 from hoodie.transaction.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
@@ -100,7 +101,8 @@ class RollbackService:
         else:
             snapshot = snapshot.refreshed()
             refuse_pending_restore(snapshot, _NO_WRITES)
-        return rolled_back, self.initialise_metadata_table(self.with_metadata_table(snapshot))
+        snapshot = self._without_misplaced_times(self.with_metadata_table(snapshot))
+        return rolled_back, self.initialise_metadata_table(snapshot)
 
     def rollback_failed_writes(self, snapshot: TableSnapshot) -> list[str]:
         """Finish pending rollbacks, then roll back failed ingestions, the newest first, as the policy says.
@@ -288,6 +290,13 @@ class RollbackService:
 
         with self._transactions.transaction(snapshot, "deleting the metadata table"):
             return switch_off_metadata_table(snapshot, is_asked_for=True, is_dead=is_dead)
+
+    def _without_misplaced_times(self, snapshot: TableSnapshot) -> TableSnapshot:
+        """Set a metadata table aside whose times are no moments of the table, so that it is built anew."""
+        if self._config.metadata.enable is False or misplaced_time_of(snapshot) is None:
+            return snapshot
+        with self._transactions.transaction(snapshot, "setting the metadata table aside"):
+            return set_aside_misplaced_metadata_table(snapshot, self._config.metadata)
 
     def initialise_metadata_table(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Build and drop the partitions of the metadata table that are due.
