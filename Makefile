@@ -26,10 +26,16 @@ ON_READ := $(addprefix tests/unit/client/test_,closed_clients.py committer.py co
 WITH_METADATA := tests/contract/test_local_indexes.py $(addprefix tests/unit/client/test_,local_write_client.py \
 	merge_on_read_services.py replace_operations.py twin_tables.py virtual_keys.py) \
 	$(addprefix tests/unit/query/test_,log_files.py metadata_pruning.py times.py)
+# All tests run in a zone that is not UTC (tests/conftest.py). Those of times also run west of UTC, where the zone of a
+# process is wrong in another way.
+OF_TIMES := tests/unit/common/table/timeline tests/unit/metadata/reader tests/unit/metadata/validation tests/unit/table/action/clean \
+	$(addprefix tests/unit/client/test_,archiving.py times_of_metadata_tables.py) \
+	$(addprefix tests/unit/metadata/writer/test_,maintained_metadata_tables.py metadata_table_services.py new_tables.py) \
+	$(addprefix tests/unit/query/test_,completion_ranges.py times.py)
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test test-slow test-version-6 test-version-6-smoke test-merge-on-read test-metadata-table check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
+.PHONY: help setup quickstart test test-slow test-version-6 test-version-6-smoke test-merge-on-read test-metadata-table test-zones check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
@@ -39,6 +45,7 @@ help:
 	@echo "                    test-version-6-smoke: one case of each"
 	@echo "make test-merge-on-read the tests of commits and of several writers, with merge-on-read tables"
 	@echo "make test-metadata-table some of the tests, with a metadata table in each new table"
+	@echo "make test-zones     the tests of times, in a zone west of UTC; all others run in one east of it"
 	@echo "make check          format, lint, types, layers, order of time, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: one case of each"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers, all slow cases"
@@ -86,6 +93,9 @@ test-merge-on-read: .venv/.stamp
 
 test-metadata-table: .venv/.stamp
 	$(PY) -m pytest -q $(PARALLEL) --one-case --metadata-table on $(WITH_METADATA) -m "not soak and not slow"
+
+test-zones: .venv/.stamp
+	$(PY) -m pytest -q $(PARALLEL) --one-case --zone America/Los_Angeles $(OF_TIMES) -m "not soak and not slow"
 
 test-slow: .venv/.stamp
 	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak" --one-case' '$(UNIT_TESTS) "slow and not soak" --one-case'

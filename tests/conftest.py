@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -29,6 +30,9 @@ VERSIONS = (6, 8, 9)
 _DEFAULT_VERSION = 9
 _MADE_FROM_VERSION, _NO_VERSION = due_partitions.MADE_FROM_VERSION, 1000
 """From which version on new tables have a metadata table: for users, and in tests that are written without one."""
+_ZONE = "Europe/Berlin"
+"""Where the tests run. It is not UTC, which instant times are in: in UTC a time that is wrong by a zone would be right.
+Those of times run in a zone west of UTC as well (``make test-zones``)."""
 SHARED = Path(__file__).parents[2] / "shared"
 
 # No time limit per example: other processes make a machine slow. Continuous integration runs the same examples always.
@@ -46,11 +50,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--metadata-table", choices=("on", "off"), default="off", help="of new tables whose writers say nothing of one"
     )
+    parser.addoption("--zone", default=_ZONE, help="the time zone of the tests and of all processes that they start")
     parser.addoption("--one-case", action="store_true", help="run only the first case of each parametrized test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Fixtures of a whole run make tables of that version too."""
+    """Fixtures of a whole run make tables of that version too, and no test begins in another zone."""
+    os.environ["TZ"] = config.getoption("--zone")
+    time.tzset()
     table_definition.DEFAULT_TABLE_VERSION = config.getoption("--table-version")
     if config.getoption("--metadata-table") == "off":
         due_partitions.MADE_FROM_VERSION = _NO_VERSION

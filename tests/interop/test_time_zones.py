@@ -18,7 +18,7 @@ from tests.interop.table_model import read_with_hudi_rs, rows_of
 from tests.interop.table_with_metadata import SCHEMA, WITH, TableWithMetadata
 from tests.support.zones import in_zone, mending_nothing, times_of_the_process
 
-pytestmark = [pytest.mark.interop, pytest.mark.table_versions(9), pytest.mark.with_merge_on_read]
+pytestmark = [pytest.mark.interop, pytest.mark.table_versions(9)]
 
 ON = {"metadata_enable": "true"}
 TURNS = 11
@@ -26,6 +26,7 @@ TURNS = 11
 
 
 @pytest.mark.interop_smoke
+@pytest.mark.with_merge_on_read
 def test_hoodie_in_another_zone_and_real_hudi_see_each_others_rows(tmp_path: Path, hudi_1_2: HudiProcess) -> None:
     table = TableWithMetadata(tmp_path / "t", hudi_1_2)
     for zone in ("Asia/Shanghai", "Europe/Berlin"):
