@@ -264,7 +264,7 @@ class WriteInput:
                 _refuse_null_keys(data.held_table, bound)
         absent = self._absent_columns(operation, records, data.schema)
         marks = self._absent_marks(data.schema, absent)
-        schemas = self._write_schemas(pa.schema([*data.schema, *marks]), absent)
+        schemas = self._write_schemas(pa.schema([*self._with_optional_marks(data.schema), *marks]), absent)
         self._check_ordering_field(operation, schemas.columns)
         self._check_delete_flag(schemas.columns)
         merge_spec = self._table.merge_spec.for_input(schemas.columns, absent, default_values(schemas.avro))
@@ -362,6 +362,11 @@ class WriteInput:
         if is_asked_for or absent:
             self._check_new_columns(schema)
         return absent
+
+    def _with_optional_marks(self, schema: pa.Schema) -> list[pa.Field]:
+        """The input's columns. Those that mark deletes may be null, whatever this input says: others may lack them."""
+        marks = {name.lower() for name in self._table.merge_spec.delete_marks}
+        return [field.with_nullable(True) if field.name.lower() in marks else field for field in schema]
 
     def _absent_marks(self, schema: pa.Schema, absent: Collection[str]) -> list[pa.Field]:
         """Columns of the table that mark deletes and that the input lacks: they are null in all of its rows.

@@ -66,6 +66,22 @@ def test_a_load_without_marks_is_taken_before_and_after_loads_with_them(
     assert found == {"a": 30.0, "c": 1.0, "d": 30.0}
 
 
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_mark_that_the_first_load_says_is_never_null_is_not_demanded_later(tmp_path: Path, kind: str) -> None:
+    path = str(tmp_path / "t")
+    flag = pa.field("_hoodie_is_deleted", pa.bool_(), nullable=False)
+    first = pa.table(
+        [["a", "b"], [1.0, 1.0], [False, False]],
+        schema=pa.schema([("id", pa.string()), ("fare", pa.float64()), flag]),
+    )
+    properties = {"hoodie.datasource.write.table.type": kind}
+    hoodie.write_table(first, path, record_key_fields="id", properties=properties)
+    hoodie.write_table(pa.table({"id": ["a"], "fare": [2.0]}), path)
+    deletes = first.slice(1, 1).set_column(2, flag, [[True]])
+    hoodie.write_table(deletes, path)
+    assert hoodie.read_table(path).select(["id", "fare"]).to_pylist() == [{"id": "a", "fare": 2.0}]
+
+
 def test_a_first_load_with_a_marker_that_no_column_has_is_taken_and_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -152,7 +152,7 @@ def test_other_inputs_are_refused(records: Any) -> None:
 
 
 def test_an_iterator_of_dicts_is_refused_with_the_way_out() -> None:
-    with pytest.raises(HoodieSchemaException, match="give a list"):
+    with pytest.raises(HoodieSchemaException, match="lists of dicts"):
         record_batches(iter([{"a": 1}]))
 
 
