@@ -100,7 +100,11 @@ def test_columns_that_begin_to_allow_nulls_are_read_and_merged_by_all(
         assert_all_agree(path, model, *hudis)
 
 
-def test_columns_with_names_of_every_alphabet_and_of_avros_types(tmp_path: Path, hudi: HudiProcess) -> None:
+def test_columns_with_names_of_every_alphabet_and_of_avros_types(
+    tmp_path: Path, hudi: HudiProcess, table_type: str
+) -> None:
+    # Hudi's merge of a base file makes a schema without namespaces, in which no record may be called "long".
+    struct_name = "long" if table_type == "MERGE_ON_READ" else "структура"
     options = {
         "hoodie.table.name": "t",
         "hoodie.datasource.write.recordkey.field": "번호",
@@ -116,7 +120,7 @@ def test_columns_with_names_of_every_alphabet_and_of_avros_types(tmp_path: Path,
             "größe": ["ж"] * len(numbers),
             "время": [ts] * len(numbers),
             "名字": pa.array([name] * len(numbers), pa.string()),
-            "long": pa.array([{"値": n, "int": ts} for n in numbers], struct),
+            struct_name: pa.array([{"値": n, "int": ts} for n in numbers], struct),
         }
         return pa.table(columns)
 
