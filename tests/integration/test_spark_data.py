@@ -259,7 +259,7 @@ def test_a_column_that_comes_late_in_an_rdd_is_refused_by_name(context: HoodieSp
 def test_objects_in_records_of_an_rdd_are_taken_exactly_or_refused_by_name(context: HoodieSparkEngineContext) -> None:
     parallelize = context.spark.sparkContext.parallelize
     records = [HoodieRecord(HoodieKey(f"k{i}"), {"v": {"x": i, "y": "a"}}) for i in range(1001)]
-    records += [HoodieRecord(HoodieKey("b"), {"v": {"X": 1001}})] * 20_000
+    records += [HoodieRecord(HoodieKey("b"), {"v": {"x": 1001}})] * 20_000
     found = context.to_data(parallelize(records, 1)).collect()
     assert found is not None
     assert found["v"].to_pylist()[-1] == {"x": 1001, "y": None}
