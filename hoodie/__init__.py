@@ -119,7 +119,12 @@ def __getattr__(name: str) -> _typing.Any:
         return _importlib.import_module(f"hoodie.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'hoodie' has no attribute {name!r}")
-    value = globals()[name] = getattr(_importlib.import_module(_MODULES[name]), name)
+    module = _MODULES[name]
+    if module.startswith("hoodie.spark."):
+        value = _importlib.import_module("hoodie.spark").load("hoodie", name, module)
+    else:
+        value = getattr(_importlib.import_module(module), name)
+    globals()[name] = value
     return value
 
 

@@ -26,8 +26,29 @@ _MODULES = {
 def __getattr__(name: str) -> _typing.Any:
     """Import what the driver calls when it is asked for: Python workers import this package for their tasks."""
     if name in _MODULES:
-        return getattr(_importlib.import_module(_MODULES[name]), name)
+        return load("hoodie.spark", name, _MODULES[name])
     raise AttributeError(f"module 'hoodie.spark' has no attribute {name!r}")
+
+
+def load(package: str, name: str, module: str) -> _typing.Any:
+    """A public name that needs PySpark.
+
+    Args:
+        package: The package that has the name, for the message.
+        name: The name.
+        module: Where it is defined.
+
+    Raises:
+        ModuleNotFoundError: PySpark, or what it needs, is not installed; the message names the extra that installs it.
+    """
+    try:
+        return getattr(_importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing == "hoodie":
+            raise
+        message = f"{package}.{name} needs PySpark: pip install 'hoodie[spark]' ({error})"
+        raise ModuleNotFoundError(message, name=error.name, path=error.path) from error
 
 
 def __dir__() -> list[str]:

@@ -94,6 +94,23 @@ def test_importing_hoodie_loads_no_library_that_a_write_may_not_need() -> None:
     assert loaded & NOT_AT_THE_START == set()
 
 
+@pytest.mark.parametrize(
+    ("use", "name"),
+    [
+        ("from hoodie import *", "hoodie.HoodieSparkEngineContext"),
+        ("import hoodie; hoodie.SparkRDDWriteClient", "hoodie.SparkRDDWriteClient"),
+        ("from hoodie.spark import read", "hoodie.spark.read"),
+        ("import hoodie.spark; hoodie.spark.merge_into", "hoodie.spark.merge_into"),
+    ],
+)
+def test_names_of_spark_without_pyspark_say_what_to_install(use: str, name: str) -> None:
+    program = f"import sys; sys.modules['pyspark'] = None\n{use}"
+    errors = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False).stderr
+    assert errors.splitlines()[-1].startswith(
+        f"ModuleNotFoundError: {name} needs PySpark: pip install 'hoodie[spark]' ("
+    )
+
+
 NOT_AT_THE_START = {
     "asyncio",
     "avro",
