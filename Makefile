@@ -2,6 +2,7 @@
 
 PY := .venv/bin/python
 PY35 := .venv35/bin/python
+PYMIN := .venv-minimums/bin/python
 JAVA = JAVA_HOME=$$(.ci/java_home .venv) PYSPARK_PYTHON=$(CURDIR)/$(PY)
 JAVA35 = JAVA_HOME=$$(.ci/java_home .venv35) PYSPARK_PYTHON=$(CURDIR)/$(PY35)
 # Hundreds of processes import hoodie: none compiles again what another one has compiled.
@@ -35,7 +36,7 @@ OF_TIMES := tests/unit/common/table/timeline tests/unit/metadata/reader tests/un
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test test-slow test-version-6 test-version-6-smoke test-merge-on-read test-metadata-table test-zones check format test-spark35 test-spark35-smoke soak interop interop-smoke bench bench-hudi bench-charts clean
+.PHONY: help setup quickstart test test-slow test-version-6 test-version-6-smoke test-merge-on-read test-metadata-table test-zones check format test-spark35 test-spark35-smoke test-minimums test-pyarrow soak interop interop-smoke bench bench-hudi bench-charts clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
@@ -48,6 +49,8 @@ help:
 	@echo "make test-zones     the tests of times, in a zone west of UTC; all others run in one east of it"
 	@echo "make check          format, lint, types, layers, order of time, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: one case of each"
+	@echo "make test-minimums  one case of each test and a module on Spark, with the least releases that setup.cfg declares"
+	@echo "make test-pyarrow   arrays and tables with pyarrow 17, 20, 23, 25 and 26, in environments of their own"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers, all slow cases"
 	@echo "make interop        tests beside real Hudi 0.15.0, 1.0.2 and 1.2.0; interop-smoke: a part of them"
 	@echo "make bench          the quick benchmarks; bench-charts saves and draws figures in docs/benchmarks"
@@ -69,6 +72,13 @@ help:
 	$$(.ci/find_python 3.11) -m venv .venv35
 	$(PY35) $(PIP) --upgrade pip setuptools wheel
 	$(PY35) $(PIP) -c .ci/constraints-spark35.txt -e '.[spark,test]'
+	touch $@
+
+.venv-minimums/.stamp: setup.cfg pyproject.toml .ci/constraints-minimums.txt
+	@echo "Set-up of .venv-minimums, once: an environment of the least releases, minutes"
+	$$(.ci/find_python 3.11) -m venv .venv-minimums
+	$(PYMIN) $(PIP) --upgrade pip setuptools wheel
+	$(PYMIN) $(PIP) -c .ci/constraints-minimums.txt -e '.[spark,dynamodb,test]'
 	touch $@
 
 setup: .venv/.stamp
@@ -109,6 +119,7 @@ check: .venv/.stamp
 	# B301: statuses of the application's own tasks are pickled. B608: names of tables are formatted, values are bound.
 	.venv/bin/bandit -q -r hoodie pyspark_hoodie -ll --skip B301,B608
 	$(PY) .ci/audit .ci/constraints-spark4.txt
+	$(PY) .ci/minimums
 
 format: .venv/.stamp
 	.venv/bin/ruff check --fix hoodie pyspark_hoodie tests benchmarks
@@ -119,6 +130,14 @@ test-spark35: .venv35/.stamp
 
 test-spark35-smoke: .venv35/.stamp
 	$(JAVA35) $(PY35) -m pytest -q -m "not soak and not slow" --one-case tests/integration --durations=5
+
+test-minimums: .venv-minimums/.stamp
+	$(PYMIN) -m pytest -q $(PARALLEL) --one-case tests/unit tests/contract -m "not soak and not slow"
+	JAVA_HOME=$$(.ci/java_home .venv-minimums) PYSPARK_PYTHON=$(CURDIR)/$(PYMIN) \
+		$(PYMIN) -m pytest -q --one-case tests/integration/test_spark_delta_commits.py -m "not soak and not slow"
+
+test-pyarrow:
+	.ci/each_pyarrow
 
 soak: .venv/.stamp
 	$(JAVA) $(PY) -m pytest -q -rP --show-capture=stdout $(PARALLEL) -m "slow or soak" tests/unit tests/contract
@@ -158,4 +177,4 @@ bench-charts: .venv/.benchmarks
 	$(PY) -m benchmarks.charts
 
 clean:
-	rm -rf .venv .venv35 .cache build *.egg-info
+	rm -rf .venv .venv35 .venv-minimums .cache build *.egg-info
