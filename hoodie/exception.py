@@ -7,6 +7,7 @@
     ├── TableNotFoundException (FileNotFoundError) no table at that path
     ├── TableExistsException (FileExistsError)     there is already a table at that path
     ├── InvalidTableException                      a table whose own properties are broken
+    ├── HoodiePendingOverwriteException            a new table is taking the place of this one
     ├── HoodieNotSupportedException                a feature that hoodie does not have: nothing is written
     ├── HoodieIOException (OSError)                storage failed, or a file is missing
     │   ├── HoodieCorruptedDataException           a file is cut short or damaged
@@ -66,6 +67,7 @@ __all__ = [
     "HoodieMetadataException",
     "HoodieMissingFileException",
     "HoodieNotSupportedException",
+    "HoodiePendingOverwriteException",
     "HoodieRestoreException",
     "HoodieRollbackException",
     "HoodieSavepointException",
@@ -101,6 +103,10 @@ class TableExistsException(HoodieException, FileExistsError):
 
 class InvalidTableException(HoodieException):
     """The table's own properties are missing, damaged or contradict each other."""
+
+
+class HoodiePendingOverwriteException(HoodieException):
+    """A new table is taking the place of the one at the base path; the message names the call that finishes that."""
 
 
 class HoodieNotSupportedException(HoodieException):

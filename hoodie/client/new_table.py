@@ -28,6 +28,7 @@ from hoodie.exception import (
     HoodieKeyException,
     TableNotFoundException,
 )
+from hoodie.merge.ordering_values import check_ordering_types
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import file_name, normalise_path
 
@@ -91,18 +92,19 @@ def no_table_to_delete_from(config: HoodieWriteConfig) -> TableNotFoundException
     Args:
         config: The write's configuration.
     """
-    return TableNotFoundException(f"there is no table at {config.base_path} to delete from: check the path")
+    return TableNotFoundException(
+        f"there is no table at {config.base_path} to delete from, and a delete creates none: check the path"
+    )
 
 
-def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTable:
+def create_table(config: HoodieWriteConfig) -> NewTable:
     """Create the table that the properties describe, so that it fits them.
 
     Args:
         config: The write's configuration.
-        was_table: Whether the folder was a table's until now: files that its writers left there are allowed.
 
     Returns:
-        The table, to be removed if the write fails before it begins; see `taken_back_on_failure`.
+        The table, to be removed if the write fails; see `taken_back_on_failure`.
 
     Raises:
         HoodieConfigException: The properties do not describe a valid table; or the folder holds files of another format
@@ -122,7 +124,7 @@ def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTa
     properties |= HoodieTimestampKeyGeneratorConfig.stored_properties(config.properties)
     properties |= config.payload.table_properties()
     storage = open_storage(config.base_path, config.storage_options, config.retry.policy)
-    folder_is_new = not was_table and not storage.exists(normalise_path(config.base_path))
+    folder_is_new = not storage.exists(normalise_path(config.base_path))
     made = HoodieTableMetaClient.init_table(
         config.base_path,
         table_name=name_of_table(config),
@@ -134,7 +136,7 @@ def create_table(config: HoodieWriteConfig, *, was_table: bool = False) -> NewTa
         hive_style_partitioning=bool(table.hive_style_partitioning),
         table_version=table.table_version,
         properties=properties,
-        allow_other_files=was_table or config.write.allow_other_files,
+        allow_other_files=config.write.allow_other_files,
         storage_options=config.storage_options,
     )
     return NewTable.of(storage, made.base_path, folder_is_new=folder_is_new)
@@ -153,7 +155,7 @@ def _check_concurrency_mode(config: HoodieWriteConfig) -> None:
 
 @contextmanager
 def taken_back_on_failure() -> Iterator[list[NewTable]]:
-    """Remove the tables that were created for a write which then failed before it began.
+    """Remove the tables that were created for a write which then failed.
 
     Yields:
         An empty list; the caller adds the tables that `create_table` returns.
@@ -171,8 +173,8 @@ def _take_back(table: NewTable, error: BaseException) -> None:
     try:
         if not table.take_back():
             error.add_note(
-                f"the table {table.base_path}, which this call created, stays: its first write had begun, or another "
-                "writer uses it"
+                f"the table {table.base_path}, which this call created, stays: another writer uses it, or its first "
+                "write could not be rolled back"
             )
     except (HoodieException, OSError) as second:
         error.add_note(f"the table {table.base_path}, which this call created, could not be removed ({second})")
@@ -199,11 +201,13 @@ def check_types_of_new_table(
         declared: The columns of ``hoodie.avro.schema``.
 
     Raises:
-        HoodieSchemaException: A column has a type that cannot be stored, or an invalid name.
+        HoodieSchemaException: A column has a type that cannot be stored, or an invalid name; or an ordering field has a
+            type without an order.
     """
     key_fields = {*(config.table.record_key_fields or ()), *(config.table.partition_fields or ())}
     merged = merge_schemas(declared, columns, True, key_fields=key_fields, widens_lossy=config.write.schema_widen_lossy)
     stored = merged.columns
+    check_ordering_types(stored, config.table.ordering_fields or ())
     to_avro(stored, record_name(table_name), record_namespace(table_name))
 
 

@@ -10,15 +10,10 @@ import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.call_arguments import check_text
-from hoodie.client.chosen_operation import DELETES, operation_to_do, run_operation
+from hoodie.client.chosen_operation import check_mode, operation_to_do
 from hoodie.client.local_write_client import HoodieLocalWriteClient
-from hoodie.client.new_table import (
-    check_fields_of_new_table,
-    check_types_of_new_table,
-    create_table,
-    name_of_table,
-    taken_back_on_failure,
-)
+from hoodie.client.mode_write import ModeWrite, SaveMode
+from hoodie.client.new_table import check_fields_of_new_table, check_types_of_new_table, name_of_table
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties
@@ -26,16 +21,9 @@ from hoodie.common.data.record_source import record_batches
 from hoodie.common.model.record_columns import RECORD_KEY
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_definition import NO_KEYLESS_TABLES
-from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import (
-    HoodieConfigException,
-    HoodieKeyException,
-    NullColumnException,
-    TableExistsException,
-    TableNotFoundException,
-)
+from hoodie.exception import HoodieConfigException, HoodieKeyException, NullColumnException
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.storage.storage_options import StorageOptions
 
@@ -53,7 +41,8 @@ def write_table(
     storage_options: StorageOptions | None = None,
     on_progress: ProgressCallback | None = None,
     validators: Sequence[Validator | HoodiePreCommitValidator] = (),
-) -> HoodieWriteResult:
+    mode: str = "append",
+) -> HoodieWriteResult | None:
     """Write rows to a table; the first call creates it, after checking the arguments. A delete creates no table.
 
     Args:
@@ -73,15 +62,22 @@ def write_table(
         storage_options: Options of the storage.
         on_progress: Called with every `ProgressEvent`; see `HoodieLocalWriteClient`.
         validators: Asked before the commit; see `HoodieLocalWriteClient`.
+        mode: What to do if there is a table: ``append`` writes to it, ``overwrite`` replaces all of its rows,
+            ``errorifexists`` refuses, ``ignore`` does nothing; in any case. ``overwrite`` is one commit, and keeps the
+            history, if ``append`` would take the arguments and the columns. If not, a new table is written beside the
+            old one, and then takes its place; the history goes (``insert_overwrite_table`` never does that). Either way
+            the data may come from the table itself, also lazily. ``delete`` and ``delete_partition`` need ``append``.
 
     Returns:
-        The outcome of the write, which is committed.
+        The outcome of the write, which is committed; None if ``ignore`` found a table.
 
     Raises:
         HoodieConfigException: A new table has no record key; fields differ from the table's; properties are unknown or
             contradict each other or the arguments; or the folder of a new table holds files of another format or files
             that no table wrote.
+        TableExistsException: There is a table, and the mode is ``errorifexists``.
         TableNotFoundException: There is no table to delete from.
+        HoodiePendingOverwriteException: An overwrite died while a new table took the place of this one.
         HoodieKeyException: A field of a new table is not a column of the data.
         HoodieSchemaException: A new table cannot hold a column of the data; no table is created.
         HoodieException: Any error of the operation itself.
@@ -103,56 +99,56 @@ def write_table(
     check_callback(on_progress)
     check_validators(validators)
     config = HoodieWriteConfig.from_properties(base_path, {**(properties or {}), **named}, storage_options)
+    save_mode = SaveMode.of(mode)
     name = operation_to_do(operation, config)
-    with (
-        taken_back_on_failure() as made,
-        HoodieLocalWriteClient(config, on_progress=on_progress, validators=validators) as client,
-    ):
+    check_mode(name, save_mode.value)
+    writing = ModeWrite(
+        config,
+        save_mode,
+        name,
+        lambda given: HoodieLocalWriteClient(given, on_progress=on_progress, validators=validators),
+    )
+    return writing.run(_LocalFrame(data))
+
+
+class _LocalFrame:
+    """What `HoodieLocalWriteClient` accepts; what can be read only once is opened once."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def columns(self, known: pa.Schema | None) -> pa.Schema:
+        """See `WrittenFrame.columns`."""
+        source = record_batches(self.data, known)
+        if source.is_one_shot:
+            self.data = chain([pa.RecordBatch.from_pylist([], schema=source.schema)], source.batches)
+        return source.schema
+
+    def check_new(self, config: HoodieWriteConfig) -> None:
+        """Check a new table's fields, names and types against the data's columns."""
+        table = config.table
+        if not table.record_key_fields:
+            raise HoodieConfigException(
+                f"there is no table at {config.base_path}: pass record_key_fields to create it; {NO_KEYLESS_TABLES}"
+            )
+        known = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
         try:
-            table = TableSnapshot.load(base_path, storage_options, retry=config.retry.policy)
-            table.table_config.check_version(to_write=True)
-            config.check_against_table(table.table_config)
-        except TableNotFoundException:
-            if name in DELETES:
-                raise TableNotFoundException(
-                    f"there is no table at {base_path} to delete from, and a delete creates none: check the path"
-                ) from None
-            if not config.table.record_key_fields:
-                raise HoodieConfigException(
-                    f"there is no table at {base_path}: pass record_key_fields to create it; {NO_KEYLESS_TABLES}"
-                ) from None
-            data = _check_input(data, config, name_of_table(config))
-            try:
-                made.append(create_table(config))
-            except TableExistsException:
-                # Another writer created the table in the meantime.
-                table = TableSnapshot.load(base_path, storage_options, retry=config.retry.policy)
-                config.check_against_table(table.table_config)
-        return run_operation(client, name, data, config)
-
-
-def _check_input(data: Any, config: HoodieWriteConfig, table_name: str) -> Any:
-    """Check a new table's fields, names and types against the data's columns; return the data, maybe as a stream."""
-    table = config.table
-    known = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
-    try:
-        source = record_batches(data, known)
-    except NullColumnException as error:
-        if error.column not in (table.record_key_fields or ()):
-            raise
-        raise HoodieKeyException(
-            f"no table was created at {config.base_path}: column '{error.column}', a record key field, is null in all "
-            "records"
-        ) from error
-    if RECORD_KEY not in source.schema.names:
-        check_fields_of_new_table(source.schema.names, config)
-    check_types_of_new_table(source.schema, config, table_name, known)
-    if isinstance(data, list | tuple) and (source.table is None or config.payload.partial_update):
-        # Batches can be read again; the dicts of a partial update show which columns are absent.
-        return data
-    if source.is_one_shot:
-        return chain([pa.RecordBatch.from_pylist([], schema=source.schema)], source.batches)
-    return data if source.table is None else source.table
+            source = record_batches(self.data, known)
+        except NullColumnException as error:
+            if error.column not in table.record_key_fields:
+                raise
+            raise HoodieKeyException(
+                f"no table was created at {config.base_path}: column '{error.column}', a record key field, is null in "
+                "all records"
+            ) from error
+        if RECORD_KEY not in source.schema.names:
+            check_fields_of_new_table(source.schema.names, config)
+        check_types_of_new_table(source.schema, config, name_of_table(config), known)
+        if source.is_one_shot:
+            self.data = chain([pa.RecordBatch.from_pylist([], schema=source.schema)], source.batches)
+        elif source.table is not None and not (isinstance(self.data, list | tuple) and config.payload.partial_update):
+            # Batches can be read again; the dicts of a partial update show which columns are absent.
+            self.data = source.table
 
 
 def _names(value: str) -> list[str]:

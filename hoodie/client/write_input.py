@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.HoodieCreateRecordUtils and the beginnings of HoodieSparkS
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -15,19 +15,13 @@ import pyarrow as pa
 from hoodie.avro.field_defaults import default_values
 from hoodie.avro.schema_converters import (
     add_meta_columns,
-    check_writable,
-    evolve,
-    record_name,
-    record_namespace,
     to_arrow,
-    to_avro,
-    without_enums,
 )
 from hoodie.client.key_input import KeyInput, RecordKeysAlone, as_it_is
-from hoodie.client.widened_columns import refuse_widening_of_parquet_blocks
+from hoodie.client.write_schemas import WriteSchemas, absent_marks, has_no_rows_ever
 from hoodie.common.data.exact_numbers import LOSSY_OPTION
 from hoodie.common.data.row_filter import RowFilter
-from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
+from hoodie.common.data.schema_compatibility import ColumnChange
 from hoodie.common.data.stored_types import field_finder, find_field, spelled_otherwise
 from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.field_path import top_level_name, type_at
@@ -46,7 +40,6 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import HoodieTableType, RecordOperation, WriteOperationType
-from hoodie.common.util.parquet_levels import check_levels
 from hoodie.config.payload_config import NewColumnPolicy
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.engine.data import HoodieData
@@ -63,7 +56,7 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merging_reader import LogMerging
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.appended_rows import refuse_changes_that_lose
-from hoodie.merge.ordering_values import ordering_key
+from hoodie.merge.ordering_values import check_ordering_types, ordering_key
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import PlannedSlice
 from hoodie.query.table_query import Filters, TableQuery
@@ -97,16 +90,6 @@ _OPERATIONS_WITHOUT_STORED_KEYS = _COMBINED_INSERTS | {
     WriteOperationType.INSERT_PREPPED,
     WriteOperationType.BULK_INSERT_PREPPED,
 }
-
-
-@attrs.frozen
-class WriteSchemas:
-    """The schemas of one write: columns, Avro schema text without and with meta columns, and changes to the table's."""
-
-    columns: pa.Schema
-    avro: str
-    avro_with_meta: str
-    changes: tuple[ColumnChange, ...] = ()
 
 
 @attrs.frozen
@@ -263,8 +246,11 @@ class WriteInput:
             if operation is WriteOperationType.BULK_INSERT and data.held_table is not None:
                 _refuse_null_keys(data.held_table, bound)
         absent = self._absent_columns(operation, records, data.schema)
-        marks = self._absent_marks(data.schema, absent)
-        schemas = self._write_schemas(pa.schema([*self._with_optional_marks(data.schema), *marks]), absent)
+        marks = absent_marks(self._snapshot, self._table.merge_spec, [*data.schema.names, *absent])
+        schemas = WriteSchemas.of(
+            self._snapshot, self._config, pa.schema([*self._with_optional_marks(data.schema), *marks]), absent
+        )
+        self._tell_of_relaxed_columns(schemas.changes)
         self._check_ordering_field(operation, schemas.columns)
         self._check_delete_flag(schemas.columns)
         merge_spec = self._table.merge_spec.for_input(schemas.columns, absent, default_values(schemas.avro))
@@ -314,6 +300,8 @@ class WriteInput:
         As in Hudi, inserts that do not combine records need no ordering field.
         """
         fields = self._table.merge_spec.ordering_fields
+        if not self._has_schema:
+            check_ordering_types(columns, fields)
         field = next((field for field in fields if type_at(columns, field) is None), None)
         if field is None:
             return
@@ -368,20 +356,6 @@ class WriteInput:
         marks = {name.lower() for name in self._table.merge_spec.delete_marks}
         return [field.with_nullable(True) if field.name.lower() in marks else field for field in schema]
 
-    def _absent_marks(self, schema: pa.Schema, absent: Collection[str]) -> list[pa.Field]:
-        """Columns of the table that mark deletes and that the input lacks: they are null in all of its rows.
-
-        Args:
-            schema: The input's columns.
-            absent: Columns that keep their stored values.
-        """
-        if not self._has_schema:
-            return []
-        given = {name.lower() for name in [*schema.names, *absent]}
-        marks = {name.lower() for name in self._table.merge_spec.delete_marks} - given
-        stored = self._snapshot.load_schema()
-        return [field.with_nullable(True) for field in stored if field.name.lower() in marks]
-
     def _check_new_columns(self, schema: pa.Schema) -> None:
         """Refuse columns that a partial update would add to the table: they are usually misspelt."""
         payload, merge_spec = self._config.payload, self._table.merge_spec
@@ -413,17 +387,19 @@ class WriteInput:
         Raises:
             HoodieSchemaException: The engine does not take them.
         """
-        data = self._context.to_data(records, self._known_schema(), is_tagged)
+        try:
+            data = self._context.to_data(records, self._known_schema(), is_tagged)
+        except HoodieSchemaException:
+            # Values without types do not fit types that nobody chose.
+            if not (isinstance(records, list | tuple) and has_no_rows_ever(self._snapshot)):
+                raise
+            declared = self._config.write.avro_schema
+            data = self._context.to_data(records, to_arrow(declared) if declared else None, is_tagged)
         return data.select([name for name in data.schema.names if name not in META_COLUMN_SET])
 
     @property
     def _has_schema(self) -> bool:
         return self._snapshot.load_avro_schema() is not None
-
-    def _declared_schema(self) -> pa.Schema | None:
-        """The columns as a user declared them: in this writer's properties, or when the table was made."""
-        declared = self._config.write.avro_schema or self._snapshot.table_config.create_schema
-        return to_arrow(declared) if declared else None
 
     def _tell_of_relaxed_columns(self, changes: Iterable[ColumnChange]) -> None:
         relaxed = [change.column for change in changes if change.takes_nulls]
@@ -459,46 +435,6 @@ class WriteInput:
         if avro is None:
             return WriteSchemas(pa.schema([]), "", "")
         return WriteSchemas(snapshot.load_schema(), avro, add_meta_columns(avro))
-
-    def _write_schemas(self, input_schema: pa.Schema, absent: frozenset[str] = frozenset()) -> WriteSchemas:
-        """The table's columns and the input's new ones; a table's first write takes the input's columns.
-
-        On the first write, the columns of ``hoodie.avro.schema`` count as the table's, and the input may leave them
-        out.
-        """
-        snapshot = self._snapshot
-        config = snapshot.table_config
-        table_avro = snapshot.load_avro_schema()
-        if table_avro is not None:
-            table_schema = to_arrow(table_avro)
-        else:
-            table_schema = to_arrow(self._config.write.avro_schema) if self._config.write.avro_schema else None
-        expected = table_schema
-        if table_schema is not None and absent:
-            expected = pa.schema([field for field in table_schema if field.name not in absent])
-        merged = merge_schemas(
-            expected,
-            input_schema,
-            self._config.write.nulls_missing_columns or table_avro is None,
-            key_fields={*config.record_key_fields, *(name.partition(":")[0] for name in config.partition_fields)},
-            widens_lossy=self._config.write.schema_widen_lossy,
-            declared=self._declared_schema(),
-        )
-        self._tell_of_relaxed_columns(merged.changes)
-        refuse_widening_of_parquet_blocks(snapshot, merged.changes)
-        columns = merged.columns
-        if table_schema is not None and absent:
-            checked = {field.name: field for field in columns}
-            table_fields = [checked.pop(field.name, field) for field in table_schema]
-            columns = pa.schema([*table_fields, *checked.values()])
-        check_levels(columns)
-        if table_avro is not None:
-            check_writable(table_avro)
-            table_avro = without_enums(table_avro)
-            avro = table_avro if columns == table_schema else evolve(table_avro, columns)
-        else:
-            avro = to_avro(columns, record_name(config.table_name), record_namespace(config.table_name))
-        return WriteSchemas(columns, avro, add_meta_columns(avro), merged.changes)
 
 
 def _refuse_null_keys(table: pa.Table, key_generator: KeyGenerator) -> None:

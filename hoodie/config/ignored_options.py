@@ -18,7 +18,7 @@ _OF_SPARK: Mapping[str, str] = {
     "mergeschema": "new columns are always added to the table, and columns of the table that the input lacks "
     "are refused unless hoodie.write.set.null.for.missing.columns = true; leave it out",
     "overwriteschema": "the columns of a table change only by adding columns and widening types; for other changes "
-    "write with mode 'overwrite' of hoodie.spark.write, which makes a new table, or leave it out",
+    "write with mode 'overwrite', which makes a new table then, or leave it out",
     "compression": "hoodie.parquet.compression.codec sets the codec of the table's files",
     "maxrecordsperfile": "hoodie.parquet.max.file.size sets the size of the table's files",
 }

@@ -32,6 +32,25 @@ def ordering_type(schema: pa.Schema, fields: Sequence[str]) -> pa.DataType | Non
     return types[0] if len(types) == 1 else pa.struct([(str(index), kind) for index, kind in enumerate(types)])
 
 
+def check_ordering_types(schema: pa.Schema, fields: Sequence[str]) -> None:
+    """Refuse ordering fields whose values have no order, before a table is made with them.
+
+    Args:
+        schema: The columns.
+        fields: The ordering fields, dotted paths into structs; those that are not in the schema are left out.
+
+    Raises:
+        HoodieSchemaException: There is one; the message names it.
+    """
+    for field in fields:
+        data_type = type_at(schema, field)
+        if data_type is not None and _kind(data_type) == "":
+            raise HoodieSchemaException(
+                f"the ordering field '{field}' is of type {data_type}, whose values have no order: name a column of "
+                "numbers, strings, booleans, dates or timestamps, or none; nothing was written"
+            )
+
+
 def ordering_column(rows: pa.RecordBatch | pa.Table, fields: Sequence[str]) -> pa.Array | None:
     """The ordering values of rows; None if there are no ordering fields, or one is not among the columns.
 

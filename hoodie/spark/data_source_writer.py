@@ -25,15 +25,10 @@ import pyarrow as pa
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from hoodie.client.chosen_operation import DELETES, check_mode, operation_to_do, run_operation
+from hoodie.client.chosen_operation import DELETES, check_mode, operation_to_do
 from hoodie.client.local_write_client import HoodieLocalWriteClient
-from hoodie.client.new_table import (
-    check_new_table,
-    create_table,
-    no_table_to_delete_from,
-    table_exists,
-    taken_back_on_failure,
-)
+from hoodie.client.mode_write import REPLACE_ROWS, FrameOfColumns, ModeWrite, SaveMode
+from hoodie.client.new_table import check_new_table, no_table_to_delete_from, table_exists
 from hoodie.client.open_table import load_table
 from hoodie.client.staged_rows import (
     StagedFile,
@@ -47,7 +42,7 @@ from hoodie.client.stream_writer import StreamWriter, check_stream_config
 from hoodie.client.streaming_checkpoint import StreamBatch
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import display_value
-from hoodie.common.table.timeline.instant_time import in_order
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import STAGED_MAX_BYTES_KEY, BulkInsertSortMode, InsertDupPolicy
@@ -55,8 +50,6 @@ from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
     HoodieNotSupportedException,
-    HoodieWriteConflictException,
-    TableExistsException,
 )
 from hoodie.spark.data_source_options import DataSourceWriteOptions
 from hoodie.spark.spark_compatibility import streaming_query_id_of_task, was_interrupted
@@ -75,11 +68,10 @@ except ImportError:
 logger = logging.getLogger(__name__)
 
 _OPERATION_KEY = "hoodie.datasource.write.operation"
-_REPLACE = "insert_overwrite_table"
-_REPLACED = ("upsert", "insert", "bulk_insert", _REPLACE)
+_REPLACED = ("upsert", "insert", "bulk_insert", REPLACE_ROWS)
 """Operations whose rows may replace those of the table."""
 _LOCK_OF_A_PROCESS = "InProcessLockProvider"
-_REPLACING = (_REPLACE, "insert_overwrite", "delete_partition")
+_REPLACING = (REPLACE_ROWS, "insert_overwrite", "delete_partition")
 """Operations that remove rows whatever their keys are."""
 
 
@@ -166,9 +158,11 @@ class StagedWrite:
         if removes_rows and not (is_stream or config.write.has_several_writers):
             completed = frozenset()
         if exists:
-            timeline = load_table(config).active_timeline
+            # Mode overwrite may change what the options contradict.
+            may_change = replaces and not is_stream and operation != REPLACE_ROWS
+            table = TableSnapshot.load(given.path, given.storage_options) if may_change else load_table(config)
             if completed is not None:
-                completed = timeline.completed_writes().times
+                completed = table.active_timeline.completed_writes().times
         elif operation in DELETES:
             raise no_table_to_delete_from(config)
         else:
@@ -199,7 +193,7 @@ class StagedWrite:
         conformed = (conform(batch, self.schema) for batch in batches)
         return self.staging.write(self._within_limit(gathered(conformed)), self.schema)
 
-    def run(self, files: Sequence[StagedFile], extra_metadata: Mapping[str, str]) -> HoodieWriteResult:
+    def run(self, files: Sequence[StagedFile], extra_metadata: Mapping[str, str]) -> HoodieWriteResult | None:
         """Write the staged rows to the table; called once all tasks have ended.
 
         Args:
@@ -213,29 +207,13 @@ class StagedWrite:
             HoodieException: Any error of the operation.
         """
         config = attrs.evolve(self.config, commit_metadata=dict(extra_metadata))
-        with taken_back_on_failure() as made:
-            is_new = not table_exists(config)
-            if is_new:
-                if self.operation in DELETES:
-                    raise no_table_to_delete_from(config)
-                check_new_table(self.schema, config)
-                try:
-                    made.append(create_table(config))
-                except TableExistsException:
-                    # Another writer created it in the meantime.
-                    is_new = False
-            operation = self.operation
-            if self.replaces and not is_new and operation != _REPLACE:
-                # The rows go in as they would into an empty table.
-                write = config.write
-                combines = write.combine_before_insert or write.duplicates_of_inserts is InsertDupPolicy.DROP
-                combines = combines or (operation == "upsert" and write.combine_before_upsert)
-                config = attrs.evolve(config, write=attrs.evolve(write, combine_before_insert=combines))
-                operation = _REPLACE
-            if not is_new:
-                self._check_nobody_committed(config)
-            with HoodieLocalWriteClient(config) as client:
-                return run_operation(client, operation, read_staged(self.staging.storage, files, self.schema), config)
+        mode = SaveMode.OVERWRITE if self.replaces else SaveMode.APPEND
+        # A stream goes on with the table that it began with: its progress is in the history.
+        writing = ModeWrite(
+            config, mode, self.operation, HoodieLocalWriteClient, self.completed, may_change_table=not self.is_stream
+        )
+        rows = read_staged(self.staging.storage, files, self.schema)
+        return writing.run(FrameOfColumns(lambda: self.schema, rows))
 
     def check_size(self, files: Sequence[StagedFile]) -> None:
         """Refuse more rows than a staged write takes.
@@ -261,20 +239,6 @@ class StagedWrite:
     def delete_abandoned(self) -> None:
         """Delete the staged rows that killed writes left."""
         delete_abandoned(self.staging.storage, normalise_path(self.options.path))
-
-    def _check_nobody_committed(self, config: HoodieWriteConfig) -> None:
-        """Refuse to replace rows that came while tasks ran: the DataFrame may have been computed without them."""
-        if self.completed is None:
-            return
-        others = in_order(load_table(config).active_timeline.completed_writes().times - self.completed)
-        if others:
-            raise HoodieWriteConflictException(
-                f"another writer changed {config.base_path} by {', '.join(others[:3])} while the rows that replace "
-                "others were computed; nothing was committed. Make sure that only one writer is active at a time, and "
-                "write again: that is safe",
-                other_instants=others,
-                is_retry_safe=True,
-            )
 
     def _within_limit(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         num_bytes = 0
@@ -314,7 +278,7 @@ class StagedWrite:
         """The call that does the same with Spark's tasks."""
         given = {name: value for name, value in self.options.properties.items() if name != STAGED_MAX_BYTES_KEY}
         if self.replaces:
-            given[_OPERATION_KEY] = _REPLACE
+            given[_OPERATION_KEY] = REPLACE_ROWS
         shown = ", ".join(f"{name!r}: {display_value(name, value)}" for name, value in given.items())
         arguments = f"{self.options.path!r}, {{{shown}}}"
         if self.options.storage_options:

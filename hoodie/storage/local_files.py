@@ -141,6 +141,24 @@ def replace_atomically(path: str, data: bytes) -> None:
     flush_directory(os.path.dirname(path))
 
 
+def move(source: str, target: str) -> None:
+    """Rename a file durably, whatever had its new name.
+
+    Args:
+        source: The file, whose content is on the disk.
+        target: Its new name; missing parents are made.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        OSError: The file system failed; the file has one of both names.
+    """
+    make_directories(os.path.dirname(target))
+    with suppress(FileNotFoundError):
+        os.unlink(checksum_sibling(target))
+    os.replace(source, target)
+    flush_directory(os.path.dirname(target))
+
+
 def scan(directory: str, root: str) -> list[FileStatus]:
     """Direct children of a directory, sorted by name.
 

@@ -193,6 +193,13 @@ class LocalStorage(HoodieStorage):
             self._check_folder("Making the directory", path)
             local_files.make_directories(path)
 
+    def move_file(self, source: str, target: str) -> None:
+        """Rename a file, durably; see `HoodieStorage.move_file`."""
+        with missing_is_an_answer("Moving", source):
+            self._check_folder("Moving", source)
+            self._check_folder("Moving to", target)
+            local_files.move(source, target)
+
     def delete_file(self, path: str) -> bool:
         """Delete a file and its checksum sibling; see `HoodieStorage.delete_file`."""
         with named_errors("Deleting", path):

@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from hoodie.exception import HoodieNotSupportedException
 
+_MOVED_AT_ONCE_BYTES = 8 << 20
+
 
 @attrs.frozen
 class FileStatus:
@@ -166,6 +168,29 @@ class HoodieStorage(ABC):
         For data files only: their names are unique, and nothing refers to them before the commit. Metadata is written
         by `create_if_absent` and `replace`.
         """
+
+    def move_file(self, source: str, target: str) -> None:
+        """Give a file another name, whatever had that name; parents are made.
+
+        If the call fails, the file has its old name, both, or the new one; then the call may be repeated.
+
+        Args:
+            source: Full path of the file.
+            target: Full path of its new place, on the same storage.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        with self.open_input_file(source) as given:
+            stream = self.open_output_stream(target)
+            try:
+                while chunk := given.read(_MOVED_AT_ONCE_BYTES):
+                    stream.write(chunk)
+                stream.close()
+            except BaseException:
+                abort_stream(stream)
+                raise
+        self.delete_file(source)
 
     def read_versioned(self, path: str) -> tuple[bytes, str]:
         """The whole content of a file, and its version for `replace_version`.

@@ -102,8 +102,7 @@ def test_each_operation_in_each_mode(
     count = len(instants(path))
     hoodie.spark.write(new, path, options, "OVERWRITE")
     assert keys(path) == overwritten
-    keeps_history = operation == "insert_overwrite_table"
-    assert len(instants(path)) == (count + 1 if keeps_history else 1)
+    assert len(instants(path)) == count + 1, "the history stays"
 
 
 def test_known_keys_are_dropped_by_inserts(spark: SparkSession, path: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -60,8 +60,9 @@ class Call:
 
     Attributes:
         name: ``create``, ``replace``, ``read``, ``status``, ``list``, ``walk``, ``mkdir``, ``delete``, ``rmdir``,
-            ``touch``, ``utime``, ``swap``, ``open``; ``start`` and ``finish`` of a data file that is written.
-        path: Of the file or folder.
+            ``touch``, ``utime``, ``swap``, ``open``, ``move``; ``start`` and ``finish`` of a data file that is
+            written.
+        path: Of the file or folder; of a file that moves, its old one.
         apply: Makes the call.
         changes: Whether it changes files.
         tear: Does half of it, where that is possible.
@@ -123,6 +124,9 @@ class HookableStorage(LocalStorage):
 
     def delete_file(self, path: str) -> bool:
         return bool(self.around(Call("delete", path, lambda: LocalStorage.delete_file(self, path), True)))
+
+    def move_file(self, source: str, target: str) -> None:
+        self.around(Call("move", source, lambda: LocalStorage.move_file(self, source, target), True))
 
     def delete_directory(self, path: str) -> bool:
         def half() -> None:

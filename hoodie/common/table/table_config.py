@@ -24,6 +24,7 @@ from hoodie.common.config.property import display_value
 from hoodie.common.model.key_generator_type import class_of_type
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_features
+from hoodie.common.table.pending_overwrite import PendingOverwrite
 from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER
 from hoodie.exception import (
     HoodieCommitException,
@@ -42,7 +43,7 @@ from hoodie.merge.merge_modes import (
 )
 from hoodie.merge.payload_rules import PAYLOAD_TYPES, MergeMode
 from hoodie.storage.storage import HoodieStorage
-from hoodie.storage.storage_path import METAFOLDER_NAME, check_inside, join
+from hoodie.storage.storage_path import METAFOLDER_NAME, check_inside, join, parent
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +109,7 @@ class HoodieTableConfig:
 
         Raises:
             TableNotFoundException: Neither the file nor its backup exists.
+            HoodiePendingOverwriteException: A new table is taking the place of this one.
             InvalidTableException: The file is damaged, and there is no good backup.
             HoodieIOException: Storage failed.
         """
@@ -281,6 +283,36 @@ class HoodieTableConfig:
         elif storage.replace_version(path, content, version) is None:
             raise _changed_meanwhile(base_path)
         logger.info("Replaced the properties of %s", base_path)
+
+    @staticmethod
+    def exchange(storage: HoodieStorage, base_path: str, content: bytes, expected: bytes) -> None:
+        """Put another content into the properties file, if nobody has changed it. Atomic.
+
+        On a file system without locks, which cannot compare versions, the last one to change the file wins.
+
+        Args:
+            storage: Where the table is.
+            base_path: The table's folder.
+            content: The new content, which the file never had before.
+            expected: The content that the file must have.
+
+        Raises:
+            HoodieCommitException: The file has another content, and keeps it.
+            HoodieIOException: Storage failed; either the old or the new content is stored.
+        """
+        path = _path(base_path, PROPERTIES_FILE_NAME)
+        found, version = storage.read_versioned(path)
+        if found != expected:
+            raise _changed_meanwhile(base_path)
+        try:
+            replaced = storage.replace_version(path, content, version)
+        except HoodieIOException as error:
+            if getattr(error.__cause__, "errno", None) not in _WITHOUT_LOCKS:
+                raise
+            storage.replace(path, content)
+            return
+        if replaced is None:
+            raise _changed_meanwhile(base_path)
 
     @staticmethod
     def forget_fence(storage: HoodieStorage, base_path: str) -> None:
@@ -575,21 +607,31 @@ def _with_checksum(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read(storage: HoodieStorage, path: str) -> HoodieTableConfig | str | None:
-    """The properties in a file; a text that says what is wrong with it; or None if it does not exist."""
+    """The properties in a file; a text that says what is wrong with it; or None if it does not exist.
+
+    Raises:
+        HoodiePendingOverwriteException: The file says that a new table is taking the place of this one.
+    """
     try:
         content = storage.read(path)
     except FileNotFoundError:
         return None
-    return _parsed(content)
+    found = _parsed(content)
+    if isinstance(found, PendingOverwrite):
+        raise found.refusal(parent(parent(path)))
+    return found
 
 
 @lru_cache(maxsize=16)
-def _parsed(content: bytes) -> HoodieTableConfig | str:
+def _parsed(content: bytes) -> HoodieTableConfig | PendingOverwrite | str:
     """See `_read`. A write reads the file several times, and it rarely changes."""
     try:
         properties = parse_properties(content)
     except ValueError as error:
         return str(error)
+    pending = PendingOverwrite.of(properties)
+    if pending is not None:
+        return pending
     if not properties.get("hoodie.table.name"):
         return "hoodie.table.name is missing, as in a file that was cut short" if properties else "it is empty"
     expected = _checksum(properties)

@@ -6,10 +6,16 @@ import logging
 
 import attrs
 
-from hoodie.common.table.table_config import PROPERTIES_FILE_NAME
+from hoodie.common.config.java_properties import parse_properties
+from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
+from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX
+from hoodie.common.table.table_config import PROPERTIES_FILE_NAME, HoodieTableConfig
+from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.timeline.timeline_layout import timeline_layout
+from hoodie.common.table.timeline.timeline_listing import list_instants
 from hoodie.exception import HoodieConfigException
-from hoodie.storage.storage import HoodieStorage
-from hoodie.storage.storage_path import METAFOLDER_NAME, join, relative_to
+from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage_path import METAFOLDER_NAME, join, parent, relative_to
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +25,7 @@ _LOCK_FILES = (".locks", "single_writer.lock")
 _SAMPLED_FILES = 1000
 """The number of files that object stores list in one request."""
 _SHOWN_FILES = 3
+_METADATA_TABLE = "hoodie.table.metadata.partitions"
 
 
 def other_files_in(storage: HoodieStorage, base_path: str) -> str | None:
@@ -81,9 +88,30 @@ def refuse_other_files(storage: HoodieStorage, base_path: str) -> None:
         )
 
 
+def make_folders(storage: HoodieStorage, base_path: str, table_config: HoodieTableConfig) -> None:
+    """Make the folders that Hudi makes with a table.
+
+    Args:
+        storage: Where the table is.
+        base_path: The table's folder.
+        table_config: The table's properties.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    for folder in (
+        ".schema",
+        table_config.archive_folder,
+        TEMP_FOLDER_NAME,
+        ".aux/.bootstrap/.partitions",
+        ".aux/.bootstrap/.fileids",
+    ):
+        storage.create_directory(join(base_path, METAFOLDER_NAME, folder))
+
+
 @attrs.frozen
 class NewTable:
-    """A table that was just created, to be removed again if its first write fails early.
+    """A table that was just created, to be removed again if its first write fails.
 
     Attributes:
         storage: The table's storage.
@@ -108,36 +136,65 @@ class NewTable:
         return cls(storage, base_path, storage.read(_properties_path(base_path)), folder_is_new)
 
     def take_back(self) -> bool:
-        """Delete the table if nobody has begun to use it, so that nothing is left of it.
+        """Delete the table if nobody else has begun to use it, so that nothing is left of it.
+
+        What its writes left that were rolled back goes too: rollbacks, a metadata table, the files that make folders
+        partitions.
 
         The properties are deleted first. Every writer reads them right before it completes a write. So any write that
         could still be completed has its instant in the listing that follows; in that case the properties are put back.
-        Only the properties, lock files and empty folders are deleted, so that a table which another writer creates at
-        that moment keeps its files.
+        Only files that were listed then and empty folders are deleted, instants last: until then nobody makes another
+        table there.
 
         Returns:
             False if others have files there; then the table stays.
 
         Raises:
             FileNotFoundError: Somebody else has deleted the table meanwhile.
-            HoodieIOException: Storage failed; the table stays, or only empty folders of it are left.
+            HoodieIOException: Storage failed; the table stays, or files of it are left that the next first write takes
+                for nothing.
         """
         meta_path = join(self.base_path, METAFOLDER_NAME)
         properties_path = _properties_path(self.base_path)
-        if self._files(meta_path) != [properties_path] or self.storage.read(properties_path) != self.content:
+        content = self.storage.read(properties_path)
+        config = self._made_here(content)
+        if config is None or self._instants_of_others(meta_path, config):
             return False
         try:
             self.storage.delete_file(properties_path)
-            is_used = bool(self._files(meta_path))
+            is_used = self._instants_of_others(meta_path, config)
         except BaseException:
             # It is unknown whether somebody uses the table, and its rows must not be left in a table without
             # properties.
-            self.storage.create_if_absent(properties_path, self.content)
+            self.storage.create_if_absent(properties_path, content)
             raise
         if is_used:
-            self.storage.create_if_absent(properties_path, self.content)
+            self.storage.create_if_absent(properties_path, content)
             logger.info("another writer uses the new table %s: it stays", self.base_path)
             return False
+        self._delete_rest(meta_path, config)
+        logger.info("removed the new table %s: nothing was committed to it", self.base_path)
+        return True
+
+    def _made_here(self, content: bytes) -> HoodieTableConfig | None:
+        """The table's properties; None if they are not those of this table. A first write may list a metadata table."""
+        made, found = (parse_properties(text) for text in (self.content, content))
+        is_same = all(found.get(key) == value for key, value in made.items() if not key.startswith(_METADATA_TABLE))
+        return HoodieTableConfig(found) if is_same else None
+
+    def _instants_of_others(self, meta_path: str, config: HoodieTableConfig) -> bool:
+        """Whether the timeline has more than rollbacks of failed writes."""
+        layout = timeline_layout(config.timeline_layout_version, config.timeline_folder, config.timeline_timezone)
+        found = list_instants(self.storage, meta_path, layout)
+        return any(not (instant.is_completed and instant.action is Action.ROLLBACK) for instant in found)
+
+    def _delete_rest(self, meta_path: str, config: HoodieTableConfig) -> None:
+        layout = timeline_layout(config.timeline_layout_version, config.timeline_folder, config.timeline_timezone)
+        files = [file for file in self.storage.list_files(meta_path) if not self._is_lock(meta_path, file.path)]
+        instants = [file.path for file in files if layout.parse_file_name(file.name) is not None]
+        self.storage.delete_files(file.path for file in files if file.path not in instants)
+        self._delete_partitions()
+        self.storage.delete_files(instants)
         for file in self.storage.list_files(meta_path):
             if self._is_lock(meta_path, file.path):
                 self.storage.delete_file(file.path)
@@ -145,12 +202,19 @@ class NewTable:
         self.storage.delete_empty_directory(meta_path)
         if self.folder_is_new:
             self.storage.delete_empty_directory(self.base_path)
-        logger.info("removed the new table %s: its first write never began", self.base_path)
-        return True
 
-    def _files(self, meta_path: str) -> list[str]:
-        files = self.storage.list_files(meta_path)
-        return [file.path for file in files if not self._is_lock(meta_path, file.path)]
+    def _delete_partitions(self) -> None:
+        """Delete the files that make folders partitions where there is nothing else, and then these folders."""
+        folders: dict[str, list[FileStatus]] = {}
+        for child in self.storage.list_directory(self.base_path):
+            if child.name != METAFOLDER_NAME:
+                for file in self.storage.list_files(child.path) if child.is_directory else [child]:
+                    folders.setdefault(parent(file.path), []).append(file)
+        for folder, files in sorted(folders.items(), reverse=True):
+            if all(file.name.startswith(PARTITION_METAFILE_PREFIX) for file in files):
+                self.storage.delete_files(file.path for file in files)
+                while folder != self.base_path and self.storage.delete_empty_directory(folder):
+                    folder = parent(folder)
 
     @staticmethod
     def _is_lock(meta_path: str, path: str) -> bool:

@@ -18,7 +18,7 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_definition import TableDefinition
-from hoodie.common.table.table_folder import refuse_other_files
+from hoodie.common.table.table_folder import make_folders, refuse_other_files
 from hoodie.common.table.table_snapshot import TableSnapshot, is_table, refuse_lost_properties
 from hoodie.common.table.table_summary import FileSummary, InstantSummary, PartitionSummary, SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -35,7 +35,6 @@ from hoodie.storage.retry import RetryPolicy
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
-from hoodie.storage.storage_path import METAFOLDER_NAME
 
 if TYPE_CHECKING:
     from hoodie.table.upgrade.version_change import TableVersionChange
@@ -44,6 +43,8 @@ logger = logging.getLogger(__name__)
 
 _VERSIONS = "hoodie.client.table_version"
 """The module that changes versions. It takes locks, which are above this class, so it is imported when it is used."""
+_OVERWRITES = "hoodie.table.table_overwrite"
+"""The module that ends overwrites, which takes locks too."""
 
 
 class HoodieTableMetaClient:
@@ -156,15 +157,7 @@ class HoodieTableMetaClient:
                 # They may belong to a writer that created the table just now.
                 _refuse_existing(storage, path)
                 raise
-        meta_path = storage_path.join(path, METAFOLDER_NAME)
-        for folder in (
-            ".schema",
-            HoodieTableConfig(table_properties).archive_folder,
-            TEMP_FOLDER_NAME,
-            ".aux/.bootstrap/.partitions",
-            ".aux/.bootstrap/.fileids",
-        ):
-            storage.create_directory(storage_path.join(meta_path, folder))
+        make_folders(storage, path, HoodieTableConfig(table_properties))
         HoodieTableConfig.create(storage, path, table_properties)
         logger.info("Created table %s at %s", table_name, path)
         for difference in differences_between_readers(table_properties):
@@ -277,6 +270,63 @@ class HoodieTableMetaClient:
             table, to_version, dry_run=dry_run, storage_options=storage_options
         )
         return change
+
+    @classmethod
+    def finish_overwrite(
+        cls, table: str | HoodieWriteConfig, storage_options: StorageOptions | None = None
+    ) -> HoodieTableMetaClient:
+        """Finish an overwrite whose process died: the new table, which is complete, takes the place of the old one.
+
+        Mode ``overwrite`` writes a new table beside the old one if anything of the table changes; see
+        ``docs/operations.md``. Call this when a `HoodiePendingOverwriteException` names it, and the process that began
+        the overwrite is gone.
+
+        Args:
+            table: The table's folder; or the configuration of its writers, which names their lock, where several
+                writers are at work.
+            storage_options: Options of the storage, where the folder is given.
+
+        Returns:
+            The new table, loaded.
+
+        Raises:
+            HoodieConfigException: No overwrite of the table is pending.
+            HoodieLockException: Another process is at work.
+            InvalidTableException: The new table is not where it was written.
+            HoodieIOException: Storage failed; call again.
+        """
+        import_module(_OVERWRITES).finish_overwrite(table, storage_options)
+        return cls._of_overwritten(table, storage_options)
+
+    @classmethod
+    def undo_overwrite(
+        cls, table: str | HoodieWriteConfig, storage_options: StorageOptions | None = None
+    ) -> HoodieTableMetaClient:
+        """Undo an overwrite whose process died before it deleted anything: the old table stays, the new one goes.
+
+        Args:
+            table: See `finish_overwrite`.
+            storage_options: See `finish_overwrite`.
+
+        Returns:
+            The old table, loaded.
+
+        Raises:
+            HoodieConfigException: No overwrite of the table is pending.
+            HoodiePendingOverwriteException: Files of the old table are deleted: `finish_overwrite` is the way out.
+            HoodieLockException: Another process is at work.
+            HoodieIOException: Storage failed; call again.
+        """
+        import_module(_OVERWRITES).undo_overwrite(table, storage_options)
+        return cls._of_overwritten(table, storage_options)
+
+    @classmethod
+    def _of_overwritten(
+        cls, table: str | HoodieWriteConfig, storage_options: StorageOptions | None
+    ) -> HoodieTableMetaClient:
+        if isinstance(table, HoodieWriteConfig):
+            return cls.load(table.base_path, table.storage_options, retry=table.retry.policy)
+        return cls.load(table, storage_options)
 
     @property
     def base_path(self) -> str:

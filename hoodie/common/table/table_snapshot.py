@@ -26,11 +26,11 @@ from hoodie.common.table.table_metadata import HoodieTableMetadata, table_metada
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
-from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.common.table.timeline.lsm_timeline import archive_of
 from hoodie.common.table.timeline.newest_archived_time import newest_archived_time
-from hoodie.common.table.timeline.timeline_layout import timeline_layout
+from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, timeline_layout
 from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.committed_log_files import CommittedLogFiles
@@ -329,14 +329,19 @@ def is_table(storage: HoodieStorage, base_path: str) -> bool:
 
 
 def refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:
-    """Refuse a folder with commits but no properties: a new table there would show their rows, and double them."""
+    """Refuse a folder with commits but no properties: a new table there would show their rows, and double them.
+
+    Rollbacks alone are what a first write left that failed, while its table was being removed.
+    """
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
     layout = timeline_layout(1)
     found = (layout.parse_file_name(file.name) for file in storage.list_directory(meta_path) if not file.is_directory)
-    of_version_8 = storage_path.join(meta_path, "timeline")
-    has_commits = any(instant is not None and instant.is_completed for instant in found) or any(
-        not file.is_directory for file in storage.list_directory(of_version_8)
-    )
+    later = timeline_layout(2)
+    listed = storage.list_directory(storage_path.join(meta_path, TIMELINE_FOLDER))
+    of_version_8 = [later.parse_file_name(file.name) for file in listed if not file.is_directory]
+    has_commits = any(
+        instant is not None and instant.is_completed and instant.action is not Action.ROLLBACK for instant in found
+    ) or any(instant is None or instant.action is not Action.ROLLBACK for instant in of_version_8)
     # Another writer may have created the table, and committed to it, since the properties were looked for.
     if has_commits and not is_table(storage, base_path):
         raise InvalidTableException(

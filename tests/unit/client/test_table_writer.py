@@ -16,7 +16,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieKey, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.client import table_writer
+from hoodie.client import mode_write
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.timeline.instant import State
 from hoodie.exception import (
@@ -419,16 +419,91 @@ def test_a_new_table_that_another_writer_uses_meanwhile_stays(tmp_path: Path, mo
     assert [instant.requested_time for instant in pending] == [other]
 
 
-def test_a_new_table_whose_first_write_had_begun_stays_and_tells_so(tmp_path: Path) -> None:
+@pytest.mark.metadata_table
+@pytest.mark.parametrize("folder", ["new", "there"])
+@pytest.mark.parametrize("partition_fields", [(), "region"])
+def test_a_first_write_that_had_begun_and_fails_leaves_no_table(
+    tmp_path: Path, folder: str, partition_fields: Any
+) -> None:
     path = tmp_path / "trips"
+    if folder == "there":
+        path.mkdir()
 
     def refuse(commit: Any) -> bool:
         return False
 
+    def write(**arguments: Any) -> None:
+        data = DATA.set_column(1, "region", pa.array(["x", "y"]))
+        hoodie.write_table(data, str(path), record_key_fields="k", partition_fields=partition_fields, **arguments)
+
     with pytest.raises(hoodie.HoodieValidationException) as raised:
-        hoodie.write_table(DATA, str(path), record_key_fields="k", validators=[refuse])
-    assert "stays: its first write had begun, or another writer uses it" in raised.value.__notes__[-1]
-    assert [row.action for row in HoodieTableMetaClient.load(str(path)).history()] == ["rollback"]
+        write(validators=[refuse])
+    assert not getattr(raised.value, "__notes__", None)
+    assert path.exists() == (folder == "there")
+    assert not [*path.rglob("*")]
+    write()
+    assert [row.action for row in HoodieTableMetaClient.load(str(path)).history()] == ["commit"]
+    assert hoodie.read_table(str(path)).num_rows == 2
+
+
+@pytest.mark.metadata_table
+def test_a_refused_first_write_does_not_refuse_what_its_message_suggests(tmp_path: Path) -> None:
+    def twice(name: str, first: tuple[Any, dict[str, Any]], second: tuple[Any, dict[str, Any]]) -> None:
+        path = str(tmp_path / name)
+        with pytest.raises(HoodieException):
+            hoodie.write_table(first[0], path, **first[1])
+        hoodie.write_table(second[0], path, **second[1])
+        assert hoodie.read_table(path).num_rows == 1
+
+    colon, keys = [{"id": "a", "p": "a:b"}], {"record_key_fields": "id", "partition_fields": "p"}
+    encoded = {"properties": {"hoodie.datasource.write.partitionpath.urlencode": "true"}}
+    twice("colon", (colon, keys), (colon, {**keys, **encoded}))
+    lists = pa.table({"tags": [[1]], "k": ["a"]})
+    twice("key", (lists, {"record_key_fields": "tags"}), (lists, {"record_key_fields": "k"}))
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize(
+    "values", [[[1]], [{"a": 1}], [b"x"], pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))],
+    ids=["list", "struct", "binary", "map"],
+)  # fmt: skip
+def test_an_ordering_field_without_an_order_is_refused_at_the_first_write(
+    tmp_path: Path, values: Any, table_type: str
+) -> None:
+    path, data = str(tmp_path / "t"), pa.table({"k": ["a"], "o": values})
+    properties = {"hoodie.datasource.write.table.type": table_type}
+    with pytest.raises(HoodieSchemaException, match=r"ordering field 'o' is of type .*have no order: name a column"):
+        hoodie.write_table(data, path, record_key_fields="k", ordering_fields="o", properties=properties)
+    assert not os.path.exists(path)
+    HoodieTableMetaClient.init_table(
+        path, table_name="t", record_key_fields="k", ordering_fields="o", table_type=table_type
+    )
+    with pytest.raises(HoodieSchemaException, match="ordering field 'o'"):
+        hoodie.write_table(data, path)
+
+
+def test_an_empty_frame_decides_no_types(tmp_path: Path) -> None:
+    for number, (empty, first) in enumerate(
+        [
+            (pd.DataFrame({"id": [], "v": []}), pd.DataFrame({"id": ["a"], "v": ["x"]})),
+            (pa.table({"id": pa.array([], pa.int64())}), [{"id": "a"}]),
+            (pa.table({"id": pa.array([], pa.string()), "gone": pa.array([], pa.int64())}), pa.table({"id": ["a"]})),
+        ]
+    ):
+        path = str(tmp_path / str(number))
+        hoodie.write_table(empty, path, record_key_fields="id")
+        hoodie.write_table(empty, path)
+        hoodie.write_table(first, path)
+        assert hoodie.read_table(path, columns=["id"])["id"].to_pylist() == ["a"]
+        # Rows do.
+        with pytest.raises(HoodieSchemaException):
+            hoodie.write_table(pa.table({"id": [1.5]}), path)
+    declared = str(tmp_path / "declared")
+    HoodieTableMetaClient.init_table(
+        declared, table_name="t", record_key_fields="id", schema=pa.schema([("id", pa.int64())])
+    )
+    with pytest.raises(HoodieSchemaException):
+        hoodie.write_table(pa.table({"id": ["a"]}), declared)
 
 
 def test_a_table_that_was_there_is_not_taken_back(tmp_path: Path) -> None:
@@ -547,13 +622,13 @@ def test_a_table_that_another_writer_makes_at_that_moment_is_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "t")
-    create = table_writer.create_table
+    create = mode_write.create_table
 
     def late(config: HoodieWriteConfig) -> NewTable:
-        monkeypatch.setattr(table_writer, "create_table", create)
+        monkeypatch.setattr(mode_write, "create_table", create)
         hoodie.write_table([{"id": 1}], path, record_key_fields="id")
         return create(config)
 
-    monkeypatch.setattr(table_writer, "create_table", late)
+    monkeypatch.setattr(mode_write, "create_table", late)
     hoodie.write_table([{"id": 2}], path, record_key_fields="id")
     assert sorted(hoodie.read_table(path, columns=["id"])["id"].to_pylist()) == [1, 2]

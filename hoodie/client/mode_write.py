@@ -1,0 +1,245 @@
+"""Write a frame in one of Spark's modes, for writes without a client, whatever the engine.
+
+Mode overwrite never deletes rows before the new ones are complete. It has two ways:
+
+1. If mode append would take the options and the columns, all rows are replaced by one ``replacecommit``.
+2. If anything of the table changes, a new table is written beside the old one, and takes its place; see
+   `hoodie.client.table_replacement`.
+
+Hudi: org.apache.hudi.HoodieSparkSqlWriter (handleSaveModes). Differs: Hudi deletes the table first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
+from typing import Any, Protocol
+
+import attrs
+import pyarrow as pa
+
+from hoodie.avro.schema_converters import to_arrow
+from hoodie.client.base_write_client import BaseHoodieWriteClient
+from hoodie.client.chosen_operation import DELETES, run_operation
+from hoodie.client.new_table import check_new_table, create_table, no_table_to_delete_from, taken_back_on_failure
+from hoodie.client.table_replacement import TableReplacement, described_by, refuse_unknown_writes
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.client.write_schemas import WriteSchemas, absent_marks
+from hoodie.common.data.stored_types import RESERVED_PREFIX, is_dropped, normalise_schema
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.config.write_options import InsertDupPolicy
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieNotSupportedException,
+    HoodieSchemaException,
+    TableExistsException,
+    TableNotFoundException,
+)
+from hoodie.merge.merge_spec import MergeSpec
+
+logger = logging.getLogger(__name__)
+
+REPLACE_ROWS = "insert_overwrite_table"
+"""The operation that replaces all rows of a table in one commit."""
+
+
+class SaveMode(StrEnum):
+    """What to do if there already is a table.
+
+    Spark: org.apache.spark.sql.SaveMode.
+    """
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    ERROR_IF_EXISTS = "errorifexists"
+    IGNORE = "ignore"
+
+    @classmethod
+    def of(cls, name: str) -> SaveMode:
+        """Parse a mode as Spark does, in any case; ``error`` and ``default`` are ``errorifexists``.
+
+        Raises:
+            HoodieConfigException: There is no such mode.
+        """
+        text = str(name).lower()
+        if text in ("error", "default"):
+            return cls.ERROR_IF_EXISTS
+        if text not in set(cls):
+            raise HoodieConfigException(
+                f"mode {name!r} is unknown: give append, overwrite, errorifexists (error) or ignore"
+            )
+        return cls(text)
+
+
+class WrittenFrame(Protocol):
+    """What is written: its columns can be seen without reading the rows."""
+
+    @property
+    def data(self) -> Any:
+        """The rows, for the client."""
+
+    def columns(self, known: pa.Schema | None) -> pa.Schema:
+        """The columns.
+
+        Args:
+            known: The types of values that bring none, such as those of dicts.
+        """
+
+    def check_new(self, config: HoodieWriteConfig) -> None:
+        """Refuse options and columns that make no table."""
+
+
+@attrs.frozen
+class FrameOfColumns:
+    """A frame whose columns have types of their own, such as Spark's.
+
+    Attributes:
+        schema: Gives the columns; called when they are needed.
+        data: The rows.
+    """
+
+    schema: Callable[[], pa.Schema]
+    data: Any
+
+    def columns(self, known: pa.Schema | None) -> pa.Schema:
+        """See `WrittenFrame.columns`."""
+        return self.schema()
+
+    def check_new(self, config: HoodieWriteConfig) -> None:
+        """See `check_new_table`."""
+        check_new_table(self.schema(), config)
+
+
+@attrs.frozen
+class ModeWrite:
+    """One write in a mode.
+
+    Attributes:
+        config: The writer's configuration.
+        mode: The mode.
+        operation: One of `hoodie.client.chosen_operation.OPERATIONS`.
+        open_client: Makes a client of the engine.
+        completed: The completed writes that the frame may know of; later ones are refused. None: none is.
+        may_change_table: Whether mode overwrite may go the second way.
+    """
+
+    config: HoodieWriteConfig
+    mode: SaveMode
+    operation: str
+    open_client: Callable[[HoodieWriteConfig], BaseHoodieWriteClient]
+    completed: frozenset[str] | None = None
+    may_change_table: bool = True
+
+    def run(self, frame: WrittenFrame) -> HoodieWriteResult | None:
+        """Write.
+
+        Args:
+            frame: What is written.
+
+        Returns:
+            The outcome, which is committed; None if mode ``ignore`` found a table.
+
+        Raises:
+            TableExistsException: There is a table, and the mode is ``errorifexists``.
+            TableNotFoundException: There is no table to delete from.
+            HoodieException: Any other error of the write.
+        """
+        config = self.config
+        # Checks the classes that options name, before the table is looked at.
+        with taken_back_on_failure() as made, self.open_client(config) as client:
+            table = self._load()
+            if table is None:
+                if self.operation in DELETES:
+                    raise no_table_to_delete_from(config)
+                frame.check_new(config)
+                try:
+                    made.append(create_table(config))
+                except TableExistsException:
+                    if self.mode is SaveMode.ERROR_IF_EXISTS:
+                        raise
+                    # Another writer created it in the meantime.
+                    table = self._load()
+            if table is not None:
+                if self.mode is SaveMode.ERROR_IF_EXISTS:
+                    raise TableExistsException(
+                        f"there is a table at {config.base_path}: give mode 'append' to write to it, 'overwrite' to "
+                        "replace its rows"
+                    )
+                if self.mode is SaveMode.IGNORE:
+                    logger.info("nothing was written: there is a table at %s, and the mode is ignore", config.base_path)
+                    return None
+                if self.mode is SaveMode.OVERWRITE and self.operation != REPLACE_ROWS:
+                    return self._overwrite(table, frame)
+                config.check_against_table(table.table_config)
+                refuse_unknown_writes(table, self.completed)
+            return run_operation(client, self.operation, frame.data, config)
+
+    def _load(self) -> TableSnapshot | None:
+        config = self.config
+        try:
+            table = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        except TableNotFoundException:
+            return None
+        table.table_config.check_version(to_write=True)
+        return table
+
+    def _overwrite(self, table: TableSnapshot, frame: WrittenFrame) -> HoodieWriteResult:
+        table.check_named_by(self.config.base_path)
+        refuse_unknown_writes(table, self.completed)
+        changes = self._changes(table, frame) if self.may_change_table else []
+        if not changes:
+            config = config_of_replaced_rows(self.config, self.operation)
+            with self.open_client(config) as client:
+                return run_operation(client, REPLACE_ROWS, frame.data, config)
+        described = described_by(self.config, table.table_config)
+        frame.check_new(described)
+        logger.warning(
+            "mode overwrite of %s: the table is replaced by a new one, and its history goes, because of: %s",
+            table.base_path, "; ".join(changes),
+        )  # fmt: skip
+        replacement = TableReplacement(described, table, self.operation, self.open_client, self.completed)
+        return replacement.run(frame.data)
+
+    def _changes(self, table: TableSnapshot, frame: WrittenFrame) -> list[str]:
+        """Why mode append would not take the write, so that the table has to change; empty if it would."""
+        problems = []
+        checks: tuple[Callable[[], None], ...] = (
+            partial(self.config.check_against_table, table.table_config),
+            table.table_config.check_writable,
+            partial(self._check_columns, table, frame),
+        )
+        for check in checks:
+            try:
+                check()
+            except (HoodieConfigException, HoodieNotSupportedException, HoodieSchemaException) as error:
+                problems.append(str(error))
+        return problems
+
+    def _check_columns(self, table: TableSnapshot, frame: WrittenFrame) -> None:
+        declared = self.config.write.avro_schema
+        stored = table.load_avro_schema()
+        known = to_arrow(stored) if stored is not None else to_arrow(declared) if declared else None
+        columns = normalise_schema(frame.columns(known), known)
+        given = [field for field in columns if not (is_dropped(field.name) or field.name.startswith(RESERVED_PREFIX))]
+        payload = self.config.payload
+        merge_spec = MergeSpec.from_table_config(
+            table.table_config, delete_field=payload.delete_field, delete_marker=payload.delete_marker
+        )
+        marks = absent_marks(table, merge_spec, [field.name for field in given])
+        WriteSchemas.of(table, self.config, pa.schema([*given, *marks]))
+
+
+def config_of_replaced_rows(config: HoodieWriteConfig, operation: str) -> HoodieWriteConfig:
+    """The configuration by which `REPLACE_ROWS` writes what another operation would write into an empty table.
+
+    Args:
+        config: The writer's configuration.
+        operation: The other operation.
+    """
+    write = config.write
+    combines = write.combine_before_insert or write.duplicates_of_inserts is InsertDupPolicy.DROP
+    combines = combines or (operation == "upsert" and write.combine_before_upsert)
+    return attrs.evolve(config, write=attrs.evolve(write, combine_before_insert=combines))

@@ -1,0 +1,152 @@
+"""The schemas of a write: the table's columns, and those that the input adds or widens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+import pyarrow as pa
+
+from hoodie.avro.schema_converters import (
+    add_meta_columns,
+    check_writable,
+    evolve,
+    record_name,
+    record_namespace,
+    to_arrow,
+    to_avro,
+    without_enums,
+)
+from hoodie.client.widened_columns import refuse_widening_of_parquet_blocks
+from hoodie.common.data.schema_compatibility import ColumnChange, merge_schemas
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.util.parquet_levels import check_levels
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.exception import HoodieSchemaException
+from hoodie.merge.merge_spec import MergeSpec
+
+_MOST_EMPTY_COMMITS = 20
+"""A table with more commits than that keeps its columns."""
+
+
+@attrs.frozen
+class WriteSchemas:
+    """The schemas of one write: columns, Avro schema text without and with meta columns, and changes to the table's."""
+
+    columns: pa.Schema
+    avro: str
+    avro_with_meta: str
+    changes: tuple[ColumnChange, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: TableSnapshot,
+        config: HoodieWriteConfig,
+        input_schema: pa.Schema,
+        absent: frozenset[str] = frozenset(),
+    ) -> WriteSchemas:
+        """The table's columns and the input's new ones; a table's first write takes the input's columns.
+
+        On the first write, the columns of ``hoodie.avro.schema`` count as the table's, and the input may leave them
+        out. Columns of a table that never had a row bind nobody: empty frames have types that nobody chose.
+
+        Args:
+            snapshot: The table.
+            config: The writer's configuration.
+            input_schema: The input's columns, as they are stored.
+            absent: The table's columns that a partial update leaves unchanged.
+
+        Raises:
+            SchemaCompatibilityException, MissingSchemaFieldException: The columns do not fit the table's.
+            HoodieNotSupportedException: See `refuse_widening_of_parquet_blocks`.
+        """
+        table_config = snapshot.table_config
+        table_avro = snapshot.load_avro_schema()
+        if table_avro is not None and has_no_rows_ever(snapshot) and not _takes(table_avro, input_schema):
+            table_avro = None
+        if table_avro is not None:
+            table_schema = to_arrow(table_avro)
+        else:
+            table_schema = to_arrow(config.write.avro_schema) if config.write.avro_schema else None
+        expected = table_schema
+        if table_schema is not None and absent:
+            expected = pa.schema([field for field in table_schema if field.name not in absent])
+        partition_fields = (name.partition(":")[0] for name in table_config.partition_fields)
+        merged = merge_schemas(
+            expected,
+            input_schema,
+            config.write.nulls_missing_columns or table_avro is None,
+            key_fields={*table_config.record_key_fields, *partition_fields},
+            widens_lossy=config.write.schema_widen_lossy,
+            declared=_declared_schema(snapshot, config),
+        )
+        refuse_widening_of_parquet_blocks(snapshot, merged.changes)
+        columns = merged.columns
+        if table_schema is not None and absent:
+            checked = {field.name: field for field in columns}
+            table_fields = [checked.pop(field.name, field) for field in table_schema]
+            columns = pa.schema([*table_fields, *checked.values()])
+        check_levels(columns)
+        if table_avro is not None:
+            check_writable(table_avro)
+            table_avro = without_enums(table_avro)
+            avro = table_avro if columns == table_schema else evolve(table_avro, columns)
+        else:
+            name = table_config.table_name
+            avro = to_avro(columns, record_name(name), record_namespace(name))
+        return cls(columns, avro, add_meta_columns(avro), merged.changes)
+
+
+def _declared_schema(snapshot: TableSnapshot, config: HoodieWriteConfig) -> pa.Schema | None:
+    """The columns as a user declared them: in this writer's properties, or when the table was made."""
+    declared = config.write.avro_schema or snapshot.table_config.create_schema
+    return to_arrow(declared) if declared else None
+
+
+def _takes(table_avro: str, input_schema: pa.Schema) -> bool:
+    """Whether the columns of a table and of an input are of one mind, or can become so."""
+    try:
+        merge_schemas(to_arrow(table_avro), input_schema, False)
+    except HoodieSchemaException:
+        return False
+    return True
+
+
+def has_no_rows_ever(snapshot: TableSnapshot) -> bool:
+    """Whether a table has columns by empty frames alone: no commit wrote a file, and nobody declared them.
+
+    Args:
+        snapshot: The table.
+
+    Raises:
+        HoodieCorruptedDataException: Commit metadata is damaged.
+        HoodieIOException: Storage failed.
+    """
+    if snapshot.table_config.create_schema is not None or snapshot.load_avro_schema() is None:
+        return False
+    # Usually the newest commit, which was read for the schema, wrote a file.
+    at_hand = snapshot.commits_at_hand
+    if any(any(True for _ in metadata.write_stats) for metadata in at_hand.values()):
+        return False
+    timeline = snapshot.active_timeline
+    commits = list(timeline.completed_writes())
+    if len(commits) > _MOST_EMPTY_COMMITS or timeline.newest_archived_time() is not None:
+        return False
+    read = (at_hand.get(commit) or timeline.read_commit_metadata(commit) for commit in commits)
+    return not any(any(True for _ in metadata.write_stats) for metadata in read)
+
+
+def absent_marks(snapshot: TableSnapshot, merge_spec: MergeSpec, given: Iterable[str]) -> list[pa.Field]:
+    """Columns of a table that mark deletes and that an input lacks: they are null in all of its rows.
+
+    Args:
+        snapshot: The table.
+        merge_spec: How its records merge.
+        given: The input's columns, and those that keep their stored values.
+    """
+    if snapshot.load_avro_schema() is None:
+        return []
+    names = {name.lower() for name in given}
+    marks = {name.lower() for name in merge_spec.delete_marks} - names
+    return [field.with_nullable(True) for field in snapshot.load_schema() if field.name.lower() in marks]

@@ -1,0 +1,126 @@
+"""A table whose place a new one is taking: what ``hoodie.properties`` holds meanwhile.
+
+A table cannot be exchanged in one step of the storage. So the file that makes a folder a table says what is under way,
+from before the first old file is deleted until the last new one is in its place. It has no name of a table, which all
+readers and writers need, those of Hudi and hudi-rs too: nobody takes half a table for a whole one::
+
+    phase      the old table       the new table, in .hoodie/.overwrite/<time>    way out
+    WRITTEN    whole               whole                                          finish, or undo
+    DELETING   being deleted       whole                                          finish
+    MOVING     gone                part of it is in its place                     finish
+
+The properties of the old table are kept in the file, for the way back.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from enum import StrEnum
+
+import attrs
+
+from hoodie.common.config.java_properties import format_properties, parse_properties
+from hoodie.exception import HoodiePendingOverwriteException
+from hoodie.storage.storage_path import METAFOLDER_NAME, join
+
+OVERWRITE_FOLDER_NAME = ".overwrite"
+"""The folder in ``.hoodie`` that new tables are written to. No reader lists it."""
+_TIME = "hoodie.overwrite.time"
+_PHASE = "hoodie.overwrite.phase"
+_OLD = "hoodie.overwrite.of."
+
+
+class OverwritePhase(StrEnum):
+    """How far an overwrite has come; see the module."""
+
+    WRITTEN = "WRITTEN"
+    DELETING = "DELETING"
+    MOVING = "MOVING"
+
+
+@attrs.frozen
+class PendingOverwrite:
+    """What the properties file of a table says while a new table takes its place.
+
+    Attributes:
+        time: When the overwrite began, as an instant time: the name of its folder.
+        phase: How far it has come.
+        old: The properties of the old table.
+    """
+
+    time: str
+    phase: OverwritePhase
+    old: Mapping[str, str] = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> PendingOverwrite | None:
+        """What a properties file says; None if it is that of a table.
+
+        Args:
+            properties: The file's content.
+        """
+        time, phase = properties.get(_TIME), properties.get(_PHASE)
+        if time is None or phase not in set(OverwritePhase):
+            return None
+        old = {key.removeprefix(_OLD): value for key, value in properties.items() if key.startswith(_OLD)}
+        return cls(time, OverwritePhase(phase), old)
+
+    @classmethod
+    def in_file(cls, content: bytes) -> PendingOverwrite | None:
+        """What a properties file says; None if it is that of a table, or damaged.
+
+        Args:
+            content: The file's content.
+        """
+        try:
+            return cls.of(parse_properties(content))
+        except ValueError:
+            return None
+
+    def to_bytes(self) -> bytes:
+        """The content of the file; no two calls give the same one."""
+        comments = (
+            "A new table is taking the place of this one. HoodieTableMetaClient.finish_overwrite of hoodie ends that.",
+            str(uuid.uuid4()),
+        )
+        old = {f"{_OLD}{key}": value for key, value in self.old.items()}
+        return format_properties({_TIME: self.time, _PHASE: self.phase.value, **old}, comments)
+
+    def folder(self, base_path: str) -> str:
+        """Where the new table was written.
+
+        Args:
+            base_path: The table's folder.
+        """
+        return overwrite_folder(base_path, self.time)
+
+    def refusal(self, base_path: str) -> HoodiePendingOverwriteException:
+        """The error of everything that is not the overwrite itself.
+
+        Args:
+            base_path: The table's folder.
+        """
+        finish = f"HoodieTableMetaClient.finish_overwrite({base_path!r})"
+        if self.phase is OverwritePhase.WRITTEN:
+            state = "the old table is still whole"
+            way_out = f"{finish} makes the new table take its place, and HoodieTableMetaClient.undo_overwrite(" + (
+                f"{base_path!r}) keeps the old one"
+            )
+        else:
+            state = "files of the old table are deleted"
+            way_out = f"{finish} makes the new table take its place"
+        return HoodiePendingOverwriteException(
+            f"the table at {base_path} is being overwritten since {self.time}: the new table is complete in "
+            f"{self.folder(base_path)}, and {state}. Wait if its writer is at work. If that died, {way_out}"
+        )
+
+
+def overwrite_folder(base_path: str, time: str = "") -> str:
+    """The folder of one overwrite, or of all.
+
+    Args:
+        base_path: The table's folder.
+        time: Of the overwrite; "" for all.
+    """
+    return join(base_path, METAFOLDER_NAME, OVERWRITE_FOLDER_NAME, time)
