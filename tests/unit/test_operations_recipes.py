@@ -22,7 +22,14 @@ import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.timeline.instant import Action
-from hoodie.exception import HoodieCorruptedDataException, HoodieLockException, HoodieValidationException
+from hoodie.exception import (
+    HoodieCorruptedDataException,
+    HoodieIOException,
+    HoodieLockException,
+    HoodiePendingOverwriteException,
+    HoodieValidationException,
+)
+from hoodie.table.table_overwrite import TableOverwrite
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import lock_configuration
 from tests.support.log_files import log_files_in
@@ -223,6 +230,22 @@ def validators(folder: Path) -> Iterator[Names]:
 def now() -> dict[str, Any]:
     """What the program left."""
     return vars(sys.modules[MODULE])
+
+
+@situation
+def overwrite(folder: Path) -> Iterator[Names]:
+    table = Table(folder)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(HoodieIOException):
+        patch.setattr(TableOverwrite, "_delete_old", _die)
+        hoodie.write_table(table.rows("bc", 2), table.base_path, mode="overwrite", table_name="other")
+    with pytest.raises(HoodiePendingOverwriteException):
+        hoodie.read_table(table.base_path)
+    yield table.names()
+    table.check({"b": 2, "c": 2})
+
+
+def _die(*arguments: Any) -> None:
+    raise HoodieIOException("the process is gone")
 
 
 @situation
