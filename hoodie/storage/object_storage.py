@@ -197,12 +197,18 @@ class ObjectStorage(HoodieStorage):
 
     def move_file(self, source: str, target: str) -> None:
         """Let the store copy a file, and delete the old one; see `HoodieStorage.move_file`."""
-        new_key = self._key(target)
+        found, new_key = self._head(source), self._key(target)
+        if found is None:
+            raise FileNotFoundError(f"Moving {source}: there is no such file")
         try:
             self._calls.call("Copying", source, lambda stores, key: obstore.copy(stores.plain, key, new_key))
+            copied = self._head(target)
         except HoodieIOException as error:
             # S3 copies up to 5 GB in one call.
             logger.info("%s; its bytes go through this process instead", error)
+            copied = None
+        if copied is None or copied.size_bytes != found.size_bytes:
+            # A store that does not know copies may have put an empty object.
             super().move_file(source, target)
             return
         self._delete_keys([self._key(source)], source)

@@ -247,6 +247,19 @@ class StorageContract:
         assert storage.delete_file(join(base, "file")) is False
         assert storage.file_status(join(base, ".file.crc")) is None
 
+    def test_a_file_that_is_moved_replaces_what_was_there(self, storage: HoodieStorage, base: str) -> None:
+        content = b"x" * 100_000
+        storage.replace(join(base, "old", "file"), content)
+        storage.replace(join(base, "new", "deep", "file"), b"y")
+        for target in (join(base, "new", "deep", "file"), join(base, "made", "file")):
+            source = next(file.path for file in storage.list_files(base) if file.size_bytes == len(content))
+            storage.move_file(source, target)
+            assert storage.read(target) == content
+            assert not storage.exists(source)
+        with pytest.raises(FileNotFoundError):
+            storage.move_file(join(base, "nothing"), join(base, "made", "file"))
+        assert storage.read(join(base, "made", "file")) == content
+
     def test_deleting_a_directory_takes_all_below_it_and_nothing_beside_it(
         self, storage: HoodieStorage, base: str
     ) -> None:
