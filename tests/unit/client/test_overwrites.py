@@ -33,6 +33,7 @@ from hoodie.table.repair.table_properties import rebuild_table_properties
 from hoodie.table.table_overwrite import TableOverwrite
 from tests.support.hookable_storage import Call, Faults, FaultyStorage, faults_of, hooked, use_for_local_files
 from tests.support.object_store_servers import Bucket, FaultyProxy
+from tests.support.pairs import each_pair
 from tests.support.table_builder import instants, read_rows, rows, sorted_rows
 from tests.unit.client.test_object_store_tables import ONCE, Ends, contents
 
@@ -43,7 +44,6 @@ OLD = [("a", "x", 1), ("b", "x", 2), ("c", "y", 3)]
 NEW = [("b", "x", 2), ("c", "y", 3)]
 KEYS_CHANGE = {"record_key_fields": "id,region"}
 PARTITIONS_CHANGE = {"hoodie.datasource.write.partitionpath.field": ""}
-TYPES = pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 
 
 def make(path: str | Path, table_type: str = "COPY_ON_WRITE", **arguments: Any) -> str:
@@ -84,8 +84,7 @@ def generator(path: str) -> Any:
 # --- the first way ----------------------------------------------------------------------------------------------------
 
 
-@TYPES
-@pytest.mark.parametrize("read", [lazy_scan, dataset, generator])
+@each_pair(table_type=["COPY_ON_WRITE", "MERGE_ON_READ"], read=[lazy_scan, dataset, generator])
 def test_a_table_is_overwritten_by_what_is_read_from_it(
     tmp_path: Path, table_type: str, read: Callable[[str], Any]
 ) -> None:
@@ -156,26 +155,24 @@ def test_modes_say_what_happens_to_a_table_that_is_there(tmp_path: Path) -> None
 # --- the second way ---------------------------------------------------------------------------------------------------
 
 
-@TYPES
-@pytest.mark.parametrize("read", [lazy_scan, dataset, generator])
-@pytest.mark.parametrize(
-    ("change", "described"),
-    [
-        ({"record_key_fields": "id,region"}, {"record_key_fields": ("id", "region"), "partition_fields": ("region",)}),
-        ({"properties": PARTITIONS_CHANGE}, {"record_key_fields": ("id",), "partition_fields": ()}),
-        ({"table_name": "other"}, {"table_name": "other", "partition_fields": ("region",), "ordering_fields": ("ts",)}),
-        ({"properties": {"hoodie.write.table.version": "6"}}, {"table_version": 6, "table_name": "t"}),
-    ],
-    ids=["keys", "partitions", "name", "version"],
-)
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "keys": ({"record_key_fields": "id,region"}, {"record_key_fields": ("id", "region"), "table_name": "t"}),
+    "partitions": ({"properties": PARTITIONS_CHANGE}, {"record_key_fields": ("id",), "partition_fields": ()}),
+    "name": ({"table_name": "other"}, {"partition_fields": ("region",), "ordering_fields": ("ts",)}),
+    "version": ({"properties": {"hoodie.write.table.version": "6"}}, {"table_version": 6, "table_name": "t"}),
+}
+"""What the arguments change, and what the new table says of itself."""
+
+
+@each_pair(table_type=["COPY_ON_WRITE", "MERGE_ON_READ"], read=[lazy_scan, dataset, generator], kind=list(CHANGES))
 def test_a_new_table_takes_the_place_of_the_one_that_it_is_read_from(
     tmp_path: Path,
     table_type: str,
     read: Callable[[str], Any],
-    change: dict[str, Any],
-    described: dict[str, Any],
+    kind: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    change, described = CHANGES[kind]
     path = make(tmp_path / "t", table_type)
     with caplog.at_level(logging.WARNING, logger="hoodie.client.mode_write"):
         result = overwrite(path, read(path), **change)
@@ -512,6 +509,7 @@ def test_new_tables_that_dead_processes_left_go_after_a_day(tmp_path: Path) -> N
 # --- object stores ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_old_rows_or_the_new_ones_are_readable_after_deaths_on_s3(
     s3_bucket: Bucket, s3_proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -537,7 +535,7 @@ def test_the_old_rows_or_the_new_ones_are_readable_after_deaths_on_s3(
     assert read_rows(f"s3://{s3_bucket.name}/counted", storage_options=options) == NEW
     seen = set()
     # Some deaths while the new table is written, and many after.
-    for number in [*range(1, began[0], 40), *range(began[0], requests + 1, 3)]:
+    for number in [*range(1, began[0], 60), *range(began[0], requests + 1, 4)]:
         path = f"s3://{s3_bucket.name}/t{number}"
         for key, content in snapshot.items():
             s3_bucket.put_unasked(key.replace("counted/", f"t{number}/", 1), content)
