@@ -39,6 +39,7 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.merge.merge_spec import MergeSpec
+from hoodie.merge.record_merger import named_merger
 
 logger = logging.getLogger(__name__)
 
@@ -226,7 +227,10 @@ class ModeWrite:
         given = [field for field in columns if not (is_dropped(field.name) or field.name.startswith(RESERVED_PREFIX))]
         payload = self.config.payload
         merge_spec = MergeSpec.from_table_config(
-            table.table_config, delete_field=payload.delete_field, delete_marker=payload.delete_marker
+            table.table_config,
+            delete_field=payload.delete_field,
+            delete_marker=payload.delete_marker,
+            merger=named_merger(payload.merger_class),
         )
         marks = absent_marks(table, merge_spec, [field.name for field in given])
         WriteSchemas.of(table, self.config, pa.schema([*given, *marks]))

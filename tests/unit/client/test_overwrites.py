@@ -128,7 +128,11 @@ def test_an_overwrite_takes_what_append_takes(tmp_path: Path) -> None:
     nulls = {"hoodie.write.set.null.for.missing.columns": "true"}
     overwrite(path, rows(*NEW), properties=nulls)
     assert hoodie.read_table(path)["fare"].to_pylist() == [None, None]
-    assert operations(path)[2:] == ["INSERT_OVERWRITE_TABLE"] * 2
+    # Marks of deletes are never demanded.
+    marked = wider.append_column("_hoodie_is_deleted", pa.array([False, False]))
+    overwrite(path, marked)
+    overwrite(path, wider)
+    assert operations(path)[2:] == ["INSERT_OVERWRITE_TABLE"] * 4
 
 
 @pytest.mark.parametrize(("operation", "expected"), [("upsert", 1), ("insert", 2), ("bulk_insert", 2)])
