@@ -63,7 +63,6 @@ def cached(spark: SparkSession, path: str) -> DataFrame:
 
 
 def by_format(spark: SparkSession, path: str) -> DataFrame:
-    hoodie.spark.register(spark)
     return spark.read.format("hoodie").load(path)
 
 
