@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context, Decimal
+from functools import cache
 from typing import Any
 
 import attrs
@@ -159,7 +160,7 @@ def _searched(node: Call, schema: pa.Schema) -> Node:
             return node
         if is_nested(data_type) and values.null_count == len(values):
             # Arrow searches no sets of lists and structs.
-            return Call("is_null", (column,), _NO_NAN) if len(values) else Literal(pa.scalar(False))
+            return Call("is_null", (column,), _no_nan()) if len(values) else Literal(pa.scalar(False))
     if not pa.types.is_floating(values.type):
         return node if values is given else attrs.evolve(node, options=_with_set(node.options, values))
     has_nan = bool(pc.any(pc.is_nan(values)).as_py())
@@ -191,10 +192,13 @@ def _with_both_zeros(values: pa.Array) -> pa.Array:
     return pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)])
 
 
-_NO_NAN = pa.scalar(
-    {"nan_is_null": False, "_type_name": b"NullOptions"},
-    pa.struct([("nan_is_null", pa.bool_()), ("_type_name", pa.binary())]),
-)
+@cache
+def _no_nan() -> pa.StructScalar:
+    """Options of ``is_null`` for which NaN is no null. Made late: the first scalar of Arrow imports pandas."""
+    return pa.scalar(
+        {"nan_is_null": False, "_type_name": b"NullOptions"},
+        pa.struct([("nan_is_null", pa.bool_()), ("_type_name", pa.binary())]),
+    )
 
 
 def _with_set(options: pa.StructScalar, values: pa.Array) -> pa.StructScalar:
