@@ -71,7 +71,7 @@ VALUES: list[tuple[list[Any], Any, list[int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("ids", "keys", "left"), VALUES, ids=lambda case: str(case)[:30])
+@pytest.mark.parametrize(("ids", "keys", "left"), VALUES, ids=range(len(VALUES)))
 def test_records_are_deleted_by_values_of_the_key_field(tmp_path: Path, ids: list[Any], keys: Any, left: Any) -> None:
     path = str(tmp_path / "t")
     hoodie.write_table(pa.table({"id": ids, "v": [0, 1, 2]}), path, record_key_fields="id")
