@@ -14,7 +14,7 @@ from hoodie.avro.columnar_pieces import Pieces, bounded_spans, numbers, raw_byte
 from hoodie.avro.columnar_schema import variant_column
 from hoodie.avro.columnar_values import MICROS_PER_MILLI
 from hoodie.avro.schema_reader import VARIANT, VARIANT_COLUMNS
-from hoodie.common.util.arrow_buffers import lists_like, pieces_of
+from hoodie.common.util.arrow_buffers import lists_like, pieces_of, without_views
 from hoodie.exception import HoodieSchemaException
 
 _DECIMAL_BYTES = 16
@@ -308,7 +308,7 @@ def _conformed(avro: AvroType, values: pa.Array) -> pa.Array:
         return values
     is_narrower = given in _WIDER_INTEGERS.get(wanted, ()) or pa.types.is_null(given)
     if is_narrower or given in _SAME.get(wanted, ()) or _is_same_instant(given, wanted):
-        return values.cast(wanted)
+        return without_views(values).cast(wanted)
     is_decimal = pa.types.is_decimal(given) and pa.types.is_decimal(wanted)
     if is_decimal and given.scale == wanted.scale and given.precision <= wanted.precision:
         return values.cast(wanted)

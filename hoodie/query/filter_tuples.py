@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.util.arrow_buffers import without_views
 from hoodie.common.util.shown_value import short_repr, shown_value
 from hoodie.exception import HoodieConfigException
 
@@ -140,7 +141,7 @@ def _array(given: Any) -> pa.Array | None:
     if isinstance(given, pa.ChunkedArray):
         given = given.combine_chunks()
     if isinstance(given, pa.Array):
-        return given.dictionary_decode() if isinstance(given, pa.DictionaryArray) else given
+        return given.dictionary_decode() if isinstance(given, pa.DictionaryArray) else without_views(given)
     dtype = getattr(given, "dtype", None)
     if dtype is None or str(dtype) == "object":
         return None

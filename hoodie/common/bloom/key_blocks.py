@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hoodie.common.util.arrow_buffers import without_views
 from hoodie.exception import HoodieKeyException, HoodieSchemaException
 
 UInt32Array: TypeAlias = npt.NDArray[np.uint32]
@@ -111,10 +112,14 @@ def plain_keys(keys: Keys) -> pa.Array:
         raise HoodieSchemaException(
             f"record keys to be hashed must be strings, not {keys.type}; cast them to string first"
         )
+    if is_view and key_type == keys.type:
+        views = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+        keys = pa.chunked_array([without_views(view, is_large=True) for view in views], pa.large_string())
+        key_type = keys.type
     if isinstance(keys, pa.ChunkedArray):
         fits = keys.num_chunks > 0 and key_type == keys.type and keys.nbytes <= _MOST_BYTES_OF_STRINGS
         keys = keys.combine_chunks() if fits else keys.cast(pa.large_string()).combine_chunks()
-    if is_view or pa.types.is_dictionary(keys.type):
+    if pa.types.is_dictionary(keys.type):
         keys = keys.cast(pa.large_string())
     if keys.null_count:
         row = int(np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))[0])

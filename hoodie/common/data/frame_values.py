@@ -127,9 +127,14 @@ def _polars_table(frame: Any) -> pa.Table:
                 "rows as dicts"
             )
     try:
-        return pa.table(frame)
+        return _arrow_table(frame)
     except _ERRORS as error:
         raise HoodieSchemaException(_unusable_column(frame, error)) from error
+
+
+def _arrow_table(frame: Any) -> pa.Table:
+    # Frames of polars are streams of Arrow since 1.3.
+    return pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else frame.to_arrow()
 
 
 def _is_object(data_type: Any) -> bool:
@@ -153,7 +158,7 @@ def _unusable_column(frame: Any, error: Exception) -> str:
     for name in frame.columns:
         column = frame[name]
         try:
-            pa.table(frame[[name]])
+            _arrow_table(frame[[name]])
         except _ERRORS as problem:
             return (
                 f"column '{name}' of the DataFrame (dtype {column.dtype}) cannot be stored: {short_text(problem)}. "

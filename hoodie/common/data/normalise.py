@@ -25,7 +25,7 @@ from hoodie.common.data.stored_types import (
 from hoodie.common.data.widening import widened_floats
 from hoodie.common.model.record_columns import OPERATION
 from hoodie.common.model.write_operation_type import RecordOperation
-from hoodie.common.util.arrow_buffers import pieces_of, rows_of
+from hoodie.common.util.arrow_buffers import pieces_of, rows_of, without_views
 from hoodie.common.util.shown_value import short_repr, short_text
 from hoodie.exception import HoodieSchemaException, MissingSchemaFieldException, SchemaCompatibilityException
 
@@ -306,8 +306,7 @@ def _uuid_strings(values: pa.FixedSizeBinaryArray) -> pa.StringArray:
 def _dictionary_decoded(values: pa.DictionaryArray) -> pa.Array:
     if pa.types.is_string_view(values.type.value_type) or pa.types.is_binary_view(values.type.value_type):
         # Arrow's take does not support view types.
-        plain = pa.string() if pa.types.is_string_view(values.type.value_type) else pa.binary()
-        values = pa.DictionaryArray.from_arrays(values.indices, values.dictionary.cast(plain))
+        values = pa.DictionaryArray.from_arrays(values.indices, without_views(values.dictionary))
     return values.dictionary_decode()
 
 
@@ -345,7 +344,7 @@ def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(values.type) and pa.types.is_decimal(target) and target.scale > values.type.scale:
         # Arrow multiplies in the type's own bits and misses some overflows; 76 digits hold every product.
         values = values.cast(pa.decimal256(76, target.scale))
-    return values.cast(target, safe=True)
+    return without_views(values).cast(target, safe=True)
 
 
 def _with_small_offsets(values: pa.Array) -> pa.Array:

@@ -108,9 +108,9 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
         return _from_table(records, schema)
     if _is_dataset(records):
         return _from_stream(records.schema, records.to_batches, schema, is_one_shot=False)
+    if _is_frame(records) and _gives_arrow(records):
+        return _from_table(_frame_table(records, schema), schema)
     if hasattr(records, "__arrow_c_stream__"):
-        if _is_frame(records):
-            return _from_table(_frame_table(records, schema), schema)
         reader = _reader_of(records)
         return _from_stream(reader.schema, partial(iter, reader), schema, is_one_shot=True)
     if isinstance(records, list | tuple):
@@ -132,9 +132,9 @@ def with_tags(records: Any) -> Any:
         return records
     if isinstance(records, pa.Table | pa.RecordBatch):
         return records.rename_columns(_tagged_names(records.schema))
+    if _is_frame(records) and _gives_arrow(records):
+        return with_tags(_frame_table(records))
     if hasattr(records, "__arrow_c_stream__"):
-        if _is_frame(records):
-            return with_tags(_frame_table(records))
         reader = _reader_of(records)
         names = _tagged_names(reader.schema)
         schema = pa.schema([f.with_name(name) for f, name in zip(reader.schema, names, strict=True)])
@@ -147,6 +147,11 @@ def with_tags(records: Any) -> Any:
 def _is_frame(records: Any) -> bool:
     """Whether the object is a pandas or polars DataFrame, which holds all rows in memory."""
     return type(records).__module__.partition(".")[0] in _FRAME_MODULES
+
+
+def _gives_arrow(frame: Any) -> bool:
+    """Whether an object of pandas or polars is a stream of Arrow, or has a method for it as polars before 1.3 has."""
+    return hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "to_arrow")
 
 
 def _frame_table(frame: Any, schema: pa.Schema | None = None) -> pa.Table:

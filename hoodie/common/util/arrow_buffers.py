@@ -89,6 +89,27 @@ def spans_of(data: pa.Buffer | npt.NDArray[np.uint8], starts: Longs, ends: Longs
     return pieces_of(data, offsets).take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
 
 
+def without_views(values: pa.Array, is_large: bool = False) -> pa.Array:
+    """Views of text or bytes as plain arrays; arrays of other types as they are.
+
+    Text that is no UTF-8 stays so.
+
+    Args:
+        values: A slice perhaps. Views that become arrays with offsets of 32 bits have below 2 GB of bytes.
+        is_large: Whether they become large_string or large_binary, instead of string or binary.
+    """
+    is_text = pa.types.is_string_view(values.type)
+    if not is_text and not pa.types.is_binary_view(values.type):
+        return values
+    text, data = (pa.large_string(), pa.large_binary()) if is_large else (pa.string(), _BINARY)
+    try:
+        return values.view(pa.binary_view()).cast(data).view(text if is_text else data)
+    except pa.ArrowNotImplementedError:
+        # Arrow has this cast since 18.
+        found = pa.array(values.view(pa.binary_view()).to_numpy(zero_copy_only=False), data)
+        return found.view(text) if is_text else found
+
+
 def structs_of(columns: list[pa.Array], data_type: pa.StructType, count: int) -> pa.StructArray:
     """Structs, none of them null.
 

@@ -57,7 +57,9 @@ def test_taken_rows_are_those_of_each_column(rows: list[int | None]) -> None:
 
     taken = take_rows(batch, pa.array(rows, pa.int64()))
 
-    taken.validate(full=True)
+    for column in taken.columns:
+        # Arrow 17 ends the process when it looks at every string of an extension type.
+        (column.storage if isinstance(column, pa.ExtensionArray) else column).validate(full=True)
     assert taken.schema.equals(batch.schema)
     for name, column in columns.items():
         assert taken.column(name).to_pylist() == [None if row is None else column[row].as_py() for row in rows], name

@@ -23,6 +23,7 @@ from hoodie.common.util.arrow_buffers import (
     rows_of,
     spans_of,
     structs_of,
+    without_views,
 )
 from hoodie.exception import HoodieException
 
@@ -97,6 +98,23 @@ def test_parts_of_bytes_leave_out_what_is_between() -> None:
     data = np.array(list(b"abcdef"), np.uint8)
     assert whole(spans_of(data, np.array([0, 2, 5]), np.array([1, 4, 6]))) == [b"a", b"cd", b"f"]
     assert whole(spans_of(data, np.array([], np.int64), np.array([], np.int64))) == []
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("values", [[], [None], ["out", "a", "", None, "ü" * 40, "more than twelve"]])
+def test_views_become_plain_text_and_bytes(values: list[str | None], is_large: bool) -> None:
+    wanted = values[1:]
+    text = without_views(pa.array(values, pa.string_view()).slice(1), is_large)
+    assert (text.type, whole(text)) == (pa.large_string() if is_large else pa.string(), wanted)
+    encoded = [None if value is None else value.encode() for value in values]
+    data = without_views(pa.array(encoded, pa.binary_view()).slice(1), is_large)
+    assert (data.type, whole(data)) == (pa.large_binary() if is_large else pa.binary(), encoded[1:])
+    assert without_views(text) is text
+
+
+def test_text_of_views_that_is_no_utf_8_stays_so() -> None:
+    views = pa.array([b"a", b"\xff"], pa.binary_view()).view(pa.string_view())
+    assert without_views(views).view(pa.binary()).to_pylist() == [b"a", b"\xff"]
 
 
 def test_structs_hold_their_columns() -> None:
