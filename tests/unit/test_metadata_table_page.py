@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import hoodie
-from hoodie import HoodieTableMetaClient
+from hoodie import HoodieKey, HoodieTableMetaClient
 from tests.support.page_programs import read_page
+from tests.support.table_builder import init_table, local_client, read_rows, rows
 
 pytestmark = [pytest.mark.metadata_table, pytest.mark.table_version(9)]
 
@@ -25,7 +26,7 @@ FILE_OF_THE_PAGE = "7d4c-0_0-1-2_20260102101530123.parquet"
 
 def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base_path = str(tmp_path / "trips")
-    make, beside, secondary, secondary_beside, validate, describe, ask = PROGRAMS
+    make, beside, secondary, secondary_beside, validate, _, describe, ask = PROGRAMS
     names: dict[str, Any] = {}
 
     def run(program: str) -> str:
@@ -59,3 +60,18 @@ def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path, capsys: pytes
     metadata = names["metadata"]
     assert file_name in {file.name for file in metadata.list_files("sf")}
     assert metadata.read_secondary_index("idx_rider", ["rider-A"])["record_key"].to_pylist() == ["a"]
+
+
+def test_what_commits_wrote_is_written_again(tmp_path: Path) -> None:
+    (program,) = (program for program in PROGRAMS if "as_of=time" in program)
+    base_path = init_table(tmp_path / "trips", ordering_fields=None)
+    with local_client(base_path) as client:
+        client.upsert(rows(("a", "x", 1), ("b", "y", 1)))
+        named = [client.upsert(rows(("a", "x", ts), (f"c{ts}", "x", ts))).instant_time for ts in (2, 3)]
+        # As if a writer had built on the first commit.
+        client.delete([HoodieKey("c3", "x")])
+        client.upsert(rows(("a", "x", 1), ("c2", "x", 1)))
+        assert read_rows(base_path) == [("a", "x", 1), ("b", "y", 1), ("c2", "x", 1)]
+        text = re.sub(r"\[\"2.*?\]", repr(named), program).replace("/data/trips", base_path)
+        exec(compile(text, "docs/metadata-table.md", "exec"), {"hoodie": hoodie, "client": client})
+    assert read_rows(base_path) == [("a", "x", 3), ("b", "y", 1), ("c2", "x", 2), ("c3", "x", 3)]
