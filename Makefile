@@ -33,6 +33,10 @@ OF_TIMES := tests/unit/common/table/timeline tests/unit/metadata/reader tests/un
 	$(addprefix tests/unit/client/test_,archiving.py times_of_metadata_tables.py) \
 	$(addprefix tests/unit/metadata/writer/test_,maintained_metadata_tables.py metadata_table_services.py new_tables.py) \
 	$(addprefix tests/unit/query/test_,completion_ranges.py times.py)
+# Tests with the least releases that setup.cfg declares: those of data, files and queries, where releases of the libraries
+# differ most.
+OF_MINIMUMS := tests/contract $(addprefix tests/unit/,avro client/test_table_writer.py common/bloom common/data common/util io \
+	keygen metadata/records query storage)
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
@@ -49,7 +53,8 @@ help:
 	@echo "make test-zones     the tests of times, in a zone west of UTC; all others run in one east of it"
 	@echo "make check          format, lint, types, layers, order of time, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: one case of each"
-	@echo "make test-minimums  one case of each test and a module on Spark, with the least releases that setup.cfg declares"
+	@echo "make test-minimums  with the least releases that setup.cfg declares: one case of each test of data, files and"
+	@echo "                    queries (OF_MINIMUMS), and a module on Spark"
 	@echo "make test-pyarrow   arrays and tables with pyarrow 17, 20, 23, 25 and 26, in environments of their own"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers, all slow cases"
 	@echo "make interop        tests beside real Hudi 0.15.0, 1.0.2 and 1.2.0; interop-smoke: a part of them"
@@ -132,7 +137,7 @@ test-spark35-smoke: .venv35/.stamp
 	$(JAVA35) $(PY35) -m pytest -q -m "not soak and not slow" --one-case tests/integration --durations=5
 
 test-minimums: .venv-minimums/.stamp
-	$(PYMIN) -m pytest -q $(PARALLEL) --one-case tests/unit tests/contract -m "not soak and not slow"
+	$(PYMIN) -m pytest -q $(PARALLEL) --one-case $(OF_MINIMUMS) -m "not soak and not slow"
 	JAVA_HOME=$$(.ci/java_home .venv-minimums) PYSPARK_PYTHON=$(CURDIR)/$(PYMIN) \
 		$(PYMIN) -m pytest -q --one-case tests/integration/test_spark_delta_commits.py -m "not soak and not slow"
 

@@ -174,7 +174,10 @@ def test_rows_of_columns_that_are_read_as_views_are_taken(tmp_path: Path) -> Non
         "binary": pa.array([f"{number}".encode() for number in NUMBERS], pa.binary_view()),
         "list": pa.array([[text] for text in texts], pa.list_(pa.string_view())),
     }
-    pq.write_table(pa.table(views), path, row_group_size=GROUP_ROWS)
+    try:
+        pq.write_table(pa.table(views), path, row_group_size=GROUP_ROWS)
+    except pa.ArrowNotImplementedError:
+        pytest.skip("this release of Arrow has no views in Parquet")
     schema = pa.schema([("text", pa.string()), ("binary", pa.binary()), ("list", pa.list_(pa.string()))])
     rows = [3, 4, 1999, 4999]
     assert taken(path, rows, schema).equals(scanned(path, rows, schema))
