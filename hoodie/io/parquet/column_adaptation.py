@@ -13,7 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.widening import widened_floats
+from hoodie.common.util.arrow_buffers import without_views
 from hoodie.exception import MissingSchemaFieldException, SchemaCompatibilityException
+
+_ELEMENT_OF_AVRO = "array"
 
 
 def chosen_schema(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
@@ -100,6 +103,9 @@ def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:
         return _adapt_map(column, target)
     if _is_list(source) and pa.types.is_list(target):
         return _adapt_list(column, target)
+    if pa.types.is_list(target) and pa.types.is_struct(source) and [f.name for f in source] == [_ELEMENT_OF_AVRO]:
+        # Parquet-avro's list of lists, where old releases of Arrow see a struct around the inner one.
+        return adapt_column(column.flatten()[0], target)
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
         # Spark's INT96 timestamps are nanoseconds that hold microseconds.
         return pc.cast(column, target, safe=False) if source.unit == "ns" else pc.cast(column, target)
@@ -107,7 +113,9 @@ def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:
         return widened_floats(column)
     if pa.types.is_floating(source) and pa.types.is_string(target):
         raise pa.ArrowNotImplementedError("Java's digits of floating-point numbers are not made when a file is read")
-    return pc.cast(column, target, safe=not (pa.types.is_integer(source) and pa.types.is_floating(target)))
+    return pc.cast(
+        without_views(column), target, safe=not (pa.types.is_integer(source) and pa.types.is_floating(target))
+    )
 
 
 def with_encoding(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

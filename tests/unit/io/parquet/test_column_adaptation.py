@@ -40,6 +40,14 @@ def test_slices_of_structs_keep_their_values() -> None:
         assert adapted.to_pylist() == [None if row is None else {"x": row["x"]} for row in values[start:]]
 
 
+def test_lists_of_lists_of_parquet_avro_lose_the_struct_that_old_releases_of_arrow_see() -> None:
+    seen = pa.list_(pa.struct([("array", pa.list_(pa.int32()))]))
+    values = pa.array([[{"array": [1]}, {"array": [2, 3]}], None, [], [{"array": []}]], seen)
+    wanted = pa.list_(pa.list_(pa.int64()))
+    assert adapt_column(values.slice(0, 2), wanted).to_pylist() == [[[1], [2, 3]], None]
+    assert adapt_column(values.slice(1), wanted).to_pylist() == [None, [], [[]]]
+
+
 def test_values_under_a_null_list_are_left_out() -> None:
     covering = pa.ListArray.from_arrays(pa.array([0, 2, 4, 5], pa.int32()), pa.array([1, 2, 3, 4, 5], pa.int32()))
     covering = pa.ListArray.from_buffers(
