@@ -349,7 +349,7 @@ def test_evolving_appends_nullable_columns_and_leaves_the_rest() -> None:
             pa.field("extra", pa.int64(), nullable=False),
             pa.field("n", pa.int16(), nullable=False),
             pa.field("_hoodie_commit_time", pa.string()),
-            pa.field("id", pa.string()),
+            pa.field("id", pa.string(), nullable=False),
             pa.field("price", pa.decimal128(4, 2)),
         ]
     )
@@ -361,7 +361,7 @@ def test_evolving_appends_nullable_columns_and_leaves_the_rest() -> None:
 
 
 def test_evolving_reaches_into_structs_and_keeps_their_names_and_order_of_unions() -> None:
-    new = pa.schema([pa.field("s", pa.struct([pa.field("b", pa.string()), pa.field("a", pa.int32())]))])
+    new = pa.schema([pa.field("s", pa.struct([pa.field("b", pa.string()), pa.field("a", pa.int32(), nullable=False)]))])
     (struct,) = (field for field in json.loads(evolve(OLD, new))["fields"] if field["name"] == "s")
     assert struct["type"] == [
         {
@@ -375,7 +375,7 @@ def test_evolving_reaches_into_structs_and_keeps_their_names_and_order_of_unions
 
 
 def test_evolving_writes_a_wider_type_in_the_place_of_the_old_one() -> None:
-    new = pa.schema([pa.field("n", pa.int64()), pa.field("l", pa.list_(pa.int64()))])
+    new = pa.schema([pa.field("n", pa.int64()), pa.field("l", pa.list_(pa.int64()), nullable=False)])
     fields = {field["name"]: field["type"] for field in json.loads(evolve(OLD, new))["fields"]}
     assert fields["n"] == ["long", "null"]
     assert fields["l"] == {"type": "array", "items": ["long", "null"]}
