@@ -490,9 +490,12 @@ def test_a_strategy_of_the_users_chooses(base_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["hoodie.log.compaction.enable", "hoodie.log.compaction.inline"])
-def test_log_compactions_are_refused_by_name(base_path: Path, key: str) -> None:
-    with pytest.raises(HoodieConfigException, match=f"{key}.*hoodie reads log compactions but makes none"):
-        new_client(base_path, **{key: "true"})
+def test_log_compactions_are_warned_of_and_refuse_no_write(
+    base_path: Path, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with new_client(base_path, **{key: "true"}) as client:
+        assert client.upsert(rows(*FIRST)).is_committed
+    assert f"{key} = 'true': no log compaction" in caplog.text
 
 
 @every_version
