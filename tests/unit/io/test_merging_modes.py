@@ -70,9 +70,7 @@ def test_each_step_in_log_files_leaves_what_hudi_leaves_of_it_in_an_upsert(
     class Scanner:
         counts = LogScanCounts()
 
-        def __init__(
-            self, storage: Any, files: Any, schema: Any, columns: Sequence[str], block_filter: Any, positions_of: Any
-        ) -> None:
+        def __init__(self, storage: Any, files: Any, schema: Any, columns: Sequence[str], *others: Any) -> None:
             self.columns = list(columns)
 
         def blocks(self) -> list[StoredLogBlock]:

@@ -119,8 +119,7 @@ def merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hoo
                 files: Any,
                 schema: Any,
                 columns: Sequence[str],
-                block_filter: Any,
-                positions_of: Any,
+                *others: Any,
             ) -> None:
                 self.columns, self.counts = list(columns), LogScanCounts()
 

@@ -214,7 +214,10 @@ def _random_slice(folder: Path, source: random.Random, number: int, with_meta: b
         if source.random() < 0.3:
             table = table.drop_columns(["n"])
         table = table if with_meta else _without_meta(table)
-        pq.write_table(table, file_slice.base_file.path, row_group_size=100)
+        path = Path(file_slice.base_file.path)
+        pq.write_table(table, path, row_group_size=100)
+        base_file = attrs.evolve(file_slice.base_file, size_bytes=path.stat().st_size)
+        file_slice = attrs.evolve(file_slice, base_file=base_file)
     files: list[HoodieLogFile] = []
     for place, entry in enumerate(entries if has_logs else ()):
         if isinstance(entry, LogRows):
@@ -361,9 +364,9 @@ def test_footers_are_read_once_and_dropped_with_their_slices(tmp_path: Path, mon
     opened: list[weakref.ref[ParquetFragment]] = []
     open_fragment, held = ParquetFragment.open, []
 
-    def slowly(storage: HoodieStorage, path: str) -> ParquetFragment:
+    def slowly(storage: HoodieStorage, path: str, size_bytes: int | None = None) -> ParquetFragment:
         time.sleep(0.02)
-        fragment = open_fragment(storage, path)
+        fragment = open_fragment(storage, path, size_bytes)
         opened.append(weakref.ref(fragment))
         return fragment
 

@@ -308,9 +308,9 @@ def test_no_footer_is_read_where_the_metadata_table_has_ranges(
     opened: list[str] = []
     open_footer = ParquetFragment.open
 
-    def watched(storage: HoodieStorage, path: str) -> ParquetFragment:
+    def watched(storage: HoodieStorage, path: str, size_bytes: int | None = None) -> ParquetFragment:
         opened.append(path)
-        return open_footer(storage, path)
+        return open_footer(storage, path, size_bytes)
 
     monkeypatch.setattr(ParquetFragment, "open", watched)
     table = str(later_tables / "v9_cow_mdt/v9_cow_mdt")
