@@ -92,12 +92,7 @@ class TableReplacement:
             )
             raise
         with transactions.transaction(old, f"overwrite {overwrite.time}") as transaction:
-            try:
-                attrs.evolve(overwrite, check_held=transaction.check_held).take_place(old, config)
-            except BaseException:
-                if not overwrite.is_pending():
-                    overwrite.drop()
-                raise
+            attrs.evolve(overwrite, check_held=transaction.check_held).take_place(old, config)
         self._tell(callbacks, old.base_path, result)
         return result
 

@@ -61,6 +61,8 @@ from hoodie.transaction.transaction_manager import TransactionManager
 logger = logging.getLogger(__name__)
 
 _LOCKS_FOLDER_NAME = ".locks"
+LOCK_FILE_PREFIX = "lock"
+"""How the lock of `FileSystemBasedLockProvider` and claims to break it begin, which this process may hold itself."""
 _ABANDONED_MS = 24 * 3600 * 1000
 """The age of the newest file of an overwrite above which its writer counts as dead."""
 _FILES_AT_ONCE = 256
@@ -143,21 +145,33 @@ class TableOverwrite:
             HoodieHeartbeatException: A writer is at work; the old table stays.
             HoodieException: Storage failed, or the lock was lost. The table names the call that goes on.
         """
-        self._refuse_others(old, config)
-        # What cannot be listed cannot be deleted.
-        self._old_files()
-        # A backup would be read in place of the file.
-        table_config = HoodieTableConfig.update(self.storage, self.base_path, {})
-        pending = PendingOverwrite(self.time, OverwritePhase.WRITTEN, table_config.properties)
-        content = self.storage.read(self._properties_path)
-        self.check_held()
+        try:
+            self._refuse_lock_among_data(config)
+            self._refuse_others(old, config)
+            # What cannot be listed cannot be deleted.
+            self._old_files()
+            # A backup would be read in place of the file.
+            table_config = HoodieTableConfig.update(self.storage, self.base_path, {})
+            pending = PendingOverwrite(self.time, OverwritePhase.WRITTEN, table_config.properties)
+            content = self.storage.read(self._properties_path)
+            self.check_held()
+        except BaseException:
+            self.drop()
+            raise
+        is_whole = True
         try:
             announced = self._put(pending, content)
             # From here on nobody completes a write. What was completed before is in the timeline now.
             self._refuse_others(old, config)
+            is_whole = False
             self.finish(pending, announced)
         except BaseException as error:
             self._take_back(error)
+            if is_whole and not self.is_pending():
+                self.drop()
+            elif not self.is_pending():
+                # Files of the old table may be gone, and others have written the properties: the new rows must stay.
+                error.add_note(f"unless it was finished or undone, the new table is kept in {self.folder}")
             raise
 
     def finish(self, pending: PendingOverwrite, content: bytes) -> None:
@@ -236,6 +250,15 @@ class TableOverwrite:
                 f"have living heartbeats in {folder}; nothing was changed. Wait for these writers, and write again"
             )
 
+    def _refuse_lock_among_data(self, config: HoodieWriteConfig) -> None:
+        """Refuse where a lock is a file among those that are deleted."""
+        folder = config.lock.filesystem_path
+        if folder is not None and f"{normalise_path(folder)}/".startswith(f"{self.base_path}/"):
+            raise HoodieConfigException(
+                f"hoodie.write.lock.filesystem.path = {folder} is in the folder of {self.base_path}, whose files a new "
+                "table replaces: leave the option out, or name a folder elsewhere for all writers; nothing was changed"
+            )
+
     def _check_still(self, content: bytes) -> None:
         """Refuse to go on after another process went on."""
         self.check_held()
@@ -266,7 +289,7 @@ class TableOverwrite:
             child
             for child in self.storage.list_directory(meta_path)
             if child.name not in (OVERWRITE_FOLDER_NAME, _LOCKS_FOLDER_NAME)
-            and not child.name.startswith(PROPERTIES_FILE_NAME)
+            and not child.name.startswith((PROPERTIES_FILE_NAME, LOCK_FILE_PREFIX))
         ]
         data = [
             child

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -143,8 +144,8 @@ class NewTable:
 
         The properties are deleted first. Every writer reads them right before it completes a write. So any write that
         could still be completed has its instant in the listing that follows; in that case the properties are put back.
-        Only files that were listed then and empty folders are deleted, instants last: until then nobody makes another
-        table there.
+        Only files that were listed before that and empty folders are deleted, instants last. Nothing more is deleted as
+        soon as another table is there.
 
         Returns:
             False if others have files there; then the table stays.
@@ -160,6 +161,8 @@ class NewTable:
         config = self._made_here(content)
         if config is None or self._instants_of_others(meta_path, config):
             return False
+        files = [file for file in self.storage.list_files(meta_path) if file.path != properties_path]
+        partitions = self._partition_files()
         try:
             self.storage.delete_file(properties_path)
             is_used = self._instants_of_others(meta_path, config)
@@ -172,7 +175,7 @@ class NewTable:
             self.storage.create_if_absent(properties_path, content)
             logger.info("another writer uses the new table %s: it stays", self.base_path)
             return False
-        self._delete_rest(meta_path, config)
+        self._delete_rest(meta_path, config, files, partitions)
         logger.info("removed the new table %s: nothing was committed to it", self.base_path)
         return True
 
@@ -188,13 +191,25 @@ class NewTable:
         found = list_instants(self.storage, meta_path, layout)
         return any(not (instant.is_completed and instant.action is Action.ROLLBACK) for instant in found)
 
-    def _delete_rest(self, meta_path: str, config: HoodieTableConfig) -> None:
+    def _delete_rest(
+        self,
+        meta_path: str,
+        config: HoodieTableConfig,
+        listed: Sequence[FileStatus],
+        partitions: Mapping[str, Sequence[FileStatus]],
+    ) -> None:
         layout = timeline_layout(config.timeline_layout_version, config.timeline_folder, config.timeline_timezone)
-        files = [file for file in self.storage.list_files(meta_path) if not self._is_lock(meta_path, file.path)]
+        files = [file for file in listed if not self._is_lock(meta_path, file.path)]
         instants = [file.path for file in files if layout.parse_file_name(file.name) is not None]
+        if self._is_there_again():
+            return
         self.storage.delete_files(file.path for file in files if file.path not in instants)
-        self._delete_partitions()
+        if self._is_there_again():
+            return
+        self._delete_partitions(partitions)
         self.storage.delete_files(instants)
+        if self._is_there_again():
+            return
         for file in self.storage.list_files(meta_path):
             if self._is_lock(meta_path, file.path):
                 self.storage.delete_file(file.path)
@@ -203,13 +218,21 @@ class NewTable:
         if self.folder_is_new:
             self.storage.delete_empty_directory(self.base_path)
 
-    def _delete_partitions(self) -> None:
-        """Delete the files that make folders partitions where there is nothing else, and then these folders."""
+    def _is_there_again(self) -> bool:
+        """Whether another process has created a table in the folder since this one's properties were deleted."""
+        return self.storage.exists(_properties_path(self.base_path))
+
+    def _partition_files(self) -> dict[str, list[FileStatus]]:
+        """The files outside of ``.hoodie`` by their folders."""
         folders: dict[str, list[FileStatus]] = {}
         for child in self.storage.list_directory(self.base_path):
             if child.name != METAFOLDER_NAME:
                 for file in self.storage.list_files(child.path) if child.is_directory else [child]:
                     folders.setdefault(parent(file.path), []).append(file)
+        return folders
+
+    def _delete_partitions(self, folders: Mapping[str, Sequence[FileStatus]]) -> None:
+        """Delete the files that make folders partitions where there is nothing else, and then these folders."""
         for folder, files in sorted(folders.items(), reverse=True):
             if all(file.name.startswith(PARTITION_METAFILE_PREFIX) for file in files):
                 self.storage.delete_files(file.path for file in files)

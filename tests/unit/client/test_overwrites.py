@@ -565,3 +565,44 @@ def test_replacements_are_named_by_their_table(tmp_path: Path) -> None:
     assert found.to_bytes() != found.to_bytes()
     assert PendingOverwrite.in_file(Path(path, ".hoodie", "hoodie.properties").read_bytes()) is None
     assert TableReplacement.__module__ == "hoodie.client.table_replacement"
+
+
+OCC = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+    "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
+}
+
+
+def test_a_lock_that_is_a_file_of_the_table_is_not_deleted_while_it_is_held(tmp_path: Path) -> None:
+    path = make(tmp_path / "t")
+    overwrite(path, rows(*NEW), record_key_fields="id,region", properties=OCC)
+    assert read_rows(path) == NEW
+    assert not (tmp_path / "t/.hoodie/lock").exists()
+
+
+def test_a_lock_among_the_data_is_refused_before_anything_is_deleted(tmp_path: Path) -> None:
+    path = make(tmp_path / "t")
+    inside = {**OCC, "hoodie.write.lock.filesystem.path": f"{path}/locks"}
+    with pytest.raises(HoodieConfigException, match=r"lock.filesystem.path = .*/t/locks is in the folder"):
+        overwrite(path, rows(*NEW), record_key_fields="id,region", properties=inside)
+    assert read_rows(path) == OLD
+
+
+def test_new_rows_stay_where_others_write_the_properties_while_old_files_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path / "t")
+    properties = tmp_path / "t/.hoodie/hoodie.properties"
+    old, delete = properties.read_bytes(), TableOverwrite._delete_old
+
+    def overtaken(self: TableOverwrite, content: bytes) -> None:
+        properties.write_bytes(old)
+        delete(self, content)
+
+    monkeypatch.setattr(TableOverwrite, "_delete_old", overtaken)
+    with pytest.raises(HoodieWriteConflictException) as caught:
+        overwrite(path, rows(*NEW), record_key_fields="id,region")
+    (folder,) = (tmp_path / "t/.hoodie/.overwrite").iterdir()
+    assert f"the new table is kept in {folder}" in "".join(caught.value.__notes__)
+    assert read_rows(str(folder)) == NEW
