@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
 import attrs
 import numpy as np
@@ -57,14 +56,21 @@ class TableLayout:
     """
 
     snapshot: TableSnapshot
+    # Not cached_property: until Python 3.12 all instances share its lock, and this reads storage.
+    _newest: list[tuple[list[HoodieWriteStat], Mapping[str, str]]] = attrs.field(init=False, factory=list)
 
-    @cached_property
+    @property
     def newest(self) -> tuple[list[HoodieWriteStat], Mapping[str, str]]:
         """The files of the newest completed commit that wrote any, and the extra metadata with the layout.
 
         Compactions do not count: they keep the buckets, and do not tell the layout. If other commits without files
         have pushed that commit into the archive, these are some of the present files.
         """
+        if not self._newest:
+            self._newest.append(self._load_newest())
+        return self._newest[0]
+
+    def _load_newest(self) -> tuple[list[HoodieWriteStat], Mapping[str, str]]:
         timeline = self.snapshot.active_timeline
         instants = timeline.completed_writes().instants
         layout: Mapping[str, str] = {}
