@@ -87,7 +87,10 @@ class BaseHoodieTableServiceClient(IndexCalls):
         if self._publisher.is_on:
             listeners.append(self._publisher)
         self._metrics = HoodieMetrics(
-            context.job, listeners, context.check_running, display_value("hoodie.base.path", config.base_path)
+            context.job,
+            listeners,
+            context.check_running,
+            display_value("hoodie.base.path", config.base_path).strip("'"),
         )
         self._measured_instant: str | None = None
         index_type = str(config.index.index_type)

@@ -173,7 +173,7 @@ class HoodieReadClient:
             self._context.job,
             (),
             self._context.check_running,
-            display_value("hoodie.base.path", self._config.base_path),
+            display_value("hoodie.base.path", self._config.base_path).strip("'"),
         )
         self._index = create_index(self._config)
         # Finds rows in the file groups that the index names without them.
