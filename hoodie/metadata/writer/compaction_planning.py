@@ -74,16 +74,16 @@ def held_back_by(files: MetadataTableFiles) -> list[HoodieInstant]:
     return sorted(dict.fromkeys(found), key=lambda instant: instant.sort_key)
 
 
-def is_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig, factor: int = 1) -> bool:
+def is_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig, times: int = 1) -> bool:
     """Whether the metadata table is compacted now: there are enough delta commits, and nothing holds it back.
 
     Args:
         files: The metadata table, loaded under the table's lock.
         config: After how many delta commits it is due.
-        factor: So many times as many are asked for.
+        times: So many times as many are asked for.
     """
-    count = len(delta_commits_to_compact(files))
-    return count >= factor * config.compact_max_delta_commits and not held_back_by(files)
+    enough = times * config.compact_max_delta_commits
+    return len(delta_commits_to_compact(files)) >= enough and not held_back_by(files)
 
 
 def refuse_if_held_back(files: MetadataTableFiles, config: HoodieMetadataConfig, completing: str | None = None) -> None:

@@ -112,7 +112,7 @@ class MetadataTableCompactor:
             self._finish(pending[0])
             reloaded = attrs.evolve(self, metadata=self._reloaded())
             return reloaded.compact_if_due() or True
-        if not is_compaction_due(self.files, self.config, factor=2 if self.precedes_delta_commit else 1):
+        if not is_compaction_due(self.files, self.config, times=2 if self.precedes_delta_commit else 1):
             if self.is_refusing:
                 refuse_if_held_back(self.files, self.config, self.completing)
             return False
