@@ -39,7 +39,6 @@ from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
-    HoodieException,
     HoodieMetadataException,
     HoodieNotSupportedException,
     TableNotFoundException,
@@ -349,19 +348,6 @@ def refuse_unwritable_metadata_table(snapshot: TableSnapshot) -> None:
             )
 
 
-@attrs.frozen
-class RecordedAction:
-    """An action that a metadata table holds.
-
-    Attributes:
-        instant_time: Its instant.
-        is_compaction_due: Whether the metadata table is to be compacted as soon as the action is completed.
-    """
-
-    instant_time: str
-    is_compaction_due: bool
-
-
 def record_action(
     snapshot: TableSnapshot,
     instant_time: str,
@@ -369,7 +355,7 @@ def record_action(
     metadata: attrs.AttrsInstance,
     check: Callable[[], None],
     upkeep: MetadataTableUpkeep,
-) -> RecordedAction | None:
+) -> bool:
     """Add an action to the metadata table that is listed now, right before the action is completed.
 
     Args:
@@ -381,7 +367,7 @@ def record_action(
         upkeep: How the metadata table is kept up to date.
 
     Returns:
-        What was recorded; None where no metadata table records such actions.
+        Whether there is a metadata table that records such actions.
 
     Raises:
         HoodieNotSupportedException: See `refuse_unwritable_metadata_table`; nothing was recorded.
@@ -389,43 +375,21 @@ def record_action(
         HoodieException: It could not be recorded: the action must not be completed.
     """
     if action in _NOT_RECORDED or not snapshot.table_config.metadata_partitions:
-        return None
+        return False
     refuse_unwritable_metadata_table(snapshot)
     writer = upkeep.writer(snapshot)
     if isinstance(metadata, HoodieCommitMetadata):
-        is_due = writer.update_commit(CommittedChange(instant_time, action, metadata, upkeep.key_look_up), check)
+        writer.update_commit(CommittedChange(instant_time, action, metadata, upkeep.key_look_up), check)
     elif isinstance(metadata, HoodieCleanMetadata):
-        is_due = writer.update_clean(instant_time, metadata, check)
+        writer.update_clean(instant_time, metadata, check)
     elif isinstance(metadata, HoodieRollbackMetadata):
-        is_due = writer.update_rollback(instant_time, metadata, check)
+        writer.update_rollback(instant_time, metadata, check)
     else:
         raise HoodieCommitException(
             f"{action} {instant_time} of {snapshot.base_path} was not completed: a metadata table came meanwhile "
             f"({','.join(snapshot.table_config.metadata_partitions)}), and would be wrong. Call it again"
         )
-    return RecordedAction(instant_time, is_due)
-
-
-def compact_metadata_table_if_due(
-    snapshot: TableSnapshot, recorded: RecordedAction, check: Callable[[], None], upkeep: MetadataTableUpkeep
-) -> None:
-    """Compact the metadata table after an action that made it due; a failure is logged, as the action counts.
-
-    Args:
-        snapshot: The table under its lock; the action was completed since it was loaded.
-        recorded: The action.
-        check: Raises where the lock was lost.
-        upkeep: How the metadata table is kept up to date.
-    """
-    if not recorded.is_compaction_due:
-        return
-    try:
-        upkeep.writer(snapshot.refreshed()).compact_if_due(recorded.instant_time, check)
-    except (HoodieException, OSError) as error:
-        logger.warning(
-            "%s of %s is completed; the compaction of the metadata table after it failed, and the next write does it: "
-            "%s", recorded.instant_time, snapshot.base_path, error,
-        )  # fmt: skip
+    return True
 
 
 def forget_action(snapshot: TableSnapshot, instant_time: str) -> None:

@@ -74,16 +74,14 @@ def held_back_by(files: MetadataTableFiles) -> list[HoodieInstant]:
     return sorted(dict.fromkeys(found), key=lambda instant: instant.sort_key)
 
 
-def is_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig, times: int = 1) -> bool:
+def is_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig) -> bool:
     """Whether the metadata table is compacted now: there are enough delta commits, and nothing holds it back.
 
     Args:
         files: The metadata table, loaded under the table's lock.
         config: After how many delta commits it is due.
-        times: So many times as many are asked for.
     """
-    enough = times * config.compact_max_delta_commits
-    return len(delta_commits_to_compact(files)) >= enough and not held_back_by(files)
+    return len(delta_commits_to_compact(files)) >= config.compact_max_delta_commits and not held_back_by(files)
 
 
 def refuse_if_held_back(files: MetadataTableFiles, config: HoodieMetadataConfig, completing: str | None = None) -> None:

@@ -1,9 +1,7 @@
 """Compact a metadata table, and finish what a dead writer left of a compaction.
 
-A writer does this under the table's lock, after its own commit. `compaction_planning` says when. Before its delta
-commit it only finishes what was left behind, and compacts where that was due for long: a delta commit that begins
-before a compaction and is completed after it is overlooked by the record index of hudi-rs 0.6. What a death leaves
-behind:
+A writer does this under the table's lock, before its own delta commit. `compaction_planning` says when. What a death
+leaves behind:
 
 ===========================================  ==========================================================================
 files of the compaction                      what happens
@@ -83,8 +81,6 @@ class MetadataTableCompactor:
         completing: The instant of the table that is completed next. It may be one that holds compactions back.
         is_refusing: Whether the action is refused if compactions were held back for too long. A rollback is not: it may
             be what is to be done about it.
-        precedes_delta_commit: Whether a delta commit of an instant that began before follows. Then a compaction begins
-            only with twice the delta commits that make it due.
     """
 
     metadata: HoodieBackedTableMetadata
@@ -93,7 +89,6 @@ class MetadataTableCompactor:
     check: Callable[[], None] = _no_check
     completing: str | None = None
     is_refusing: bool = True
-    precedes_delta_commit: bool = False
 
     def compact_if_due(self) -> bool:
         """Finish compactions that were left behind; without any, compact if it is due.
@@ -112,7 +107,7 @@ class MetadataTableCompactor:
             self._finish(pending[0])
             reloaded = attrs.evolve(self, metadata=self._reloaded())
             return reloaded.compact_if_due() or True
-        if not is_compaction_due(self.files, self.config, times=2 if self.precedes_delta_commit else 1):
+        if not is_compaction_due(self.files, self.config):
             if self.is_refusing:
                 refuse_if_held_back(self.files, self.config, self.completing)
             return False

@@ -6,7 +6,6 @@
 | 2 | the lock, a new snapshot, conflicts with others | the action, as far as it needs them |
 | 3 | the metadata table gets a delta commit of the instant; `check`: the lock is still held | `complete_instant` |
 | 4 | the completed file is made: from here on the action counts | `complete_instant` |
-|   | the metadata table is compacted, if the action made that due | `complete_instant` |
 | 5 | the lock is released | the action |
 | 6 | markers, heartbeats and other leftovers of the action are deleted | the action |
 | 7 | metrics, callbacks, services that are due | the client |
@@ -30,12 +29,7 @@ from hoodie.common.table.timeline.instant_time import is_after, newest, next_ins
 from hoodie.exception import HoodieCommitException, HoodieIOException
 from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
 from hoodie.table.action.table_action import no_check
-from hoodie.table.metadata_table import (
-    MetadataTableUpkeep,
-    compact_metadata_table_if_due,
-    forget_action,
-    record_action,
-)
+from hoodie.table.metadata_table import MetadataTableUpkeep, forget_action, record_action
 
 logger = logging.getLogger(__name__)
 
@@ -75,18 +69,14 @@ def complete_instant(
         found = now.active_timeline.find(instant_time, action)
         if found is not None and found.is_completed:
             return None
-        upkeep = upkeep or MetadataTableUpkeep()
-        recorded = record_action(now, instant_time, action, metadata, check, upkeep)
+        is_recorded = record_action(now, instant_time, action, metadata, check, upkeep or MetadataTableUpkeep())
         try:
-            completed = timeline.save_as_complete(instant_time, action, metadata, check)
+            return timeline.save_as_complete(instant_time, action, metadata, check)
         except HoodieCommitException:
             # It was rolled back: no rollback will take back what was just recorded.
-            if recorded is not None:
+            if is_recorded:
                 forget_action(now, instant_time)
             raise
-        if recorded is not None:
-            compact_metadata_table_if_due(now, recorded, check, upkeep)
-        return completed
 
 
 def complete_after_others(snapshot: TableSnapshot, completed: HoodieInstant) -> HoodieInstant:
