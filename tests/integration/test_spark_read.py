@@ -262,7 +262,7 @@ def test_queries_and_options_that_contradict_or_are_not_there_are_refused_unread
         hoodie.spark.read(spark, "/t", snapshot, query_type="read_optimized")
     with pytest.raises(HoodieConfigException, match="hoodie has snapshot, incremental, read_optimized"):
         hoodie.spark.read(spark, "/t", query_type="snapshto")
-    with pytest.raises(HoodieConfigException, match="are not understood"):
+    with pytest.raises(HoodieConfigException, match="the operator is one of"):
         hoodie.spark.read(spark, "/t", filters=[("a", "~", 1)])
     with pytest.raises(HoodieConfigException, match="unknown read option"):
         hoodie.spark.read(spark, "/t", {"hoodie.datasource.query.tpye": "snapshot"})
