@@ -115,8 +115,9 @@ def test_nulls_are_taken_merged_and_compacted_beside_files_of_the_older_schema(
         if table_type == "MERGE_ON_READ":
             client.compact()
             check()
-            client.upsert(rows(nullable, 2, nulls, 5))
-            expected |= {row["id"]: row for row in rows(nullable, 2, nulls, 5).to_pylist()}
+            table = rows(nullable, 2, nulls, 5)
+            client.upsert(table.to_pylist() if as_dicts else table)
+            expected |= {row["id"]: row for row in table.to_pylist()}
             check()
     wanted = [*KEYS, field("ts", pa.int64()).with_nullable(not as_dicts)]
     has_null = None in nulls or not as_dicts
