@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
+from hoodie.common.model.record_columns import COMMIT_TIME_META
 from hoodie.exception import HoodieException, HoodieIOException
 from hoodie.io.parquet.footer_tail import missing_base_file
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, check_size, translated_errors
@@ -23,6 +24,7 @@ BATCH_READAHEAD = 2
 """Batches of a file that are decoded ahead. Memory grows with it, speed hardly does."""
 FRAGMENT_READAHEAD = 2
 """Files that are opened ahead."""
+_COUNTED_ROWS = 1 << 16
 
 
 class StorageHandler(fs.FileSystemHandler):  # type: ignore[misc]
@@ -133,6 +135,11 @@ class ParquetFragment:
         return int(self.fragment.metadata.num_row_groups)
 
     @property
+    def num_rows(self) -> int:
+        """Rows of the row groups that are scanned."""
+        return sum(int(group.num_rows) for group in self.fragment.row_groups)
+
+    @property
     def row_counts(self) -> list[int]:
         """Rows of each row group of the whole file."""
         metadata = self.fragment.metadata
@@ -214,11 +221,15 @@ def scan_fragments(
         HoodieIOException: Storage failed.
         HoodieCorruptedDataException: A file is damaged.
     """
+    read = list(columns)
+    if pushed is not None and len(read) == 1:
+        read += _second_column(fragments, schema, read[0])
     scanner = _dataset_of(fragments, schema).scanner(
-        columns=list(columns), filter=pushed, batch_size=batch_rows,
+        columns=read, filter=pushed, batch_size=batch_rows,
         batch_readahead=BATCH_READAHEAD, fragment_readahead=FRAGMENT_READAHEAD,
     )  # fmt: skip
     batches = iter(scanner.to_reader())
+    told, found = sum(fragment.num_rows for fragment in fragments), 0
     while True:
         try:
             batch = next(batches, None)
@@ -227,9 +238,12 @@ def scan_fragments(
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise _named(error, fragments, columns) from error
         if batch is None:
-            return
+            break
+        found += batch.num_rows
         if batch.num_rows:
-            yield batch
+            yield batch if len(read) == len(columns) else batch.select(list(columns))
+    if pushed is None and found != told:
+        raise _named(pa.ArrowInvalid(f"they have {told} rows, but {found} could be read"), fragments, columns)
 
 
 def count_rows(fragments: Sequence[ParquetFragment], schema: pa.Schema, pushed: pc.Expression | None) -> int:
@@ -244,12 +258,21 @@ def count_rows(fragments: Sequence[ParquetFragment], schema: pa.Schema, pushed: 
         HoodieIOException: Storage failed.
         HoodieCorruptedDataException: A file is damaged.
     """
-    try:
-        return int(_dataset_of(fragments, schema).count_rows(filter=pushed))
-    except HoodieException:
-        raise
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise _named(error, fragments, schema.names) from error
+    if pushed is None:
+        return sum(fragment.num_rows for fragment in fragments)
+    name = COMMIT_TIME_META if COMMIT_TIME_META in schema.names else schema.names[0]
+    return sum(batch.num_rows for batch in scan_fragments(fragments, schema, [name], pushed, _COUNTED_ROWS))
+
+
+def _second_column(fragments: Sequence[ParquetFragment], schema: pa.Schema, first: str) -> list[str]:
+    """Another column that all files store, if possible one that takes few bytes; empty if there is none.
+
+    Headers of pages have no checksum, and pyarrow ends a column without an error where one is damaged. If it reads two
+    columns, it sees that their lengths differ. Of rows that it filters, nobody else can count what is missing.
+    """
+    names = [COMMIT_TIME_META, *schema.names]
+    known = set(schema.names).intersection(*(set(fragment.schema.names) for fragment in fragments))
+    return [name for name in names if name in known and name != first][:1]
 
 
 def _dataset_of(fragments: Sequence[ParquetFragment], schema: pa.Schema) -> ds.FileSystemDataset:

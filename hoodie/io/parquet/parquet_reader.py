@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
@@ -209,7 +209,9 @@ class HoodieParquetReader:
                 f"reading {self._path}: it has no column {', '.join(missing)}; its columns are {', '.join(names)}"
             )
         with translated_errors(self._path):
-            return self._opened.read(columns=list(columns)).select(list(columns))
+            found = self._opened.read(columns=list(columns)).select(list(columns))
+        self._check_rows(found.num_rows, None)
+        return found
 
     def largest_text(self, column: str) -> str | None:
         """The largest value of a column of strings, by statistics where the file has them; None without values.
@@ -263,6 +265,7 @@ class HoodieParquetReader:
         else:
             with translated_errors(self._path):
                 keys = self._opened.read_row_groups(list(row_groups), columns=[column]).column(0)
+            self._check_rows(len(keys), row_groups)
         return keys if pa.types.is_string(keys.type) else keys.cast(pa.string())
 
     def find_record_keys(
@@ -346,12 +349,15 @@ class HoodieParquetReader:
                 continue
             with translated_errors(self._path):
                 batches = file.iter_batches(batch_size=batch_rows, row_groups=[number], columns=present)
+            found = 0
             while True:
                 with translated_errors(self._path):
                     batch = next(batches, None)
                 if batch is None:
                     break
+                found += batch.num_rows
                 yield self._adapted(batch, wanted)
+            self._check_rows(found, [number])
 
     def take_rows(
         self, columns: Sequence[str] | None, schema: pa.Schema, rows: npt.NDArray[np.int64]
@@ -394,7 +400,16 @@ class HoodieParquetReader:
             raise HoodieException(f"{self._path} is not open")
         return self._file
 
+    def _check_rows(self, found: int, row_groups: Sequence[int] | None) -> None:
+        """Refuse fewer rows than the footer tells: pyarrow ends a column without an error at a damaged page header."""
+        counts = self.row_group_rows
+        told = int(counts.sum() if row_groups is None else counts[list(row_groups)].sum())
+        if found != told:
+            raise _corrupted(self._path, f"its footer tells of {told} rows where {found} could be read")
+
     def _adapted(self, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+        with translated_errors(self._path):
+            check_indices(batch.columns)
         return adapt_batch(batch, wanted, self._path, self._dictionaries)
 
 
@@ -403,6 +418,20 @@ def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:
         f"base file {path} is cut short or damaged: {problem}. If no completed commit wrote it, a rollback "
         "of the failed write removes it; otherwise restore it from a copy, or the table to a savepoint before it"
     )
+
+
+def check_indices(columns: Iterable[pa.Array]) -> None:
+    """Refuse dictionaries with indices that they do not have: pyarrow reads them where a page header is damaged.
+
+    Args:
+        columns: Columns as read.
+
+    Raises:
+        pa.ArrowException: There are some.
+    """
+    for column in columns:
+        if pa.types.is_dictionary(column.type):
+            column.validate(full=True)
 
 
 def check_size(path: str, stream: pa.NativeFile, told_bytes: int) -> None:

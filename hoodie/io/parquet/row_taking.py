@@ -143,6 +143,8 @@ def _decoded(
         if high == len(places):
             break
         first += batch.num_rows
+    else:
+        raise pa.ArrowInvalid(f"row {places[-1]} of row group {row_group} is not there: {first} could be read")
     return {name: _joined(values) for name, values in parts.items()}
 
 

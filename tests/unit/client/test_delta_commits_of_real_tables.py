@@ -21,7 +21,6 @@ from hoodie.exception import (
     HoodieException,
     HoodieNotSupportedException,
     HoodieRollbackException,
-    MissingSchemaFieldException,
 )
 from tests.support.table_builder import local_client
 from tests.unit.test_merge_on_read_tables import is_merge_on_read
@@ -44,15 +43,15 @@ EXTENDED = [
     "v6_empty", "v6_mor_mdt", "v6_nonpartitioned", "v6_simplekeygen_nonhivestyle",
     "v6_simplekeygen_nonhivestyle_overwritetable", "v6_trips_8i1u", "v6_trips_8i3d", "v8_mor", "v8_mor_by102",
     "v8_mor_del102", "v9_bucket_mor", "v9_flag_delete", "v9_mor", "v9_mor_commit_time", "v9_mor_compact",
-    "v9_mor_logcompact", "v9_mor_mdt", "v9_mor_rollback_pending", "v9_pay_DefaultHoodieRecordPayload",
+    "v9_mor_logcompact", "v9_mor_mdt", "v9_mor_rollback_pending", "v9_pay_AWSDmsAvroPayload",
+    "v9_pay_DefaultHoodieRecordPayload",
     "v9_pay_FirstValueAvroPayload", "v9_pay_OverwriteNonDefaultsWithLatestAvroPayload",
     "v9_pay_OverwriteWithLatestAvroPayload", "v9_pay_PartialUpdateAvroPayload", "v9_two_ordering",
 ]  # fmt: skip
 REFUSED: dict[str, tuple[type[HoodieException], str]] = {
     "v9_sql": (HoodieCommitException, "indexing 20261122072356710 is pending"),
-    "v9_pay_AWSDmsAvroPayload": (MissingSchemaFieldException, r"hoodie\.payload\.delete\.field = Op"),
 }
-"""Nothing is written: Hudi's indexer may still write to the metadata table; the column that deletes is not there."""
+"""Nothing is written: Hudi's indexer may still write to the metadata table."""
 INSERTS_ONLY = "v6_simplekeygen_hivestyle_no_metafields"
 """It stores no record keys."""
 ROLLED_BACK_BY_HAND = {"trap_base": "20261122072308564", "trap_orphan": "20261122073906250"}
