@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from hoodie.exception import HoodieConfigException, HoodieException
-from hoodie.spark.spark_compatibility import spark_context
+from hoodie.spark.spark_compatibility import check_running, spark_context
 from hoodie.spark.spark_errors import MEMORY_OPTION, MISSING_MODULE
 from hoodie.spark.spark_jobs import described_job
 
@@ -30,8 +30,9 @@ def check_workers(spark: SparkSession) -> None:
 
     Raises:
         HoodieConfigException: ``spark.executor.pyspark.memory`` leaves a worker too little.
-        HoodieException: The workers' Python cannot import hoodie.
+        HoodieException: The workers' Python cannot import hoodie; or the session was stopped.
     """
+    check_running(spark)
     context = spark_context(spark)
     session = str(getattr(spark, "session_id", id(spark)) if context is None else context.applicationId)
     if session in _CHECKED:
