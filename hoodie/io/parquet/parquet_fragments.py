@@ -223,7 +223,7 @@ def scan_fragments(
     """
     read = list(columns)
     if pushed is not None and len(read) == 1:
-        read += _second_column(fragments, schema, read[0])
+        read += [name for name in _small_columns(fragments, schema) if name not in columns][:1]
     scanner = _dataset_of(fragments, schema).scanner(
         columns=read, filter=pushed, batch_size=batch_rows,
         batch_readahead=BATCH_READAHEAD, fragment_readahead=FRAGMENT_READAHEAD,
@@ -260,19 +260,25 @@ def count_rows(fragments: Sequence[ParquetFragment], schema: pa.Schema, pushed: 
     """
     if pushed is None:
         return sum(fragment.num_rows for fragment in fragments)
-    name = COMMIT_TIME_META if COMMIT_TIME_META in schema.names else schema.names[0]
-    return sum(batch.num_rows for batch in scan_fragments(fragments, schema, [name], pushed, _COUNTED_ROWS))
+    columns = _small_columns(fragments, schema)[:2] or schema.names[:1]
+    return sum(batch.num_rows for batch in scan_fragments(fragments, schema, columns, pushed, _COUNTED_ROWS))
 
 
-def _second_column(fragments: Sequence[ParquetFragment], schema: pa.Schema, first: str) -> list[str]:
-    """Another column that all files store, if possible one that takes few bytes; empty if there is none.
+def _small_columns(fragments: Sequence[ParquetFragment], schema: pa.Schema) -> list[str]:
+    """The columns that all files store, those first that take little time to decode.
 
     Headers of pages have no checksum, and pyarrow ends a column without an error where one is damaged. If it reads two
     columns, it sees that their lengths differ. Of rows that it filters, nobody else can count what is missing.
     """
-    names = [COMMIT_TIME_META, *schema.names]
     known = set(schema.names).intersection(*(set(fragment.schema.names) for fragment in fragments))
-    return [name for name in names if name in known and name != first][:1]
+    return sorted(known, key=lambda name: _decoding_cost(schema.field(name)))
+
+
+def _decoding_cost(field: pa.Field) -> tuple[int, int, str]:
+    # Of texts, a commit time is the shortest that every file has, and one of few values.
+    if pa.types.is_primitive(field.type):
+        return 0, int(field.type.bit_width), str(field.name)
+    return (1 if field.name == COMMIT_TIME_META else 3 if pa.types.is_nested(field.type) else 2), 0, str(field.name)
 
 
 def _dataset_of(fragments: Sequence[ParquetFragment], schema: pa.Schema) -> ds.FileSystemDataset:
