@@ -19,7 +19,7 @@ from hoodie.common.table.compaction_plans import delta_commits_after, last_compl
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.timeline.instant_time import is_after, is_before, oldest
+from hoodie.common.table.timeline.instant_time import is_before, oldest
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
 from hoodie.config.compaction_config import CompactionTriggerStrategy
 from hoodie.config.metadata_config import HoodieMetadataConfig
@@ -41,7 +41,7 @@ CLEAN_SUFFIX = "002"
 _RETAINED_SHARE = 1.2
 """How much more the metadata table keeps than its table, so that readers of the oldest state find what they need."""
 _KEPT_AFTER_COMPACTION = 3
-"""So many instants follow a compaction before a clean, for readers that have listed files."""
+"""So many delta commits follow a compaction before the slices that it replaced go, for readers that listed them."""
 
 
 @attrs.frozen(eq=False)
@@ -76,7 +76,7 @@ class MetadataTableCleaning:
             files = _load(table.with_properties_reloaded().refreshed())
             if files is None:
                 return []
-            snapshot, clean = files.snapshot, metadata_clean_config(self.config.clean)
+            snapshot, clean = files.snapshot, metadata_clean_config(self.config.clean, self.config.metadata)
             done: list[HoodieCleanMetadata | None] = []
             for instant in snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending():
                 if has_no_plan(snapshot, instant):
@@ -85,7 +85,7 @@ class MetadataTableCleaning:
                 logger.warning("finishing clean %s of %s", instant.requested_time, snapshot.base_path)
                 executor = _MetadataCleanExecutor(self.context, clean, snapshot)
                 done.append(carry_out(executor, instant.requested_time, is_left_behind=True))
-            if is_clean_due(snapshot.refreshed(), clean, self.config.metadata):
+            if is_clean_due(snapshot.refreshed(), clean):
                 executor = _MetadataCleanExecutor(self.context, clean, snapshot.refreshed())
                 announced = announce(executor)
                 if announced is not None:
@@ -124,7 +124,7 @@ class MetadataTableCleaning:
             return False
         if len(files.snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending()):
             return True
-        return is_clean_due(files.snapshot, metadata_clean_config(self.config.clean), self.config.metadata)
+        return is_clean_due(files.snapshot, metadata_clean_config(self.config.clean, self.config.metadata))
 
     def _may_be_archived(self, table: TableSnapshot) -> bool:
         """Whether instants are due, by a look without the lock."""
@@ -166,13 +166,12 @@ class _MetadataCleanExecutor(CleanActionExecutor):
         return None if last is None else last.requested_time + CLEAN_SUFFIX
 
 
-def is_clean_due(metadata_table: TableSnapshot, clean: HoodieCleanConfig, metadata: HoodieMetadataConfig) -> bool:
+def is_clean_due(metadata_table: TableSnapshot, clean: HoodieCleanConfig) -> bool:
     """Whether a compaction replaced slices that nobody needs any more, by the timeline alone.
 
     Args:
         metadata_table: The metadata table.
-        clean: Its policy.
-        metadata: After how many delta commits it is compacted.
+        clean: Its policy, see `metadata_clean_config`.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -180,9 +179,6 @@ def is_clean_due(metadata_table: TableSnapshot, clean: HoodieCleanConfig, metada
     timeline = metadata_table.active_timeline
     last = last_completed_compaction(timeline)
     if last is None:
-        return False
-    later = [one for one in timeline.filter_completed_instants() if is_after(one.newest_time, last.newest_time)]
-    if len(later) < min(_KEPT_AFTER_COMPACTION, metadata.compact_max_delta_commits):
         return False
     if clean.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
         cleans = timeline.filter_actions(Action.CLEAN).filter_completed_instants()
@@ -210,19 +206,23 @@ def first_needed_by_table(timeline: HoodieActiveTimeline) -> str | None:
     )
 
 
-def first_uncompacted(timeline: HoodieActiveTimeline) -> str | None:
+def first_uncompacted(files: MetadataTableFiles) -> str | None:
     """The first delta commit of a metadata table whose log files no compaction has taken; it must stay.
 
+    Compactions that are later than the table do not count, as readers still read the slices before them.
+
     Readers that do not read archives (hudi-rs) pass over log files whose delta commit is not on the active timeline.
-    The delta commit of the action that made a compaction due is older than that compaction, and completed after it.
+    The delta commit of an action that began before a compaction may be completed after it.
     Those that built a partition are older than all others. By their completion readers also know that a base file of
     the partition which that compaction wrote is gone for good, and a rollback knows what the partition holds.
 
     Args:
-        timeline: Of the metadata table.
+        files: Of the metadata table.
     """
-    waiting = delta_commits_after(timeline, last_completed_compaction(timeline))
-    return oldest(one.requested_time for one in waiting)
+    timeline = files.snapshot.active_timeline
+    compactions = timeline.filter_actions(Action.COMMIT).filter_completed_instants()
+    counting = compactions.filter(lambda instant: files.instants.is_committed(instant.requested_time))
+    return oldest(one.requested_time for one in delta_commits_after(timeline, counting.last_instant))
 
 
 def first_needed(files: MetadataTableFiles) -> str | None:
@@ -231,25 +231,31 @@ def first_needed(files: MetadataTableFiles) -> str | None:
     Args:
         files: Of the metadata table.
     """
-    return oldest(
-        [first_needed_by_table(files.table.active_timeline), first_uncompacted(files.snapshot.active_timeline)]
-    )
+    return oldest([first_needed_by_table(files.table.active_timeline), first_uncompacted(files)])
 
 
-def metadata_clean_config(clean: HoodieCleanConfig) -> HoodieCleanConfig:
+def metadata_clean_config(clean: HoodieCleanConfig, metadata: HoodieMetadataConfig) -> HoodieCleanConfig:
     """The policy of the metadata table of a table.
+
+    It keeps somewhat more than the table does, and at least as much as gives readers three delta commits from the
+    compaction that replaced a slice to the clean that deletes it. Commits are counted with the compactions among them:
+    where each delta commit (``d``) is compacted (``C``), ``C d C d C d`` are five commits after the first compaction.
 
     Args:
         clean: The table's policy.
+        metadata: After how many delta commits it is compacted.
     """
 
-    def more(number: int) -> int:
-        return math.ceil(number * _RETAINED_SHARE)
+    def more(number: int, least: int) -> int:
+        return max(math.ceil(number * _RETAINED_SHARE), least)
 
+    limit = metadata.compact_max_delta_commits
+    compactions_between = (_KEPT_AFTER_COMPACTION - 1) // limit
     return attrs.evolve(
         clean,
-        commits_retained=more(clean.commits_retained),
-        file_versions_retained=more(clean.file_versions_retained),
+        commits_retained=more(clean.commits_retained, _KEPT_AFTER_COMPACTION + compactions_between),
+        # The slice that a compaction replaced is one more.
+        file_versions_retained=more(clean.file_versions_retained, 1 + math.ceil(_KEPT_AFTER_COMPACTION / limit)),
         # A metadata table has few partitions.
         incremental=False,
     )
@@ -264,7 +270,7 @@ def metadata_table_config(config: HoodieWriteConfig) -> HoodieWriteConfig:
     archival = config.archival
     return attrs.evolve(
         config,
-        clean=metadata_clean_config(config.clean),
+        clean=metadata_clean_config(config.clean, config.metadata),
         archival=attrs.evolve(
             archival, min_commits=archival.min_commits + 1, max_commits=archival.max_commits + 1, beyond_savepoint=False
         ),

@@ -101,6 +101,33 @@ def test_times_of_compactions_and_cleans(table: Path, table_version: int) -> Non
         assert not {*compactions, *cleans} & {*delta_commits, *own}
 
 
+@pytest.mark.parametrize("limit", [1, 2, 4, 5])
+def test_metadata_tables_with_small_limits_are_cleaned_and_archived(table: Path, limit: int) -> None:
+    """Each write is a commit and a clean, so with even limits a compaction is always the last of both."""
+    services = {**SERVICES_SHORT, "cleaner_commits_retained": "1", "metadata_compact_max_delta_commits": str(limit)}
+    readers: list[tuple[int, set[str]]] = []
+    gone = 0
+    for number in range(16):
+        write(table, number, 1, **services)
+        files = opened(table).files
+        there = {path.name for path in (table / ".hoodie/metadata").rglob("*.hfile")}
+        partitions = files.table.table_config.metadata_partitions
+        slices = [one for path in partitions for group in files.file_groups(path).values() for one in group]
+        read = {one.base_file.file_name for one in slices if one.base_file is not None}
+        # Slices that were replaced stay until three delta commits, which are more than one write, have followed.
+        for known, names in readers:
+            gone += bool(names - there) and number - known > 1
+            assert names <= there or number - known > 1
+        readers = [(known, names) for known, names in readers if names <= there] + [(number, read)]
+    assert gone
+    assert instants(table, Action.CLEAN)
+    assert max(base_files(table).values()) <= 6
+    assert len(opened(table).files.snapshot.archived_timeline.completed_writes()) > 8
+    assert len(TableSnapshot.load(str(table)).active_timeline.completed_writes()) <= 7
+    assert validate(str(table)).is_right
+    assert len(read_trips(table)) == 8
+
+
 def test_the_table_is_not_archived_before_its_metadata_table_is_compacted(table: Path) -> None:
     write(table, 0, 12, **{**SERVICES_SHORT, "metadata_compact_max_delta_commits": "100"})
     snapshot = TableSnapshot.load(str(table))
@@ -182,10 +209,12 @@ def test_a_clean_that_died_anywhere_is_finished_by_the_next(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     use_for_local_files(monkeypatch, FaultyStorage)
-    policy = metadata_clean_config(HoodieCleanConfig(commits_retained=1))
+    policy = metadata_clean_config(
+        HoodieCleanConfig(commits_retained=1), HoodieMetadataConfig(compact_max_delta_commits=3)
+    )
     number = 9
     write(table, 0, number, **OFF_SHORT)
-    while not is_clean_due(opened(table).files.snapshot, policy, HoodieMetadataConfig(compact_max_delta_commits=3)):
+    while not is_clean_due(opened(table).files.snapshot, policy):
         write(table, number, 1, **OFF_SHORT)
         number += 1
     before = records_of(opened(table))
