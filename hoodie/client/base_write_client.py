@@ -542,7 +542,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 failed = ["no table service ran: the client was closed while it wrote"]
                 if not self._is_closed:
                     failed = self.post_commit(result.instant_time) or []
-                self._service_errors = (*self._callbacks.take_failures(), *failed)
+                self._service_errors = (*self._committer.take_failures(), *self._callbacks.take_failures(), *failed)
         result.commit_state.service_errors = self._service_errors
 
     # --- committing ---------------------------------------------------------------------------------------------

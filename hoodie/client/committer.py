@@ -40,7 +40,12 @@ from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.attempted_files import reconcile_with_markers
-from hoodie.table.action.completion import complete_after_others, complete_instant, complete_later
+from hoodie.table.action.completion import (
+    compact_metadata_table,
+    complete_after_others,
+    complete_instant,
+    complete_later,
+)
 from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
 from hoodie.table.metadata_table import MetadataTableUpkeep
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
@@ -87,6 +92,7 @@ class Committer:
     _resolver: ConflictResolver = attrs.field(init=False)
     _written_to: dict[str, WriteStart] = attrs.field(init=False, factory=dict)
     """Instant that is being written -> the writes of the table when its write began."""
+    _failures: list[str] = attrs.field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
         self._resolver = ConflictResolver(self._config, self._index.is_global)
@@ -127,6 +133,11 @@ class Committer:
             )
         schema = snapshot.load_avro_schema() if self._config.write.has_several_writers else None
         self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema, reads_table)
+
+    def take_failures(self) -> list[str]:
+        """What failed after instants were completed, since the last call of this method; one line each."""
+        failures, self._failures = self._failures, []
+        return failures
 
     def forget(self, instant_time: str) -> None:
         """Drop what is held for an instant that was completed or rolled back."""
@@ -184,12 +195,16 @@ class Committer:
                 start, timeline = self._written_to.get(instant_time), snapshot.active_timeline
                 looked_up = key_look_up(result.operation, self._index, start, timeline)
                 upkeep = MetadataTableUpkeep.of(self._config, self._context, looked_up)
-                completed = complete_instant(snapshot, instant_time, action, metadata, transaction.check_held, upkeep)
+                done = complete_instant(snapshot, instant_time, action, metadata, transaction.check_held, upkeep)
                 was_held = transaction.is_held()
-        if completed is None:
+            if done is not None and was_held and done.to_compact is not None:
+                with self._metrics.step("compact the metadata table"):
+                    self._failures += compact_metadata_table(done, transaction.check_held, upkeep)
+        if done is None:
             raise HoodieCommitException(
                 f"instant {instant_time} of {snapshot.base_path} was just completed by another writer"
             )
+        completed = done.instant
         result.commit_state.is_committed = True
         result.commit_state.completion_time = completed.completion_time
         if not was_held:

@@ -197,7 +197,7 @@ class CompactionService:
             statuses=done.statuses,
             commit_metadata=done.metadata,
             steps=self._metrics.steps,
-            commit_state=CommitState(is_committed=True, completion_time=done.instant.completion_time),
+            commit_state=CommitState(True, done.instant.completion_time, done.failures),
         )
 
     def _take(self, snapshot: TableSnapshot, instant_time: str) -> bool:

@@ -1,7 +1,7 @@
 """Clean and archive the metadata table of a table.
 
 It is a merge-on-read table, so the actions of all tables do both, on a snapshot of it. Compactions are not among them:
-they come right before a delta commit, see `hoodie.metadata.writer.metadata_table_services`.
+they come right after an instant is completed, see `hoodie.metadata.writer.metadata_table_services`.
 
 Hudi: org.apache.hudi.metadata.{HoodieBackedTableMetadataWriter, HoodieMetadataWriteUtils}.
 """

@@ -108,6 +108,7 @@ class TableServices:
             if announced is not None:
                 with self._metrics.step("delete old files", announced.instant_time) as deleting:
                     metadata = carry_out(executor, announced.instant_time)
+                    self._failures += executor.failures
                     if metadata is not None:
                         finished.append(metadata)
                         deleting.count(files=metadata.total_files_deleted)
@@ -145,7 +146,9 @@ class TableServices:
                         snapshot.active_timeline.delete_pending(instant.requested_time, Action.CLEAN)
                         continue
                     logger.warning("finishing clean %s of %s", instant.requested_time, snapshot.base_path)
-                    metadata = carry_out(self._executor(snapshot), instant.requested_time, is_left_behind=True)
+                    executor = self._executor(snapshot)
+                    metadata = carry_out(executor, instant.requested_time, is_left_behind=True)
+                    self._failures += executor.failures
                     if metadata is not None:
                         finished.append(metadata)
             except HoodieException as error:
@@ -228,7 +231,7 @@ class TableServices:
         self._run_pending_compactions()
         planned = self._compactions.schedule(is_forced=False)
         if planned is not None:
-            self._compactions.run(planned, is_left_behind=False)
+            self._run_compaction(planned, is_left_behind=False)
 
     def _schedule_if_due(self) -> None:
         if not self._compactions.pending():
@@ -237,9 +240,13 @@ class TableServices:
     def _run_pending_compactions(self) -> None:
         for instant_time in self._compactions.pending():
             try:
-                self._compactions.run(instant_time)
+                self._run_compaction(instant_time)
             except TakenCompactionException as error:
                 logger.info("%s", error)
+
+    def _run_compaction(self, instant_time: str, is_left_behind: bool = True) -> None:
+        done = self._compactions.run(instant_time, is_left_behind)
+        self._failures += done.service_errors if done is not None else ()
 
     def _add_compaction(self, inline: list[Callable[[], object]], beside: list[Callable[[], object]]) -> None:
         """Add what is done about compactions after a commit."""

@@ -91,7 +91,7 @@ class HoodieWriteResult:
 
     @property
     def service_errors(self) -> tuple[str, ...]:
-        """Errors after the commit, in a callback or in table services (cleaning, archiving).
+        """Errors after the commit, in a callback or in services of the table or of its metadata table.
 
         The commit stands, and the next run of the service continues its work.
         """

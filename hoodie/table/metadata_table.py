@@ -348,6 +348,17 @@ def refuse_unwritable_metadata_table(snapshot: TableSnapshot) -> None:
             )
 
 
+@attrs.frozen
+class RecordedAction:
+    """What was done about an action in the metadata table.
+
+    Attributes:
+        is_compaction_due: Whether the metadata table is to be compacted once the action is completed.
+    """
+
+    is_compaction_due: bool
+
+
 def record_action(
     snapshot: TableSnapshot,
     instant_time: str,
@@ -355,7 +366,7 @@ def record_action(
     metadata: attrs.AttrsInstance,
     check: Callable[[], None],
     upkeep: MetadataTableUpkeep,
-) -> bool:
+) -> RecordedAction | None:
     """Add an action to the metadata table that is listed now, right before the action is completed.
 
     Args:
@@ -367,7 +378,7 @@ def record_action(
         upkeep: How the metadata table is kept up to date.
 
     Returns:
-        Whether there is a metadata table that records such actions.
+        What was recorded; None where no metadata table records such actions.
 
     Raises:
         HoodieNotSupportedException: See `refuse_unwritable_metadata_table`; nothing was recorded.
@@ -375,21 +386,21 @@ def record_action(
         HoodieException: It could not be recorded: the action must not be completed.
     """
     if action in _NOT_RECORDED or not snapshot.table_config.metadata_partitions:
-        return False
+        return None
     refuse_unwritable_metadata_table(snapshot)
     writer = upkeep.writer(snapshot)
     if isinstance(metadata, HoodieCommitMetadata):
-        writer.update_commit(CommittedChange(instant_time, action, metadata, upkeep.key_look_up), check)
+        is_due = writer.update_commit(CommittedChange(instant_time, action, metadata, upkeep.key_look_up), check)
     elif isinstance(metadata, HoodieCleanMetadata):
-        writer.update_clean(instant_time, metadata, check)
+        is_due = writer.update_clean(instant_time, metadata, check)
     elif isinstance(metadata, HoodieRollbackMetadata):
-        writer.update_rollback(instant_time, metadata, check)
+        is_due = writer.update_rollback(instant_time, metadata, check)
     else:
         raise HoodieCommitException(
             f"{action} {instant_time} of {snapshot.base_path} was not completed: a metadata table came meanwhile "
             f"({','.join(snapshot.table_config.metadata_partitions)}), and would be wrong. Call it again"
         )
-    return True
+    return RecordedAction(is_due)
 
 
 def forget_action(snapshot: TableSnapshot, instant_time: str) -> None:

@@ -74,14 +74,29 @@ def held_back_by(files: MetadataTableFiles) -> list[HoodieInstant]:
     return sorted(dict.fromkeys(found), key=lambda instant: instant.sort_key)
 
 
-def is_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig) -> bool:
+def is_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig, factor: int = 1) -> bool:
     """Whether the metadata table is compacted now: there are enough delta commits, and nothing holds it back.
 
     Args:
         files: The metadata table, loaded under the table's lock.
         config: After how many delta commits it is due.
+        factor: So many times as many are asked for.
     """
-    return len(delta_commits_to_compact(files)) >= config.compact_max_delta_commits and not held_back_by(files)
+    count = len(delta_commits_to_compact(files))
+    return count >= factor * config.compact_max_delta_commits and not held_back_by(files)
+
+
+def makes_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig, instant_time: str) -> bool:
+    """Whether the metadata table is to be compacted once an instant is completed in the table; reads no storage.
+
+    Args:
+        files: The metadata table, loaded under the table's lock before the delta commit of the instant.
+        config: After how many delta commits it is due.
+        instant_time: The instant, which was pending in the table then.
+    """
+    if len(delta_commits_to_compact(files)) + 1 < config.compact_max_delta_commits:
+        return False
+    return all(instant.requested_time == instant_time for instant in held_back_by(files))
 
 
 def refuse_if_held_back(files: MetadataTableFiles, config: HoodieMetadataConfig, completing: str | None = None) -> None:

@@ -1,7 +1,10 @@
 """Compact a metadata table, and finish what a dead writer left of a compaction.
 
-A writer does this under the table's lock, before its own delta commit. `compaction_planning` says when. What a death
-leaves behind:
+A writer does this under the table's lock, after its own instant is completed. `compaction_planning` says when. Before
+its delta commit it finishes what was left behind, and compacts only where that has been due for long: hudi-rs 0.6
+overlooks a delta commit whose instant began before a compaction and that is completed after it.
+
+What a death leaves behind:
 
 ===========================================  ==========================================================================
 files of the compaction                      what happens
@@ -12,7 +15,7 @@ all, and the slices before it                the cleaner deletes them later
 ===========================================  ==========================================================================
 
 From the moment that a compaction is requested, new log files of version 6 belong to its slice. So no delta commit is
-written before it is completed: an error of the compaction is one of the write.
+written before it is completed: an error of a compaction before a delta commit is one of the write.
 
 Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter (performTableServices, compactIfNecessary). Differs: a
 compaction that was left inflight is finished without a rollback.
@@ -61,6 +64,8 @@ from hoodie.storage.storage_path import file_name, join
 logger = logging.getLogger(__name__)
 
 _DRIVER_THREADS = 8
+_LATE = 2
+"""With so many times the delta commits that make a compaction due, those after commits have failed again and again."""
 DRIVER_BYTES = 16 << 20
 """Slices of up to this many bytes are compacted on the driver, which takes less time than tasks of a cluster need."""
 
@@ -81,6 +86,8 @@ class MetadataTableCompactor:
         completing: The instant of the table that is completed next. It may be one that holds compactions back.
         is_refusing: Whether the action is refused if compactions were held back for too long. A rollback is not: it may
             be what is to be done about it.
+        precedes_delta_commit: Whether the delta commit of a pending instant follows. Then a compaction begins only with
+            twice the delta commits that make it due.
     """
 
     metadata: HoodieBackedTableMetadata
@@ -89,6 +96,7 @@ class MetadataTableCompactor:
     check: Callable[[], None] = _no_check
     completing: str | None = None
     is_refusing: bool = True
+    precedes_delta_commit: bool = False
 
     def compact_if_due(self) -> bool:
         """Finish compactions that were left behind; without any, compact if it is due.
@@ -107,7 +115,7 @@ class MetadataTableCompactor:
             self._finish(pending[0])
             reloaded = attrs.evolve(self, metadata=self._reloaded())
             return reloaded.compact_if_due() or True
-        if not is_compaction_due(self.files, self.config):
+        if not is_compaction_due(self.files, self.config, factor=_LATE if self.precedes_delta_commit else 1):
             if self.is_refusing:
                 refuse_if_held_back(self.files, self.config, self.completing)
             return False

@@ -53,6 +53,7 @@ from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, meta
 from hoodie.metadata.records.file_records import rollback_files_entries
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, require_supported
 from hoodie.metadata.records.metadata_record_schema import with_meta_columns
+from hoodie.metadata.writer.compaction_planning import makes_compaction_due
 from hoodie.metadata.writer.file_group_writer import MetadataFileGroup, MetadataFileGroupWriter
 from hoodie.metadata.writer.index_definition_writer import save_index_definition
 from hoodie.metadata.writer.indexers import indexer_of
@@ -135,12 +136,15 @@ class HoodieBackedTableMetadataWriter:
 
     # --- actions --------------------------------------------------------------------------------------------------
 
-    def update_commit(self, change: CommittedChange, check: Callable[[], None]) -> None:
+    def update_commit(self, change: CommittedChange, check: Callable[[], None]) -> bool:
         """Record an action that wrote files, right before it is completed.
 
         Args:
             change: The action.
             check: Raises where the lock was lost.
+
+        Returns:
+            Whether the metadata table is to be compacted once the action is completed; see `compact_if_due`.
 
         Raises:
             HoodieException: The metadata table cannot be brought up to date: the action must not be completed.
@@ -152,29 +156,43 @@ class HoodieBackedTableMetadataWriter:
                 save_index_definition(self.table, definition)
             return indexer.of_commit(context, change)
 
-        self._delta_commit(change.instant_time, check, records)
+        return self._delta_commit(change.instant_time, check, records)
 
-    def update_clean(self, instant_time: str, clean: HoodieCleanMetadata, check: Callable[[], None]) -> None:
+    def update_clean(self, instant_time: str, clean: HoodieCleanMetadata, check: Callable[[], None]) -> bool:
         """Record a clean; see `update_commit`."""
-        self._delta_commit(
+        return self._delta_commit(
             instant_time, check, lambda indexer, context, _: indexer.of_clean(context, clean, instant_time)
         )
 
-    def update_rollback(self, instant_time: str, rollback: HoodieRollbackMetadata, check: Callable[[], None]) -> None:
+    def update_rollback(self, instant_time: str, rollback: HoodieRollbackMetadata, check: Callable[[], None]) -> bool:
         """Record a rollback; see `update_commit`.
 
         In table version 6 it may have appended to log files. In versions 8 and 9 it only deletes what the instant
         wrote, of which the metadata table knows nothing any more; see `withdraw`.
         """
         if self._is_later:
-            return
+            return False
 
         def records(
             indexer: MetadataPartitionIndexer, context: IndexingContext, partition: str
         ) -> PartitionRecords | None:
             return EntriesOnDriver(rollback_files_entries(rollback)) if partition == _FILES else None
 
-        self._delta_commit(instant_time, check, records, is_refusing=False)
+        return self._delta_commit(instant_time, check, records, is_refusing=False)
+
+    def compact_if_due(self, instant_time: str, check: Callable[[], None]) -> None:
+        """Compact the metadata table after an action was completed, if that is due.
+
+        Args:
+            instant_time: The action, which is completed in the table.
+            check: Raises where the lock was lost.
+
+        Raises:
+            HoodieException: The compaction failed, or the lock was lost; the next writer goes on with it.
+        """
+        metadata = HoodieBackedTableMetadata.open(self.table)
+        compactor = MetadataTableCompactor(metadata, self.config, self.engine, check, instant_time, is_refusing=False)
+        compactor.compact_if_due()
 
     def withdraw(self, instant_time: str) -> bool:
         """Take back what was recorded of an action that is pending, before it is rolled back or tried again.
@@ -490,7 +508,12 @@ class HoodieBackedTableMetadataWriter:
         records_of: Callable[[MetadataPartitionIndexer, IndexingContext, str], PartitionRecords | None],
         *,
         is_refusing: bool = True,
-    ) -> None:
+    ) -> bool:
+        """Write the records of an instant.
+
+        Returns:
+            Whether the metadata table is to be compacted once the instant is completed.
+        """
         context = self._context(self._without_leftovers(instant_time))
         files, context = self._compacted(context, instant_time, check, is_refusing)
         stats, avro_schema = self._write_records(files, context, instant_time, records_of)
@@ -501,6 +524,7 @@ class HoodieBackedTableMetadataWriter:
         metadata = _metadata(stats, avro_schema, WriteOperationType.UPSERT_PREPPED)
         timeline = files.snapshot.active_timeline
         timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata, check, is_sole_writer=True)
+        return makes_compaction_due(files, self.config, instant_time)
 
     def _write_records(
         self,
@@ -567,7 +591,9 @@ class HoodieBackedTableMetadataWriter:
         """The metadata table after the compaction that is due, if one is."""
         metadata = context.metadata
         assert metadata is not None
-        compactor = MetadataTableCompactor(metadata, self.config, self.engine, check, instant_time, is_refusing)
+        compactor = MetadataTableCompactor(
+            metadata, self.config, self.engine, check, instant_time, is_refusing, precedes_delta_commit=True
+        )
         if not compactor.compact_if_due():
             return metadata.files, context
         files = MetadataTableFiles.load(self.table)

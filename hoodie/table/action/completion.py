@@ -6,9 +6,10 @@
 | 2 | the lock, a new snapshot, conflicts with others | the action, as far as it needs them |
 | 3 | the metadata table gets a delta commit of the instant; `check`: the lock is still held | `complete_instant` |
 | 4 | the completed file is made: from here on the action counts | `complete_instant` |
-| 5 | the lock is released | the action |
-| 6 | markers, heartbeats and other leftovers of the action are deleted | the action |
-| 7 | metrics, callbacks, services that are due | the client |
+| 5 | the metadata table is compacted, if that is due now | the action calls `compact_metadata_table` |
+| 6 | the lock is released | the action |
+| 7 | markers, heartbeats and other leftovers of the action are deleted | the action |
+| 8 | metrics, callbacks, services that are due | the client |
 
 A metadata table must know of an action before it counts. The completion time, which
 names the completed file in tables of versions 8 and 9, is taken between 3 and 4. Times are given out under the table's
@@ -26,12 +27,29 @@ import attrs
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, newest, next_instant_time
-from hoodie.exception import HoodieCommitException, HoodieIOException
+from hoodie.exception import HoodieCommitException, HoodieIOException, HoodieLockException
 from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
 from hoodie.table.action.table_action import no_check
-from hoodie.table.metadata_table import MetadataTableUpkeep, forget_action, record_action
+from hoodie.table.metadata_table import (
+    MetadataTableUpkeep,
+    forget_action,
+    record_action,
+)
 
 logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class CompletedAction:
+    """An action that was just completed.
+
+    Attributes:
+        instant: Its instant.
+        to_compact: The table whose metadata table is to be compacted now, see `compact_metadata_table`; None for none.
+    """
+
+    instant: HoodieInstant
+    to_compact: TableSnapshot | None = None
 
 
 def complete_instant(
@@ -41,7 +59,7 @@ def complete_instant(
     metadata: attrs.AttrsInstance,
     check: Callable[[], None] = no_check,
     upkeep: MetadataTableUpkeep | None = None,
-) -> HoodieInstant | None:
+) -> CompletedAction | None:
     """Complete an instant of any action: the only place where one becomes complete.
 
     Args:
@@ -53,7 +71,8 @@ def complete_instant(
         upkeep: How the metadata table is kept up to date, if there is one.
 
     Returns:
-        The completed instant; None when it was complete already.
+        The completed instant; None when it was complete already. Call `compact_metadata_table` before the lock is
+        released.
 
     Raises:
         HoodieCommitException: There is no inflight file: it was rolled back.
@@ -63,20 +82,65 @@ def complete_instant(
     timeline = snapshot.active_timeline
     now = snapshot.with_properties_reloaded()
     if not now.table_config.metadata_partitions:
-        return timeline.save_as_complete(instant_time, action, metadata, check)
+        completed = timeline.save_as_complete(instant_time, action, metadata, check)
+        return None if completed is None else CompletedAction(completed)
     with one_at_a_time(now):
         now = now.refreshed()
         found = now.active_timeline.find(instant_time, action)
         if found is not None and found.is_completed:
             return None
-        is_recorded = record_action(now, instant_time, action, metadata, check, upkeep or MetadataTableUpkeep())
+        recorded = record_action(now, instant_time, action, metadata, check, upkeep or MetadataTableUpkeep())
         try:
-            return timeline.save_as_complete(instant_time, action, metadata, check)
+            completed = timeline.save_as_complete(instant_time, action, metadata, check)
         except HoodieCommitException:
             # It was rolled back: no rollback will take back what was just recorded.
-            if is_recorded:
+            if recorded is not None:
                 forget_action(now, instant_time)
             raise
+    if completed is None:
+        return None
+    return CompletedAction(completed, now if recorded is not None and recorded.is_compaction_due else None)
+
+
+def compact_metadata_table(
+    completed: CompletedAction,
+    check: Callable[[], None] = no_check,
+    upkeep: MetadataTableUpkeep | None = None,
+) -> tuple[str, ...]:
+    """Compact the metadata table where the instant that was just completed has made that due; never fails.
+
+    The instant counts, whatever happens here. What fails is logged, and the next action goes on with it.
+
+    Args:
+        completed: What `complete_instant` returned, under the lock that is still held.
+        check: Raises where the lock was lost.
+        upkeep: How the metadata table is kept up to date.
+
+    Returns:
+        What failed, for `HoodieWriteResult.service_errors`; empty if nothing did.
+    """
+    table, instant_time = completed.to_compact, completed.instant.requested_time
+    if table is None:
+        return ()
+
+    def check_lock() -> None:
+        try:
+            check()
+        except HoodieLockException as error:
+            # Its text says that nothing was committed.
+            raise HoodieLockException("the lock was lost meanwhile", was_lost=True) from error
+
+    try:
+        with one_at_a_time(table):
+            writer = (upkeep or MetadataTableUpkeep()).writer(table.refreshed())
+            writer.compact_if_due(instant_time, check_lock)
+    except Exception as error:
+        logger.warning(
+            "the compaction of the metadata table of %s failed after %s was completed, which stands; the next write "
+            "goes on with it", table.base_path, instant_time, exc_info=True,
+        )  # fmt: skip
+        return (f"compaction of the metadata table after {instant_time}: {type(error).__name__}: {error}",)
+    return ()
 
 
 def complete_after_others(snapshot: TableSnapshot, completed: HoodieInstant) -> HoodieInstant:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -17,7 +18,15 @@ from hoodie.config.clean_config import HoodieCleanConfig
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.exception import HoodieMetadataException
 from hoodie.metadata import validate
-from tests.support.hookable_storage import Faults, FaultyStorage, faults_of, run_with_faults, use_for_local_files
+from hoodie.metadata.writer.compaction_planning import delta_commits_to_compact
+from tests.support.hookable_storage import (
+    Faults,
+    FaultyStorage,
+    faults_of,
+    hooked,
+    run_with_faults,
+    use_for_local_files,
+)
 from tests.support.merge_on_read_table import read_by_hudi_rs
 from tests.support.metadata_table_records import opened, records_of
 from tests.support.table_builder import local_client, read_trips, rows
@@ -128,6 +137,101 @@ def test_metadata_tables_with_small_limits_are_cleaned_and_archived(table: Path,
     assert len(read_trips(table)) == 8
 
 
+def test_a_compaction_follows_the_action_that_makes_it_due(table: Path, table_version: int) -> None:
+    for number in range(9):
+        write(table, number, 1, **SERVICES_SHORT)
+        assert len(delta_commits_to_compact(opened(table).files)) < 3
+    metadata = opened(table)
+    compactions = instants(table, Action.COMMIT)
+    assert len(compactions) >= 3
+    if table_version == 6:
+        return
+    done = metadata.table.active_timeline.filter_completed_instants()
+    straddling = [(one, time) for one in done for time in compactions if one.requested_time < time < one.newest_time]
+    assert not straddling
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("an engine's error")])
+def test_a_compaction_that_fails_does_not_fail_the_commit_before_it(
+    table: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    write(table, 0, 1, **OFF_SHORT, metadata_compact_max_delta_commits="100")
+
+    def fail(name: str, path: str) -> None:
+        if "/metadata/" in path and ".hfile" in path:
+            raise error
+
+    with local_client(table, METADATA | OFF, parallelism=1) as client:
+        with hooked(monkeypatch, fail):
+            result = client.upsert(rows(("f", "x", 9, 9.0)))
+        assert result.is_committed
+        assert len(result.service_errors) == 1
+        assert str(error.args[-1]) in result.service_errors[0]
+        assert result.instant_time in result.service_errors[0]
+        timeline = opened(table).files.snapshot.active_timeline
+        assert len(timeline.filter_actions(Action.COMPACTION).filter_pending()) == 1
+        assert validate(str(table)).is_right
+        # The disk is still full: nothing may be written before the compaction is finished.
+        with hooked(monkeypatch, fail), pytest.raises(Exception, match=str(error.args[-1])):
+            client.upsert(rows(("g", "x", 9, 9.0)))
+        result = client.upsert(rows(("h", "x", 9, 9.0)))
+        assert result.is_committed
+        assert result.service_errors == ()
+    assert len(instants(table, Action.COMMIT)) == 1
+    assert validate(str(table)).is_right
+    assert {row[0] for row in read_trips(table)} == {"a", "k0", "f", "h"}
+
+
+@pytest.mark.parametrize("share", [6, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_commit_that_died_anywhere_in_its_compaction_stands(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: int
+) -> None:
+    use_for_local_files(monkeypatch, FaultyStorage)
+    write(table, 0, 1, **OFF_SHORT, metadata_compact_max_delta_commits="100")
+    before = len(TableSnapshot.load(str(table)).active_timeline.completed_writes())
+
+    def commit(path: Path) -> None:
+        with local_client(path, METADATA | OFF, parallelism=1) as client:
+            client.upsert(rows(("new", "x", 9, 9.0)))
+
+    counted = Faults()
+    run_with_faults(counted, lambda: commit(Path(shutil.copytree(table, tmp_path / "counted"))))
+    assert len(instants(tmp_path / "counted", Action.COMMIT)) == 1
+    left: Counter[str] = Counter()
+    for number, how in list(faults_of(counted.calls, dies=True))[::share]:
+        path = Path(shutil.copytree(table, tmp_path / f"{number}{how}"))
+        faulty = Faults(number, how)
+        run_with_faults(faulty, lambda path=path: commit(path))  # type: ignore[misc]
+        assert faulty.fired
+        is_committed = len(TableSnapshot.load(str(path)).active_timeline.completed_writes()) > before
+        assert validate(str(path)).is_right
+        assert ("new" in {row[0] for row in read_trips(path)}) == is_committed
+        is_compacted = bool(instants(path, Action.COMMIT))
+        pending = opened(path).files.snapshot.active_timeline.filter_actions(Action.COMPACTION).filter_pending()
+        assert is_committed or not (is_compacted or len(pending)), counted.calls[number - 1]
+        left["compacted" if is_compacted else "pending" if len(pending) else "due"] += is_committed
+        write(path, 1, 1, **OFF_SHORT)
+        assert len(instants(path, Action.COMMIT)) == 1, counted.calls[number - 1]
+        assert validate(str(path)).is_right, counted.calls[number - 1]
+        assert {row[0] for row in read_trips(path)} == {"a", "k0", "k1"} | ({"new"} if is_committed else set())
+        shutil.rmtree(path)
+    assert left["pending"]
+    assert left["due"] or share > 1
+
+
+def test_a_commit_that_was_compacted_can_be_rolled_back(table: Path) -> None:
+    write(table, 0, 2, **OFF_SHORT)
+    with local_client(table, METADATA | OFF | {"hoodie.metadata.compact.max.delta.commits": "1"}) as client:
+        undone = client.upsert(rows(("new", "x", 9, 9.0)))
+        assert instants(table, Action.COMMIT)
+        assert client.rollback(undone.instant_time)
+        # The next write builds the metadata table anew.
+        assert not TableSnapshot.load(str(table)).table_config.metadata_partitions
+        client.upsert(rows(("b", "x", 1, 1.0)))
+    assert validate(str(table)).is_right
+    assert {row[0] for row in read_trips(table)} == {"a", "k0", "k1", "b"}
+
+
 def test_the_table_is_not_archived_before_its_metadata_table_is_compacted(table: Path) -> None:
     write(table, 0, 12, **{**SERVICES_SHORT, "metadata_compact_max_delta_commits": "100"})
     snapshot = TableSnapshot.load(str(table))
@@ -142,12 +246,25 @@ def test_the_table_is_not_archived_before_its_metadata_table_is_compacted(table:
 
 
 def test_readers_without_archives_find_what_no_compaction_has_taken(table: Path, table_version: int) -> None:
-    """A clean makes a compaction due: its delta commit is older than that, and completed after it."""
+    """A commit straddles a compaction: its delta commit is older than that, and completed after it."""
     keep = {**SERVICES_SHORT, "cleaner_commits_retained": "1", "keep_min_commits": "2", "keep_max_commits": "3"}
     once = {"metadata_index_column_stats_enable": "false", "metadata_compact_max_delta_commits": "8"}
+    several = {
+        "write_concurrency_mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "write_lock_provider": "InProcessLockProvider",
+        "cleaner_policy_failed_writes": "LAZY",
+    }
+    waiting = local_client(table, METADATA | {"hoodie.auto.commit": "false"}, **once, **OFF_SHORT, **several)
     older = 0
-    for number in range(13):
-        write(table, number, 1, **keep, **once)
+    for number in range(16):
+        write(table, number, 1, **keep, **once, **several)
+        if number == 1:
+            pending = waiting.start_commit()
+            result = waiting.upsert(rows(("w", "z", 1, 1.0)), pending)
+        if number == 9:
+            assert table_version == 6 or len(instants(table, Action.COMMIT)) == 1
+            waiting.commit(pending, result)
+            waiting.close()
         files = opened(table).files
         timeline = files.snapshot.active_timeline
         slices = [one for group in files.file_groups("files").values() for one in group]

@@ -28,7 +28,7 @@ from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join, normalise_path, parent, relative_to, resolve_inside, scheme
 from hoodie.table.action.clean.clean_planner import CleanPlanner, files_that_stay
-from hoodie.table.action.completion import complete_instant
+from hoodie.table.action.completion import compact_metadata_table, complete_instant
 from hoodie.table.action.table_action import TableAction
 from hoodie.table.metadata_table import MetadataTableUpkeep
 from hoodie.table.table_state import refuse_pending_restore
@@ -78,6 +78,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
 
     Attributes:
         empty_plan: Set by `plan` when it looked and found no file to delete.
+        failures: What failed after a clean was completed, one line each.
 
     Hudi: org.apache.hudi.table.action.clean.{CleanPlanActionExecutor, CleanActionExecutor}. Differs: a plan that was
     left behind is checked again, so that files stay which have become the newest version, or were savepointed, since;
@@ -106,6 +107,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         self._storage = snapshot.storage
         self._content = b""
         self.empty_plan: EmptyPlan | None = None
+        self.failures: tuple[str, ...] = ()
 
     def plan(self) -> HoodieCleanerPlan | None:
         """The files that a clean would delete now; None when no clean is due, or it would delete nothing.
@@ -199,6 +201,8 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
             with self.locked():
                 upkeep = MetadataTableUpkeep(self._metadata_config, self._context)
                 completed = complete_instant(self.snapshot, instant_time, self.kind, metadata, upkeep=upkeep)
+                if completed is not None:
+                    self.failures += compact_metadata_table(completed, upkeep=upkeep)
         except HoodieCommitException:
             # Another process completed it, and it was archived since.
             completed = None

@@ -39,7 +39,7 @@ from hoodie.io.merging_reader import LogMerging
 from hoodie.io.write_context import WriteContext
 from hoodie.storage.storage_path import file_name
 from hoodie.table.action.attempted_files import reconcile_with_markers
-from hoodie.table.action.completion import complete_instant
+from hoodie.table.action.completion import compact_metadata_table, complete_instant
 from hoodie.table.action.rollback.rollback_service import rolled_back_by
 from hoodie.table.action.table_action import TableAction, check_planned_instant, no_check
 from hoodie.table.metadata_table import MetadataTableUpkeep
@@ -60,11 +60,13 @@ class Compacted:
         instant: The completed instant.
         metadata: What its commit stores.
         statuses: One for each base file.
+        failures: What failed after it was completed, one line each.
     """
 
     instant: HoodieInstant
     metadata: HoodieCommitMetadata
     statuses: tuple[WriteStatus, ...]
+    failures: tuple[str, ...] = ()
 
 
 class RunCompactionActionExecutor(TableAction[HoodieCompactionPlan, Compacted | None]):
@@ -202,6 +204,7 @@ class RunCompactionActionExecutor(TableAction[HoodieCompactionPlan, Compacted | 
 
             upkeep = MetadataTableUpkeep.of(table.config, table.context)
             completed = complete_instant(self.snapshot, instant_time, self.kind, metadata, check, upkeep)
+            failed = () if completed is None else compact_metadata_table(completed, check, upkeep)
         if completed is None:
             return self.already_ended(instant_time)
         logger.info(
@@ -213,7 +216,7 @@ class RunCompactionActionExecutor(TableAction[HoodieCompactionPlan, Compacted | 
         except HoodieIOException as error:
             # The instant is completed, so this error must not look like a failed compaction.
             logger.warning("after compaction %s was completed: %s", instant_time, error)
-        return Compacted(completed, metadata, tuple(statuses))
+        return Compacted(completed.instant, metadata, tuple(statuses), failed)
 
     def already_ended(self, instant_time: str) -> Compacted | None:
         """Another process completed it: nothing is left to do.

@@ -34,7 +34,7 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackExcepti
 from hoodie.io.log.log_file_owner import is_log_file_of
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to, resolve_inside
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
-from hoodie.table.action.completion import complete_instant
+from hoodie.table.action.completion import compact_metadata_table, complete_instant
 from hoodie.table.action.rollback.command_blocks import WRITE_TOKEN, take_back, uri_of
 from hoodie.table.action.rollback.instant_files import COMPACTIONS, InstantFile, InstantFiles
 from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
@@ -151,7 +151,9 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         forget_action(self.snapshot, info.commit_time)
         timeline.delete_pending(info.commit_time, action, keeps_plan=self._is_compaction(info.commit_time, action))
         self._delete_late_files(markers, plan)
-        complete_instant(self.snapshot, instant_time, self.kind, metadata)
+        completed = complete_instant(self.snapshot, instant_time, self.kind, metadata)
+        if completed is not None:
+            compact_metadata_table(completed)
         markers.delete_all()
         self._storage.delete_file(self.snapshot.heartbeat_path(info.commit_time))
         logger.info(
