@@ -16,9 +16,10 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.clean_config import HoodieCleanConfig
 from hoodie.config.metadata_config import HoodieMetadataConfig
-from hoodie.exception import HoodieMetadataException
+from hoodie.exception import HoodieLockException, HoodieMetadataException
 from hoodie.metadata import validate
 from hoodie.metadata.writer.compaction_planning import delta_commits_to_compact
+from hoodie.transaction.transaction_manager import Transaction
 from tests.support.hookable_storage import (
     Faults,
     FaultyStorage,
@@ -217,6 +218,34 @@ def test_a_commit_that_died_anywhere_in_its_compaction_stands(
         shutil.rmtree(path)
     assert left["pending"]
     assert left["due"] or share > 1
+
+
+def test_a_lock_that_is_lost_in_the_compaction_does_not_deny_the_commit(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(table, 0, 1, **OFF_SHORT, metadata_compact_max_delta_commits="100")
+    before = len(TableSnapshot.load(str(table)).active_timeline.completed_writes())
+
+    def check_held(transaction: Transaction) -> None:
+        if len(TableSnapshot.load(str(table)).active_timeline.completed_writes()) > before:
+            raise HoodieLockException("the lock was lost. Nothing was committed; write again", was_lost=True)
+
+    several = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "InProcessLockProvider",
+        "hoodie.cleaner.policy.failed.writes": "LAZY",
+    }
+    with local_client(table, METADATA | OFF | several, parallelism=1) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(Transaction, "check_held", check_held)
+            result = client.upsert(rows(("f", "x", 9, 9.0)))
+        assert result.is_committed
+        assert "the lock was lost" in result.service_errors[0]
+        assert "write again" not in result.service_errors[0]
+        assert not instants(table, Action.COMMIT)
+        client.upsert(rows(("g", "x", 9, 9.0)))
+    assert len(instants(table, Action.COMMIT)) == 1
+    assert validate(str(table)).is_right
 
 
 def test_a_commit_that_was_compacted_can_be_rolled_back(table: Path) -> None:
