@@ -150,14 +150,14 @@ class ModeWrite:
         """
         config = self.config
         # Checks the classes that options name, before the table is looked at.
-        with taken_back_on_failure() as made, self.open_client(config) as client:
+        with taken_back_on_failure(config) as made, self.open_client(config) as client:
             table = self._load()
             if table is None:
                 if self.operation in DELETES:
                     raise no_table_to_delete_from(config)
                 frame.check_new(config)
                 try:
-                    made.append(create_table(config))
+                    create_table(config, made)
                 except TableExistsException:
                     if self.mode is SaveMode.ERROR_IF_EXISTS:
                         raise

@@ -26,11 +26,13 @@ from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
     HoodieKeyException,
+    HoodieLockException,
     TableNotFoundException,
 )
 from hoodie.merge.ordering_values import check_ordering_types
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import file_name, normalise_path
+from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -97,14 +99,12 @@ def no_table_to_delete_from(config: HoodieWriteConfig) -> TableNotFoundException
     )
 
 
-def create_table(config: HoodieWriteConfig) -> NewTable:
+def create_table(config: HoodieWriteConfig, made: list[NewTable] | None = None) -> None:
     """Create the table that the properties describe, so that it fits them.
 
     Args:
         config: The write's configuration.
-
-    Returns:
-        The table, to be removed if the write fails; see `taken_back_on_failure`.
+        made: Receives the table, to be removed if the write fails; see `taken_back_on_failure`.
 
     Raises:
         HoodieConfigException: The properties do not describe a valid table; or the folder holds files of another format
@@ -125,7 +125,7 @@ def create_table(config: HoodieWriteConfig) -> NewTable:
     properties |= config.payload.table_properties()
     storage = open_storage(config.base_path, config.storage_options, config.retry.policy)
     folder_is_new = not storage.exists(normalise_path(config.base_path))
-    made = HoodieTableMetaClient.init_table(
+    table_client = HoodieTableMetaClient.init_table(
         config.base_path,
         table_name=name_of_table(config),
         record_key_fields=table.record_key_fields or (),
@@ -139,7 +139,9 @@ def create_table(config: HoodieWriteConfig) -> NewTable:
         allow_other_files=config.write.allow_other_files,
         storage_options=config.storage_options,
     )
-    return NewTable.of(storage, made.base_path, folder_is_new=folder_is_new)
+    if made is not None:
+        content = table_client.table_config.to_bytes()
+        made.append(NewTable(storage, table_client.base_path, content, folder_is_new=folder_is_new))
 
 
 def _type_of(config: HoodieWriteConfig) -> HoodieTableType:
@@ -154,28 +156,35 @@ def _check_concurrency_mode(config: HoodieWriteConfig) -> None:
 
 
 @contextmanager
-def taken_back_on_failure() -> Iterator[list[NewTable]]:
+def taken_back_on_failure(config: HoodieWriteConfig) -> Iterator[list[NewTable]]:
     """Remove the tables that were created for a write which then failed.
 
+    Args:
+        config: The write's configuration, for the lock.
+
     Yields:
-        An empty list; the caller adds the tables that `create_table` returns.
+        An empty list, for `create_table`.
     """
     made: list[NewTable] = []
     try:
         yield made
     except BaseException as error:
         for table in made:
-            _take_back(table, error)
+            _take_back(table, config, error)
         raise
 
 
-def _take_back(table: NewTable, error: BaseException) -> None:
+def _take_back(table: NewTable, config: HoodieWriteConfig, error: BaseException) -> None:
     try:
-        if not table.take_back():
+        with TransactionManager(config).alone(is_patient=False):
+            is_gone = table.take_back()
+        if not is_gone:
             error.add_note(
                 f"the table {table.base_path}, which this call created, stays: another writer uses it, or its first "
                 "write could not be rolled back"
             )
+    except HoodieLockException as second:
+        error.add_note(f"the table {table.base_path}, which this call created, stays: {second}")
     except (HoodieException, OSError) as second:
         error.add_note(f"the table {table.base_path}, which this call created, could not be removed ({second})")
 

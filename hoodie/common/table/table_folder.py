@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 ALLOW_OTHER_FILES_KEY = "hoodie.table.create.allow.other.files"
 _LOCK_FILES = (".locks", "single_writer.lock")
 """The folder and name prefix of files that the operating system locks for processes; the files are empty."""
+_HELD_LOCK = "lock"
+"""How the names of files begin that are there while a writer holds the lock of `FileSystemBasedLockProvider`."""
+_HEARTBEATS = ".heartbeat"
 _SAMPLED_FILES = 1000
 """The number of files that object stores list in one request."""
 _SHOWN_FILES = 3
@@ -142,7 +145,8 @@ class NewTable:
         What its writes left that were rolled back goes too: rollbacks, a metadata table, the files that make folders
         partitions.
 
-        The properties are deleted first. Every writer reads them right before it completes a write. So any write that
+        It is used if a writer has a heartbeat, holds the lock of a file, or has an instant that is not a rollback. The
+        properties are deleted first. Every writer reads them right before it completes a write. So any write that
         could still be completed has its instant in the listing that follows; in that case the properties are put back.
         Only files that were listed before that and empty folders are deleted, instants last. Nothing more is deleted as
         soon as another table is there.
@@ -159,13 +163,13 @@ class NewTable:
         properties_path = _properties_path(self.base_path)
         content = self.storage.read(properties_path)
         config = self._made_here(content)
-        if config is None or self._instants_of_others(meta_path, config):
+        if config is None or self._is_used_by_others(meta_path, config):
             return False
         files = [file for file in self.storage.list_files(meta_path) if file.path != properties_path]
         partitions = self._partition_files()
         try:
             self.storage.delete_file(properties_path)
-            is_used = self._instants_of_others(meta_path, config)
+            is_used = self._is_used_by_others(meta_path, config)
         except BaseException:
             # It is unknown whether somebody uses the table, and its rows must not be left in a table without
             # properties.
@@ -185,8 +189,13 @@ class NewTable:
         is_same = all(found.get(key) == value for key, value in made.items() if not key.startswith(_METADATA_TABLE))
         return HoodieTableConfig(found) if is_same else None
 
-    def _instants_of_others(self, meta_path: str, config: HoodieTableConfig) -> bool:
-        """Whether the timeline has more than rollbacks of failed writes."""
+    def _is_used_by_others(self, meta_path: str, config: HoodieTableConfig) -> bool:
+        """Whether a writer has a heartbeat or the lock of a file, or the timeline has more than rollbacks."""
+        names = self.storage.list_names(meta_path)
+        if any(name.startswith(_HELD_LOCK) for name in names):
+            return True
+        if f"{_HEARTBEATS}/" in names and self.storage.list_names(join(meta_path, _HEARTBEATS)):
+            return True
         layout = timeline_layout(config.timeline_layout_version, config.timeline_folder, config.timeline_timezone)
         found = list_instants(self.storage, meta_path, layout)
         return any(not (instant.is_completed and instant.action is Action.ROLLBACK) for instant in found)

@@ -624,10 +624,10 @@ def test_a_table_that_another_writer_makes_at_that_moment_is_written_to(
     path = str(tmp_path / "t")
     create = mode_write.create_table
 
-    def late(config: HoodieWriteConfig) -> NewTable:
+    def late(config: HoodieWriteConfig, made: list[NewTable] | None = None) -> None:
         monkeypatch.setattr(mode_write, "create_table", create)
         hoodie.write_table([{"id": 1}], path, record_key_fields="id")
-        return create(config)
+        create(config, made)
 
     monkeypatch.setattr(mode_write, "create_table", late)
     hoodie.write_table([{"id": 2}], path, record_key_fields="id")
