@@ -124,6 +124,18 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """
         return self._service_errors
 
+    def refuse_writes_beyond(self, known: frozenset[str] | None) -> None:
+        """Refuse writes to a table with other writes than these; called before a write that replaces rows.
+
+        The table is looked at when the write begins. For a single writer, another write that is completed later is a
+        conflict in any case.
+
+        Args:
+            known: The completed writes that the rows may take into account; None for all.
+        """
+        self._check_open("refuse_writes_beyond")
+        self._committer.known = known
+
     # --- starting -----------------------------------------------------------------------------------------------
 
     def start_commit(self, operation: WriteOperationType | str | None = None) -> str:

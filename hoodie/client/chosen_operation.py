@@ -121,7 +121,13 @@ def _without_effect(name: str, config: HoodieWriteConfig) -> list[str]:
     return [key for key, names in concerned.items() if key in config.properties and name not in names]
 
 
-def run_operation(client: BaseHoodieWriteClient, name: str, data: Any, config: HoodieWriteConfig) -> HoodieWriteResult:
+def run_operation(
+    client: BaseHoodieWriteClient,
+    name: str,
+    data: Any,
+    config: HoodieWriteConfig,
+    known: frozenset[str] | None = None,
+) -> HoodieWriteResult:
     """Call the client's method of an operation.
 
     Args:
@@ -129,6 +135,7 @@ def run_operation(client: BaseHoodieWriteClient, name: str, data: Any, config: H
         name: One of `OPERATIONS`.
         data: The rows, or the keys to delete; not read if options name the partitions to delete.
         config: The write's configuration.
+        known: The completed writes that the rows may take into account; None for all. See `refuse_unknown_writes`.
 
     Returns:
         The outcome.
@@ -137,6 +144,7 @@ def run_operation(client: BaseHoodieWriteClient, name: str, data: Any, config: H
         HoodieException: Any error of the operation.
     """
     client.compact_by_default()
+    client.refuse_writes_beyond(known)
     if name == "delete_partition":
         patterns = config.write.partitions_to_delete
         return client.delete_partitions(MatchingPartitions(patterns) if patterns else PartitionsOfRows(data))

@@ -15,6 +15,7 @@ from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.metrics_publisher import MetricsPublisher
 from hoodie.client.open_table import load_table
 from hoodie.client.streaming_checkpoint import refuse_repeated_batch
+from hoodie.client.unknown_writes import refuse_unknown_writes
 from hoodie.client.write_operations import action_of, key_look_up
 from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
@@ -93,6 +94,8 @@ class Committer:
     _written_to: dict[str, WriteStart] = attrs.field(init=False, factory=dict)
     """Instant that is being written -> the writes of the table when its write began."""
     _failures: list[str] = attrs.field(init=False, factory=list)
+    known: frozenset[str] | None = attrs.field(init=False, default=None)
+    """The completed writes that writes of this client may replace; None for all."""
 
     def __attrs_post_init__(self) -> None:
         self._resolver = ConflictResolver(self._config, self._index.is_global)
@@ -121,6 +124,7 @@ class Committer:
 
         Raises:
             HoodieCommitException: The instant is not in the state ``requested``.
+            HoodieWriteConflictException: The table has writes that are not among `known`.
             HoodieNotSupportedException: The configuration asks to compare keys, and the table stores none.
         """
         instant = snapshot.active_timeline.find(instant_time, action)
@@ -131,6 +135,7 @@ class Committer:
                 f"{snapshot.base_path} stores no record keys (hoodie.populate.meta.fields=false), so those of two "
                 "writers cannot be compared: leave hoodie.write.concurrency.unique.keys out"
             )
+        refuse_unknown_writes(snapshot, self.known)
         schema = snapshot.load_avro_schema() if self._config.write.has_several_writers else None
         self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema, reads_table)
 

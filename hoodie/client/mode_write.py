@@ -24,7 +24,8 @@ from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.chosen_operation import DELETES, run_operation
 from hoodie.client.new_table import check_new_table, create_table, no_table_to_delete_from, taken_back_on_failure
-from hoodie.client.table_replacement import TableReplacement, described_by, refuse_unknown_writes
+from hoodie.client.table_replacement import TableReplacement, described_by
+from hoodie.client.unknown_writes import refuse_unknown_writes
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.client.write_schemas import WriteSchemas, absent_marks
 from hoodie.common.data.stored_types import RESERVED_PREFIX, is_dropped, normalise_schema
@@ -176,7 +177,7 @@ class ModeWrite:
                     return self._overwrite(table, frame)
                 config.check_against_table(table.table_config)
                 refuse_unknown_writes(table, self.completed)
-            return run_operation(client, self.operation, frame.data, config)
+            return run_operation(client, self.operation, frame.data, config, self.completed)
 
     def _load(self) -> TableSnapshot | None:
         config = self.config
@@ -194,14 +195,13 @@ class ModeWrite:
         if not changes:
             config = config_of_replaced_rows(self.config, self.operation)
             with self.open_client(config) as client:
-                return run_operation(client, REPLACE_ROWS, frame.data, config)
-        described = described_by(self.config, table.table_config)
-        frame.check_new(described)
+                return run_operation(client, REPLACE_ROWS, frame.data, config, self.completed)
+        frame.check_new(described_by(self.config, table.table_config))
         logger.warning(
             "mode overwrite of %s: the table is replaced by a new one, and its history goes, because of: %s",
             table.base_path, "; ".join(changes),
         )  # fmt: skip
-        replacement = TableReplacement(described, table, self.operation, self.open_client, self.completed)
+        replacement = TableReplacement(self.config, table, self.operation, self.open_client, self.completed)
         return replacement.run(frame.data)
 
     def _changes(self, table: TableSnapshot, frame: WrittenFrame) -> list[str]:

@@ -16,18 +16,17 @@ from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.chosen_operation import run_operation
 from hoodie.client.new_table import create_table, name_of_table
+from hoodie.client.unknown_writes import refuse_unknown_writes
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.table_version import TABLE_VERSIONS
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import commit_action
-from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.config.callback_config import HoodieWriteCommitCallbackConfig
 from hoodie.config.index_config import IndexType
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import WriteConcurrencyMode
-from hoodie.exception import HoodieWriteConflictException
 from hoodie.table.table_overwrite import TableOverwrite
 from hoodie.transaction.transaction_manager import TransactionManager
 
@@ -39,7 +38,7 @@ class TableReplacement:
     """One replacement.
 
     Attributes:
-        config: The configuration of the write; its options describe the new table (`described_by`).
+        config: The configuration of the write; the old table describes what its options leave out (`described_by`).
         table: The old table, as it was when the way was chosen.
         operation: The operation that writes the rows.
         open_client: Makes a client of the engine.
@@ -74,13 +73,15 @@ class TableReplacement:
             transactions.close()
 
     def _replace(self, data: Any, transactions: TransactionManager) -> HoodieWriteResult:
-        config = self.config
-        old = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        given = self.config
+        old = TableSnapshot.load(given.base_path, given.storage_options, retry=given.retry.policy)
         refuse_unknown_writes(old, self.completed)
+        # Others may have changed the table since the way was chosen.
+        config = described_by(given, old.table_config)
         transactions.check(old)
         callbacks = CommitCallbacks(config)
         overwrite = TableOverwrite.begin(old.storage, old.base_path)
-        staged = self._config_of_new_table(overwrite.folder)
+        staged = _config_of_new_table(config, overwrite.folder)
         try:
             create_table(staged)
             with self.open_client(staged) as client:
@@ -96,21 +97,6 @@ class TableReplacement:
         self._tell(callbacks, old.base_path, result)
         return result
 
-    def _config_of_new_table(self, folder: str) -> HoodieWriteConfig:
-        """The configuration of the write to the new table's folder, which nobody else knows."""
-        config = self.config
-        changed: dict[str, Any] = {
-            "table": attrs.evolve(config.table, table_name=name_of_table(config)),
-            "write": attrs.evolve(config.write, concurrency_mode=WriteConcurrencyMode.SINGLE_WRITER),
-            "lock": attrs.evolve(config.lock, single_writer_enable=False),
-            # Told when the table is in its place.
-            "callback": HoodieWriteCommitCallbackConfig(),
-        }
-        if config.index.index_class is not None and config.index.index_type is not IndexType.BUCKET:
-            # Indexes that keep keys by the table's folder learn of the files there, from the next write on.
-            changed["index"] = attrs.evolve(config.index, index_class=None, index_type=IndexType.SIMPLE)
-        return attrs.evolve(config, base_path=folder, **changed)
-
     def _tell(self, callbacks: CommitCallbacks, base_path: str, result: HoodieWriteResult) -> None:
         if not (callbacks.is_on and result.is_committed):
             return
@@ -119,6 +105,21 @@ class TableReplacement:
         callbacks.tell(result.instant_time, config.table_name, base_path, action, result.commit_metadata)
         state = result.commit_state
         state.service_errors = (*state.service_errors, *callbacks.take_failures())
+
+
+def _config_of_new_table(config: HoodieWriteConfig, folder: str) -> HoodieWriteConfig:
+    """The configuration of the write to the new table's folder, which nobody else knows."""
+    changed: dict[str, Any] = {
+        "table": attrs.evolve(config.table, table_name=name_of_table(config)),
+        "write": attrs.evolve(config.write, concurrency_mode=WriteConcurrencyMode.SINGLE_WRITER),
+        "lock": attrs.evolve(config.lock, single_writer_enable=False),
+        # Told when the table is in its place.
+        "callback": HoodieWriteCommitCallbackConfig(),
+    }
+    if config.index.index_class is not None and config.index.index_type is not IndexType.BUCKET:
+        # Indexes that keep keys by the table's folder learn of the files there, from the next write on.
+        changed["index"] = attrs.evolve(config.index, index_class=None, index_type=IndexType.SIMPLE)
+    return attrs.evolve(config, base_path=folder, **changed)
 
 
 def described_by(config: HoodieWriteConfig, table: HoodieTableConfig) -> HoodieWriteConfig:
@@ -153,24 +154,3 @@ def described_by(config: HoodieWriteConfig, table: HoodieTableConfig) -> HoodieW
         properties = HoodieTimestampKeyGeneratorConfig.stored_properties(stored) | properties
     left_out = {name: value for name, value in found.items() if getattr(given, name) is None}
     return attrs.evolve(config, properties=properties, table=attrs.evolve(given, **left_out))
-
-
-def refuse_unknown_writes(table: TableSnapshot, completed: frozenset[str] | None) -> None:
-    """Refuse to replace rows that came while the new ones were computed: the frame may not know of them.
-
-    Args:
-        table: The table.
-        completed: The completed writes that the frame may know of; None for all.
-
-    Raises:
-        HoodieWriteConflictException: There are others.
-    """
-    others = in_order(table.active_timeline.completed_writes().times - completed) if completed is not None else []
-    if others:
-        raise HoodieWriteConflictException(
-            f"another writer changed {table.base_path} by {', '.join(others[:3])} while the rows that replace others "
-            "were computed; nothing was committed. Make sure that only one writer is active at a time, and write "
-            "again: that is safe",
-            other_instants=others,
-            is_retry_safe=True,
-        )

@@ -52,6 +52,7 @@ CALLS: dict[str, Callable[[HoodieLocalWriteClient, str, Any], object]] = {
     "archive": lambda c, instant, result: c.archive(),
     "compact": lambda c, instant, result: c.compact(),
     "compact_by_default": lambda c, instant, result: c.compact_by_default(),
+    "refuse_writes_beyond": lambda c, instant, result: c.refuse_writes_beyond(None),
     "salvage_log_file": lambda c, instant, result: c.salvage_log_file(".f-0_1.log.1_0-0-0"),
     "schedule_compaction": lambda c, instant, result: c.schedule_compaction(),
     "post_commit": lambda c, instant, result: c.post_commit(instant),

@@ -17,6 +17,7 @@ from hudi import HudiTableBuilder
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieReadClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.client.mode_write import FrameOfColumns, ModeWrite, SaveMode
 from hoodie.client.table_replacement import TableReplacement
 from hoodie.common.table.pending_overwrite import OverwritePhase, PendingOverwrite
 from hoodie.exception import (
@@ -606,3 +607,59 @@ def test_new_rows_stay_where_others_write_the_properties_while_old_files_go(
     (folder,) = (tmp_path / "t/.hoodie/.overwrite").iterdir()
     assert f"the new table is kept in {folder}" in "".join(caught.value.__notes__)
     assert read_rows(str(folder)) == NEW
+
+
+# --- readers and writers beside it ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert_overwrite"])
+def test_rows_that_come_after_the_first_look_are_not_replaced(tmp_path: Path, operation: str) -> None:
+    path = make(tmp_path / "t")
+    config = HoodieWriteConfig.from_properties(path, {})
+    known = HoodieTableMetaClient.load(path).active_timeline.completed_writes().times
+    mode = SaveMode.OVERWRITE if operation == "upsert" else SaveMode.APPEND
+
+    class Late(HoodieLocalWriteClient):
+        def start_commit(self, operation: Any = None) -> str:
+            hoodie.write_table(rows(("n", "x", 1)), path)
+            return super().start_commit(operation)
+
+    data = rows(*NEW)
+    writing = ModeWrite(config, mode, operation, Late, known)
+    with pytest.raises(HoodieWriteConflictException, match="while the rows that replace others were computed"):
+        writing.run(FrameOfColumns(lambda: data.schema, data))
+    assert read_rows(path) == [*OLD, ("n", "x", 1)]
+
+
+def test_what_only_rewrites_rows_may_come_meanwhile(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", "MERGE_ON_READ")
+    config = HoodieWriteConfig.from_properties(path, {})
+    known = HoodieTableMetaClient.load(path).active_timeline.completed_writes().times
+    with HoodieLocalWriteClient(
+        HoodieWriteConfig.from_properties(path, {"hoodie.compact.inline.max.delta.commits": "1"})
+    ) as client:
+        assert client.schedule_compaction() is not None
+        assert client.compact() is not None
+    assert HoodieTableMetaClient.load(path).active_timeline.completed_writes().times > known
+    data = rows(*NEW)
+    writing = ModeWrite(config, SaveMode.OVERWRITE, "upsert", HoodieLocalWriteClient, known)
+    assert writing.run(FrameOfColumns(lambda: data.schema, data)) is not None
+    assert read_rows(path) == NEW
+
+
+def test_what_options_leave_out_is_that_of_the_table_under_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path / "t")
+    run = TableReplacement.run
+
+    def late(self: TableReplacement, data: Any) -> Any:
+        monkeypatch.setattr(TableReplacement, "run", run)
+        overwrite(path, rows(*OLD), properties=PARTITIONS_CHANGE)
+        return self.run(data)
+
+    monkeypatch.setattr(TableReplacement, "run", late)
+    overwrite(path, rows(*NEW), table_name="other")
+    config = HoodieTableMetaClient.load(path).table_config
+    assert (config.table_name, config.partition_fields) == ("other", ())
+    assert read_rows(path) == NEW
