@@ -14,7 +14,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import is_after, oldest
 from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
 from hoodie.config.clean_config import CleaningPolicy
-from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.exception import HoodieException, HoodieIOException, HoodiePendingOverwriteException
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 
 T = TypeVar("T")
@@ -50,6 +50,7 @@ def plan_until_complete(load: Callable[[], TableSnapshot], plan: Callable[[Table
 
     Raises:
         HoodieIOException: That may have been so each time.
+        HoodiePendingOverwriteException: A new table is taking the place of this one.
         HoodieException: Opening or planning failed.
     """
     for _ in range(_MAX_PLANS):
@@ -60,6 +61,7 @@ def plan_until_complete(load: Callable[[], TableSnapshot], plan: Callable[[Table
         except HoodieException as error:
             is_of_files = isinstance(error, HoodieIOException) and (_has_changed(before) or _may_lack_files(before))
             if not is_of_files and not _may_be_indexed_later(snapshot):
+                _refuse_overwrite(snapshot, error)
                 raise
         else:
             if not _may_lack_files(before) and not _may_be_indexed_later(snapshot):
@@ -75,6 +77,19 @@ def plan_until_complete(load: Callable[[], TableSnapshot], plan: Callable[[Table
         f"reading {snapshot.base_path}: files were cleaned or rolled back each of the {_MAX_PLANS} times it was "
         "listed, so rows would be missing. Read it again, and let cleans retain more (hoodie.cleaner.commits.retained)"
     )
+
+
+def _refuse_overwrite(snapshot: TableSnapshot, error: HoodieException) -> None:
+    """Tell of a new table that is taking the place of the one that was read, instead of what it lacks meanwhile."""
+    pending: HoodiePendingOverwriteException | None = None
+    try:
+        HoodieTableConfig.load(snapshot.storage, snapshot.base_path)
+    except HoodiePendingOverwriteException as found:
+        pending = found
+    except HoodieException as second:
+        logger.info("whether an overwrite of %s is pending is not known: %s", snapshot.base_path, second)
+    if pending is not None:
+        raise pending from error
 
 
 def _may_be_indexed_later(snapshot: TableSnapshot) -> bool:
@@ -107,6 +122,9 @@ def _may_lack_files(before: HoodieActiveTimeline) -> bool:
     known = before.completed_writes().times
     if after.undone_since(known):
         # This is so before the first file of such a commit is deleted.
+        return True
+    if known and known.isdisjoint(after.completed_writes().times):
+        # A new table took the place of this one, whose timeline went before its files. Or all was archived meanwhile.
         return True
     # A clean that was planned before the timeline was listed leaves all that the timeline needs.
     begun = _deletions(after) - _deletions(before)

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import attrs
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
+from hoodie.common.fs.pending_overwrite import refuse_overwritten
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
@@ -76,6 +77,7 @@ def check_files(
     Raises:
         HoodieIOException: A commit names a file that is not there, and no later write, replace, clean, rollback or
             restore replaced or deleted it. A read that is planned while one of these runs is planned again.
+        HoodiePendingOverwriteException: A new table is taking the place of this one.
         HoodieCorruptedDataException: The metadata of a commit is damaged.
     """
     versions: dict[HoodieFileGroupId, str] = {}
@@ -121,6 +123,7 @@ def _refuse(snapshot: TableSnapshot, view: HoodieTableFileSystemView, lost: Sequ
     last = newest(file.instant_time for file in lost)
     file = next(file for file in lost if file.instant_time == last)
     path = join(snapshot.base_path, file.path)
+    refuse_overwritten(snapshot.storage, path)
     reading = f"reading {snapshot.base_path}: {path} of {file.commit.action} {file.commit.requested_time}"
     if not snapshot.storage.exists(path):
         raise HoodieIOException(

@@ -15,38 +15,43 @@ Whoever finishes does what is left of these steps.
 
 No file of the old table must stay among the data: readers would take it for one that was committed before the timeline
 of the new table begins.
+
+The timeline goes before the data: a reader that listed it earlier and lists folders now finds it gone when it looks
+again, and so does not take the files that are left for all.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 
 import attrs
 
 from hoodie.common.fs.file_names import is_data_file_name
-from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
-from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX
-from hoodie.common.table.pending_overwrite import (
+from hoodie.common.fs.pending_overwrite import (
     OVERWRITE_FOLDER_NAME,
     OverwritePhase,
     PendingOverwrite,
     overwrite_folder,
 )
+from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
+from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX
 from hoodie.common.table.table_config import PROPERTIES_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_folder import make_folders
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant_time import format_instant_time, in_order
-from hoodie.common.table.timeline.timeline_layout import timeline_layout
+from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, timeline_layout
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
     HoodieHeartbeatException,
+    HoodieIOException,
     HoodieWriteConflictException,
     InvalidTableException,
 )
@@ -55,6 +60,7 @@ from hoodie.storage.storage_clock import is_older
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME, join, normalise_path, parent, relative_to
+from hoodie.table.missing_files import check_files, known_partitions
 from hoodie.transaction.heartbeat_client import is_heartbeat_expired
 from hoodie.transaction.transaction_manager import TransactionManager
 
@@ -66,7 +72,10 @@ LOCK_FILE_PREFIX = "lock"
 _ABANDONED_MS = 24 * 3600 * 1000
 """The age of the newest file of an overwrite above which its writer counts as dead."""
 _FILES_AT_ONCE = 256
-"""So many files are moved between two looks at the lock."""
+"""So many files are deleted or moved between two looks at the lock."""
+_METADATA_FOLDER_NAME = "metadata"
+_INSTANTS = timeline_layout(1)
+"""The layout whose instants are files in ``.hoodie`` itself."""
 
 
 def _no_check() -> None:
@@ -143,11 +152,13 @@ class TableOverwrite:
         Raises:
             HoodieWriteConflictException: Others have committed meanwhile; the old table stays.
             HoodieHeartbeatException: A writer is at work; the old table stays.
+            HoodieIOException: The new table lacks files; the old table stays. Or storage failed.
             HoodieException: Storage failed, or the lock was lost. The table names the call that goes on.
         """
         try:
             self._refuse_lock_among_data(config)
             self._refuse_others(old, config)
+            self._check_new_table(config)
             # What cannot be listed cannot be deleted.
             self._old_files()
             # A backup would be read in place of the file.
@@ -187,13 +198,17 @@ class TableOverwrite:
         """
         properties = join(self.folder, METAFOLDER_NAME, PROPERTIES_FILE_NAME)
         if not isinstance(HoodieTableConfig.inspect(self.storage, self.folder), HoodieTableConfig):
+            way_out = "Put the folder back as it was, from a copy"
+            if pending.phase is OverwritePhase.WRITTEN:
+                way_out = f"{pending.way_back(self.base_path)}. Or put the folder back as it was, from a copy"
             raise InvalidTableException(
-                f"the overwrite of {self.base_path} cannot be finished: {properties} is missing or damaged. Put the "
-                "folder back as it was, from a copy; nothing was done"
+                f"the overwrite of {self.base_path} cannot be finished: {properties} is missing or damaged. {way_out}; "
+                "nothing was done"
             )
         if pending.phase is OverwritePhase.WRITTEN:
             pending = attrs.evolve(pending, phase=OverwritePhase.DELETING)
-            content = self._put(pending, content)
+        # Each content is another one: a process that is still at work with the earlier one stops.
+        content = self._put(pending, content)
         if pending.phase is OverwritePhase.DELETING:
             logger.warning("deleting the old table at %s: the new one is complete in %s", self.base_path, self.folder)
             self._delete_old(content)
@@ -250,6 +265,26 @@ class TableOverwrite:
                 f"have living heartbeats in {folder}; nothing was changed. Wait for these writers, and write again"
             )
 
+    def _check_new_table(self, config: HoodieWriteConfig) -> None:
+        """Refuse a new table that lacks a file that its commits name, as a read of it would.
+
+        Raises:
+            HoodieIOException: A file is not there; or storage failed.
+        """
+        new = TableSnapshot.load(self.folder, config.storage_options, retry=config.retry.policy)
+        if new.load_avro_schema() is None:
+            return
+        view = new.view()
+        partitions = known_partitions(new, view)
+        view.load_partitions(sorted(set(view.list_partitions()).intersection(partitions)))
+        try:
+            check_files(new, view, partitions)
+        except HoodieIOException as error:
+            raise HoodieIOException(
+                f"{self.base_path} is not replaced, because the new table is not whole; nothing was changed, and the "
+                f"new table is deleted. Write again: {error}"
+            ) from error
+
     def _refuse_lock_among_data(self, config: HoodieWriteConfig) -> None:
         """Refuse where a lock is a file among those that are deleted."""
         folder = config.lock.filesystem_path
@@ -283,7 +318,7 @@ class TableOverwrite:
             error.add_note(f"the overwrite of {self.base_path} may be pending, and could not be undone: {second}")
 
     def _old_files(self) -> list[FileStatus]:
-        """What is to be deleted: files, and folders with all that is in them; what no task must find comes first."""
+        """What is to be deleted: files, and folders with all that is in them; the data last."""
         meta_path = join(self.base_path, METAFOLDER_NAME)
         inside = [
             child
@@ -296,9 +331,7 @@ class TableOverwrite:
             for child in self.storage.list_directory(self.base_path)
             if child.name != METAFOLDER_NAME and not self._is_of_somebody_else(child)
         ]
-        # Tasks that come too late look for a file there, and delete theirs if it is gone.
-        inside.sort(key=lambda child: child.name != TEMP_FOLDER_NAME)
-        return [*inside[:1], *data, *inside[1:]]
+        return [*sorted(inside, key=_turn), *data]
 
     def _is_of_somebody_else(self, child: FileStatus) -> bool:
         """Whether a child of the table's folder is not the table's: its name is hidden, and it has no data."""
@@ -308,12 +341,20 @@ class TableOverwrite:
         return not any(name.startswith(PARTITION_METAFILE_PREFIX) or is_data_file_name(name) for name in names)
 
     def _delete_old(self, content: bytes) -> None:
-        for child in self._old_files():
-            self._check_still(content)
-            if child.is_directory:
+        for is_directory, children in groupby(self._old_files(), key=lambda child: child.is_directory):
+            if not is_directory:
+                self._delete_files(list(children), content)
+                continue
+            for child in children:
+                self._delete_files(self.storage.list_files(child.path), content)
+                self._check_still(content)
+                # Empty folders are left, names that listings hide, and what a late task has made since.
                 self.storage.delete_directory(child.path)
-            else:
-                self.storage.delete_file(child.path)
+
+    def _delete_files(self, files: Sequence[FileStatus], content: bytes) -> None:
+        for first in range(0, len(files), _FILES_AT_ONCE):
+            self._check_still(content)
+            self.storage.delete_files(file.path for file in files[first : first + _FILES_AT_ONCE])
 
     def _move(self, content: bytes) -> None:
         config = HoodieTableConfig.load(self.storage, self.folder)
@@ -347,6 +388,17 @@ class TableOverwrite:
     @property
     def _properties_path(self) -> str:
         return join(self.base_path, METAFOLDER_NAME, PROPERTIES_FILE_NAME)
+
+
+def _turn(child: FileStatus) -> int:
+    """When a child of ``.hoodie`` is deleted; the data is deleted after all of them."""
+    if child.name == TEMP_FOLDER_NAME:
+        # Tasks that come too late look for a file there, and delete theirs if it is gone.
+        return 0
+    if child.name == TIMELINE_FOLDER or _INSTANTS.parse_file_name(child.name) is not None:
+        return 1
+    # The metadata table lists the data, so readers take it with the timeline that they have.
+    return 3 if child.name == _METADATA_FOLDER_NAME else 2
 
 
 def read_pending(storage: HoodieStorage, base_path: str) -> tuple[PendingOverwrite, bytes] | None:

@@ -21,10 +21,10 @@ import attrs
 
 from hoodie.common.config.java_properties import format_properties, parse_properties
 from hoodie.common.config.property import display_value
+from hoodie.common.fs.pending_overwrite import PendingOverwrite
 from hoodie.common.model.key_generator_type import class_of_type
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_features
-from hoodie.common.table.pending_overwrite import PendingOverwrite
 from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER
 from hoodie.exception import (
     HoodieCommitException,

@@ -25,6 +25,7 @@ from contextlib import contextmanager
 import attrs
 import pyarrow as pa
 
+from hoodie.common.fs.pending_overwrite import refuse_overwritten
 from hoodie.exception import (
     HoodieCorruptedDataException,
     HoodieMissingFileException,
@@ -80,6 +81,7 @@ def open_log_file(storage: HoodieStorage, path: str, size_bytes: int | None = No
     try:
         stream = open_listed_file(storage, path, size_bytes)
     except FileNotFoundError as error:
+        refuse_overwritten(storage, path)
         raise HoodieMissingFileException(
             f"log file {path} is missing; if a clean, rollback or restore removed it meanwhile, load the table again "
             "(hoodie.cleaner.commits.retained keeps files for longer reads), otherwise restore the file from a copy"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hoodie.common.fs.pending_overwrite import refuse_overwritten
 from hoodie.exception import HoodieIOException, HoodieMissingFileException
 from hoodie.storage.storage import HoodieStorage
 
@@ -48,6 +49,7 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
         with storage.open_input_file(path) as file:
             _, tail = _read_tail(file, TAIL_BYTES)
     except FileNotFoundError as error:
+        refuse_overwritten(storage, path)
         raise missing_base_file(path) from error
     except OSError as error:
         raise HoodieIOException(f"reading the end of {path} failed: {error}") from error

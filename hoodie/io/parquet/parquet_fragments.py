@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
+from hoodie.common.fs.pending_overwrite import refuse_overwritten
 from hoodie.common.model.record_columns import COMMIT_TIME_META
 from hoodie.exception import HoodieException, HoodieIOException
 from hoodie.io.parquet.footer_tail import missing_base_file
@@ -118,6 +119,7 @@ class ParquetFragment:
                 # Opened here: threads of pyarrow that call back to Python may wait for a thread that waits for them.
                 source = storage.open_input_file(path)
             except FileNotFoundError as error:
+                refuse_overwritten(storage, path)
                 raise missing_base_file(path) from error
             check_size(path, source, size_bytes)
             fragment = parquet_format().make_fragment(source)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hoodie.common.fs.pending_overwrite import refuse_overwritten
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.exception import (
     HoodieCorruptedDataException,
@@ -104,6 +105,8 @@ class HoodieParquetReader:
             else:
                 self._stream = pa.BufferReader(self._content or b"")
         except FileNotFoundError as error:
+            if self._storage is not None:
+                refuse_overwritten(self._storage, self._path)
             raise missing_base_file(self._path) from error
         try:
             with translated_errors(self._path):

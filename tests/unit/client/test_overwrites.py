@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieReadClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.client.mode_write import FrameOfColumns, ModeWrite, SaveMode
 from hoodie.client.table_replacement import TableReplacement
-from hoodie.common.table.pending_overwrite import OverwritePhase, PendingOverwrite
+from hoodie.common.fs.pending_overwrite import OverwritePhase, PendingOverwrite
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import (
     HoodieConfigException,
     HoodieException,
@@ -28,10 +30,21 @@ from hoodie.exception import (
     HoodieKeyException,
     HoodiePendingOverwriteException,
     HoodieWriteConflictException,
+    InvalidTableException,
     TableExistsException,
 )
+from hoodie.io.log.log_file_reader import open_log_file
+from hoodie.io.parquet.column_ranges import load_metadata
+from hoodie.io.parquet.footer_tail import read_key_range
+from hoodie.io.parquet.parquet_fragments import ParquetFragment
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.query.planner import plan_of
+from hoodie.query.repeated_planning import plan_until_complete
+from hoodie.query.table_query import TableQuery
+from hoodie.storage.local_storage import LocalStorage
+from hoodie.table.missing_files import check_files
 from hoodie.table.repair.table_properties import rebuild_table_properties
-from hoodie.table.table_overwrite import TableOverwrite
+from hoodie.table.table_overwrite import TableOverwrite, read_pending
 from tests.support.hookable_storage import Call, Faults, FaultyStorage, faults_of, hooked, use_for_local_files
 from tests.support.object_store_servers import Bucket, FaultyProxy
 from tests.support.pairs import each_pair
@@ -612,6 +625,110 @@ def test_new_rows_stay_where_others_write_the_properties_while_old_files_go(
 # --- readers and writers beside it ------------------------------------------------------------------------------------
 
 
+def replace_keys(path: str) -> None:
+    overwrite(path, rows(*NEW), **KEYS_CHANGE)
+
+
+@each_pair(table_type=["COPY_ON_WRITE", "MERGE_ON_READ"], version=["6", "8", "9"], metadata=["true", "false"])
+def test_a_reader_that_began_earlier_misses_no_row_while_old_files_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_type: str, version: str, metadata: str
+) -> None:
+    """Partition x has two file groups, and no other commit tells what is in it."""
+    options = {"hoodie.write.table.version": version, "hoodie.metadata.enable": metadata}
+    given = {**TABLE, "properties": {"hoodie.datasource.write.table.type": table_type, **options}}
+    path = str(tmp_path / "t")
+    for operation, row in (
+        ("bulk_insert", ("a", "x", 0)),
+        ("bulk_insert", OLD[1]),
+        ("upsert", OLD[0]),
+        ("bulk_insert", OLD[2]),
+    ):
+        hoodie.write_table(rows(row), path, operation=operation, **given)
+    query = TableQuery()
+    earlier = TableSnapshot.load(path, listing_choice=query.listing_choice)
+    assert len(plan_of(earlier, query).slices) == 3
+    seen = []
+
+    def plan(name: str, where: str) -> None:
+        is_of_new_table = f"{path}/.hoodie/.overwrite/" in where
+        if name not in ("delete", "rmdir", "move", "swap") or (is_of_new_table and name != "move"):
+            return
+        known = [attrs.evolve(earlier)]
+        load = partial(TableSnapshot.load, path, listing_choice=query.listing_choice)
+        try:
+            table, found = plan_until_complete(
+                lambda: known.pop() if known else load(), lambda table: (table, plan_of(table, query))
+            )
+        except HoodiePendingOverwriteException:
+            seen.append("pending")
+        else:
+            is_old = table.active_timeline.times == earlier.active_timeline.times
+            assert len(found.slices) == (3 if is_old else 2), (name, where)
+            seen.append("old" if is_old else "new")
+
+    with hooked(monkeypatch, plan):
+        overwrite(path, rows(*OLD), **KEYS_CHANGE, properties=options)
+    assert set(seen) == {"old", "pending", "new"}
+
+
+def test_a_reader_that_began_earlier_reads_the_new_table_after_it(tmp_path: Path) -> None:
+    path = make(tmp_path / "t")
+    known = [TableSnapshot.load(path)]
+    replace_keys(path)
+    table, slices = plan_until_complete(
+        lambda: known.pop() if known else TableSnapshot.load(path),
+        lambda table: (table, table.view().latest_file_slices("y")),
+    )
+    assert table.active_timeline.times == TableSnapshot.load(path).active_timeline.times
+    assert len(slices) == 1
+
+
+def test_an_error_of_a_plan_is_that_of_the_overwrite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make(tmp_path / "t")
+    before = TableSnapshot.load(path)
+
+    def plan(table: TableSnapshot) -> None:
+        raise HoodieIOException("a file is not there")
+
+    with pytest.raises(HoodieIOException, match="a file is not there"):
+        plan_until_complete(lambda: before, plan)
+    with hooked(monkeypatch, _die_at_swap(2)), pytest.raises(HoodieIOException):
+        overwrite(path, lazy_scan(path), **KEYS_CHANGE)
+    with pytest.raises(HoodiePendingOverwriteException) as raised:
+        plan_until_complete(lambda: before, plan)
+    assert str(raised.value.__cause__) == "a file is not there"
+
+
+def test_a_read_of_files_that_were_deleted_tells_of_the_overwrite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path / "t", "MERGE_ON_READ")
+    before = TableSnapshot.load(path)
+    before.load_avro_schema()
+    (logs, *_), bases = sorted(Path(path).rglob(".*.log.*")), sorted(Path(path).rglob("*.parquet"))
+    planned = hoodie.dataset(path)
+    with hooked(monkeypatch, _die_at_swap(3)), pytest.raises(HoodieIOException):
+        overwrite(path, lazy_scan(path), **KEYS_CHANGE)
+    data = [file for file in bases if "/.hoodie/" not in str(file)]
+    assert not any(file.exists() for file in (logs, *data))
+    reads: list[Callable[[], Any]] = [
+        planned.to_table,
+        lambda: read_key_range(before.storage, str(data[0])),
+        lambda: load_metadata(before.storage, str(data[0])),
+        lambda: HoodieParquetReader(before.storage, str(data[0])).open(),
+        lambda: ParquetFragment.open(before.storage, str(data[0])),
+        lambda: open_log_file(before.storage, str(logs)).__enter__(),
+        lambda: check_files(before, before.view(), ["x", "y"]),
+    ]
+    for read in reads:
+        with pytest.raises(HoodiePendingOverwriteException, match="is being overwritten"):
+            read()
+    HoodieTableMetaClient.finish_overwrite(path)
+    with pytest.raises(HoodieException) as raised:
+        read_key_range(before.storage, str(data[0]))
+    assert not isinstance(raised.value, HoodiePendingOverwriteException)
+
+
 @pytest.mark.parametrize("operation", ["upsert", "insert_overwrite"])
 def test_rows_that_come_after_the_first_look_are_not_replaced(tmp_path: Path, operation: str) -> None:
     path = make(tmp_path / "t")
@@ -663,3 +780,64 @@ def test_what_options_leave_out_is_that_of_the_table_under_the_lock(
     config = HoodieTableMetaClient.load(path).table_config
     assert (config.table_name, config.partition_fields) == ("other", ())
     assert read_rows(path) == NEW
+
+
+def test_a_new_table_that_lacks_a_file_takes_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make(tmp_path / "t")
+    take_place = TableOverwrite.take_place
+
+    def without_a_file(self: TableOverwrite, *arguments: Any) -> None:
+        next(iter(Path(self.folder, "x").glob("*.parquet"))).unlink()
+        take_place(self, *arguments)
+
+    monkeypatch.setattr(TableOverwrite, "take_place", without_a_file)
+    with pytest.raises(HoodieIOException, match=f"{path} is not replaced, because the new table is not whole"):
+        replace_keys(path)
+    assert read_rows(path) == OLD
+    assert not os.path.exists(f"{path}/.hoodie/.overwrite")
+
+
+def test_a_finish_without_the_new_table_names_the_way_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make(tmp_path / "t")
+    with hooked(monkeypatch, _die_at_swap(2)), pytest.raises(HoodieIOException):
+        overwrite(path, lazy_scan(path), **KEYS_CHANGE)
+    shutil.rmtree(f"{path}/.hoodie/.overwrite")
+    with pytest.raises(InvalidTableException, match=r"undo_overwrite\('.*'\) keeps the old one"):
+        HoodieTableMetaClient.finish_overwrite(path)
+    HoodieTableMetaClient.undo_overwrite(path)
+    assert read_rows(path) == OLD
+
+
+def test_a_process_notices_another_one_that_finishes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make(tmp_path / "t")
+    for number in range(600):
+        Path(path, "x", f"stray-{number}.txt").touch()
+    delete = LocalStorage.delete_file
+
+    def stop(self: TableOverwrite, content: bytes) -> None:
+        raise KeyboardInterrupt
+
+    def beside_another_one(self: LocalStorage, file: str) -> bool:
+        """At the first file of many, another process says that it goes on, and has done nothing yet."""
+        if "stray" in file:
+            monkeypatch.setattr(LocalStorage, "delete_file", delete)
+            found = read_pending(self, path)
+            assert found is not None
+            assert found[0].phase is OverwritePhase.DELETING
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(TableOverwrite, "_delete_old", stop)
+                TableOverwrite(self, path, found[0].time).finish(*found)
+        return delete(self, file)
+
+    monkeypatch.setattr(LocalStorage, "delete_file", beside_another_one)
+    with pytest.raises(HoodieWriteConflictException, match="another process finishes or undoes"):
+        replace_keys(path)
+    assert len(list(Path(path, "x").glob("stray*"))) > 300, "it looks again before the next files"
+    HoodieTableMetaClient.finish_overwrite(path)
+    assert read_rows(path) == NEW
+
+
+def test_a_refusal_says_what_to_give_where_writers_have_a_lock_provider(tmp_path: Path) -> None:
+    for phase in OverwritePhase:
+        told = str(PendingOverwrite("20260101000000000", phase, {}).refusal(str(tmp_path)))
+        assert told.endswith("(where writers have a lock provider, give their HoodieWriteConfig instead of the path)")

@@ -14,6 +14,7 @@ The properties of the old table are kept in the file, for the way back.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Mapping
 from enum import StrEnum
@@ -21,11 +22,16 @@ from enum import StrEnum
 import attrs
 
 from hoodie.common.config.java_properties import format_properties, parse_properties
-from hoodie.exception import HoodiePendingOverwriteException
-from hoodie.storage.storage_path import METAFOLDER_NAME, join
+from hoodie.exception import HoodieIOException, HoodiePendingOverwriteException
+from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage_path import METAFOLDER_NAME, join, parent
+
+logger = logging.getLogger(__name__)
 
 OVERWRITE_FOLDER_NAME = ".overwrite"
 """The folder in ``.hoodie`` that new tables are written to. No reader lists it."""
+_PROPERTIES_FILE_NAME = "hoodie.properties"
+_METADATA_TABLE = f"/{METAFOLDER_NAME}/metadata"
 _TIME = "hoodie.overwrite.time"
 _PHASE = "hoodie.overwrite.phase"
 _OLD = "hoodie.overwrite.of."
@@ -95,21 +101,26 @@ class PendingOverwrite:
         """
         return overwrite_folder(base_path, self.time)
 
+    def way_back(self, base_path: str) -> str:
+        """What keeps the old table, as long as that is whole.
+
+        Args:
+            base_path: The table's folder.
+        """
+        return f"HoodieTableMetaClient.undo_overwrite({base_path!r}) keeps the old one"
+
     def refusal(self, base_path: str) -> HoodiePendingOverwriteException:
         """The error of everything that is not the overwrite itself.
 
         Args:
             base_path: The table's folder.
         """
-        finish = f"HoodieTableMetaClient.finish_overwrite({base_path!r})"
+        way_out = f"HoodieTableMetaClient.finish_overwrite({base_path!r}) makes the new table take its place"
+        state = "files of the old table are deleted"
         if self.phase is OverwritePhase.WRITTEN:
             state = "the old table is still whole"
-            way_out = f"{finish} makes the new table take its place, and HoodieTableMetaClient.undo_overwrite(" + (
-                f"{base_path!r}) keeps the old one"
-            )
-        else:
-            state = "files of the old table are deleted"
-            way_out = f"{finish} makes the new table take its place"
+            way_out += f", and {self.way_back(base_path)}"
+        way_out += " (where writers have a lock provider, give their HoodieWriteConfig instead of the path)"
         return HoodiePendingOverwriteException(
             f"the table at {base_path} is being overwritten since {self.time}: the new table is complete in "
             f"{self.folder(base_path)}, and {state}. Wait if its writer is at work. If that died, {way_out}"
@@ -124,3 +135,30 @@ def overwrite_folder(base_path: str, time: str = "") -> str:
         time: Of the overwrite; "" for all.
     """
     return join(base_path, METAFOLDER_NAME, OVERWRITE_FOLDER_NAME, time)
+
+
+def refuse_overwritten(storage: HoodieStorage, path: str) -> None:
+    """Tell of a pending overwrite, before a file is said to be missing.
+
+    Args:
+        storage: Where the file is.
+        path: A file of a table or of its metadata table; the folders above it are looked at, up to the table's.
+
+    Raises:
+        HoodiePendingOverwriteException: A new table is taking the place of the file's table.
+    """
+    folder = path
+    while (above := parent(folder)) not in (folder, ""):
+        folder = above
+        try:
+            content = storage.read(join(folder, METAFOLDER_NAME, _PROPERTIES_FILE_NAME))
+        except FileNotFoundError:
+            continue
+        except HoodieIOException as error:
+            logger.info("whether %s is part of a table that is overwritten is not known: %s", path, error)
+            return
+        pending = PendingOverwrite.in_file(content)
+        if pending is not None:
+            raise pending.refusal(folder)
+        if not folder.endswith(_METADATA_TABLE):
+            return
