@@ -12,6 +12,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import is_after, oldest
+from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
 from hoodie.config.clean_config import CleaningPolicy
 from hoodie.exception import HoodieException, HoodieIOException, HoodiePendingOverwriteException
@@ -123,8 +124,8 @@ def _may_lack_files(before: HoodieActiveTimeline) -> bool:
     if after.undone_since(known):
         # This is so before the first file of such a commit is deleted.
         return True
-    if known and known.isdisjoint(after.completed_writes().times):
-        # A new table took the place of this one, whose timeline went before its files. Or all was archived meanwhile.
+    if known.isdisjoint(after.completed_writes().times) and not _is_archived(after, before.completed_writes()):
+        # A new table took the place of this one, whose timeline went before its files.
         return True
     # A clean that was planned before the timeline was listed leaves all that the timeline needs.
     begun = _deletions(after) - _deletions(before)
@@ -133,6 +134,16 @@ def _may_lack_files(before: HoodieActiveTimeline) -> bool:
         return bool(cleans) or any(action is Action.RESTORE for _, action in begun)
     new = oldest(after.completed_writes().times - known)
     return new is not None and not all(_retains(after, time, new) for time in cleans)
+
+
+def _is_archived(after: HoodieActiveTimeline, known: HoodieTimeline) -> bool:
+    """Whether writes that are no longer active are in the archive; the newest one tells of all."""
+    newest = known.last_instant
+    try:
+        return newest is None or after.read_archived(newest) is not None
+    except HoodieException as error:
+        logger.info("whether %s was archived is not known: %s", newest, error)
+        return False
 
 
 def _has_changed(before: HoodieActiveTimeline) -> bool:
