@@ -294,7 +294,8 @@ def _brings_ordering_fields(stored: Mapping[str, str], version: int) -> bool:
     if not is_by_mode(version) or not says_how_it_merges(stored, version):
         return False
     replaced = REPLACED_PAYLOADS.get(payload_of_table(stored, version))
-    return replaced is not None and _split(stored.get("hoodie.table.ordering.fields", "")) == replaced.ordering_fields
+    brought = replaced.ordering_fields if replaced is not None else ()
+    return bool(brought) and _split(stored.get("hoodie.table.ordering.fields", "")) == brought
 
 
 def _split(value: str) -> tuple[str, ...]:

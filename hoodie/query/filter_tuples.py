@@ -133,7 +133,7 @@ def _array_of(values: Sequence[Any], where: str) -> pa.Array:
             return pa.concat_arrays([pa.repeat(value, 1) for value in values])
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise HoodieConfigException(f"{where} searches for {shown_value(values[0])}: {error}") from error
+        raise HoodieConfigException(f"{where} searches for {short_repr(values[0])}: {error}") from error
 
 
 def _array(given: Any) -> pa.Array | None:
@@ -169,7 +169,7 @@ def _scalar(value: Any, where: str) -> pa.Scalar:
     try:
         return plain if isinstance(plain, pa.Scalar) else pa.scalar(plain)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise HoodieConfigException(f"{where} compares with {shown_value(value)}: {error}") from error
+        raise HoodieConfigException(f"{where} compares with {short_repr(value)}: {error}") from error
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -181,7 +181,10 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, enum.Enum):
         return _plain(value.value, where)
     if isinstance(value, np.datetime64):
-        return _array_of(_with_known_unit(value.reshape(1)), where)[0]
+        return None if np.isnat(value) else _array_of(_with_known_unit(value.reshape(1)), where)[0]
+    if isinstance(value, np.longdouble):
+        # Python has no such number: its item is itself.
+        return _plain(Decimal(str(value)), where)
     if isinstance(value, np.generic):
         return _plain(value.item(), where)
     if isinstance(value, int) and not isinstance(value, bool):

@@ -251,6 +251,9 @@ def _places(path: tuple[str, ...], values: pa.Array, data_type: pa.DataType) -> 
         given, kind = values.to_pylist(), "number"
     elif pa.types.is_boolean(values.type):
         given, kind = values.to_pylist(), "boolean"
+    elif isinstance(values.type, pa.BaseExtensionType) or (_is_duration(values.type) and _is_known(data_type)):
+        # Arrow compares them by what they are stored as, and finds any rows.
+        raise MisfitValue(path, data_type, values)
     else:
         return None
     find = _finder(kind, data_type)
@@ -291,6 +294,11 @@ def _is_text(data_type: pa.DataType) -> bool:
     return bool(
         pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type)
     )
+
+
+def _is_duration(data_type: pa.DataType) -> bool:
+    """Whether values are times of a day or lengths of time."""
+    return bool(pa.types.is_time(data_type) or pa.types.is_duration(data_type) or pa.types.is_interval(data_type))
 
 
 def _is_binary(data_type: pa.DataType) -> bool:

@@ -335,7 +335,7 @@ def _culprit(tree: Node | None, schema: pa.Schema, row: pa.Table) -> str:
         values = tree.options["value_set"].values
         expression = column.isin(values)
     elif value is not None and (tree.function in COMPARISONS or tree.function == "not_equal"):
-        values = pa.array([value.as_py()], value.type)
+        values = pa.repeat(value, 1)
         expression = column == value
     else:
         return ""

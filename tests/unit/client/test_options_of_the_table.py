@@ -10,6 +10,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieTableMetaClient
+from hoodie.exception import HoodieConfigException
 
 ROWS = pa.table({"id": ["a", "b"], "p": ["x/1", "y"], "ts": [1, 1], "d": [1700000000, 1700090000], "v": [1, 2]})
 GENERATOR = "hoodie.datasource.write.keygenerator.class"
@@ -58,3 +59,14 @@ def test_a_writer_that_says_nothing_writes_as_the_table_says(
     assert dict(HoodieTableMetaClient.load(path).table_config.properties) == before
     assert hoodie.read_table(path).num_rows == stored
     assert stored == (1 if "hoodie.payload.delete.field" in properties else 2)
+
+
+@pytest.mark.parametrize("table_version", [6, 8, 9])
+def test_an_ordering_field_that_the_table_does_not_have_is_refused(tmp_path: Path, table_version: int) -> None:
+    path = str(tmp_path / "t")
+    hoodie.write_table(ROWS, path, record_key_fields="id", properties={"hoodie.write.table.version": table_version})
+    late = pa.table({"id": ["c", "c"], "p": ["x", "x"], "ts": [5, 1], "d": [1, 1], "v": [2, 3]})
+    with pytest.raises(HoodieConfigException, match=r"precombine\.field = 'ts': the table has none"):
+        hoodie.write_table(late, path, ordering_fields="ts")
+    hoodie.write_table(late, path, ordering_fields="ts", mode="overwrite")
+    assert hoodie.read_table(path, columns=["id", "v"]).to_pylist() == [{"id": "c", "v": 2}]

@@ -18,6 +18,7 @@ import pytest
 
 import hoodie
 from hoodie.common.data.expression_tree import build_expression, parse_expression
+from hoodie.exception import HoodieSchemaException
 from tests.support.table_builder import local_client
 
 
@@ -120,6 +121,10 @@ CASES: list[tuple[Any, str]] = [
     (("ts", "==", pd.Timestamp("2026-01-01 10:00:00.000000001")), ""),
     (("ts", ">", pd.Timestamp("2026-01-01 18:00:00.000000001", tz=EAST)), "bd"),
     (("ts", "in", [pd.NaT, pd.Timestamp(DAY)]), "bc"),
+    (("ts", "in", [np.datetime64("NaT"), np.datetime64("2026-01-02")]), "bc"),
+    (("f", "==", np.longdouble(0)), "ab"),
+    (("d", "==", np.longdouble("1.5")), "a"),
+    (("f", "in", [np.longdouble("nan")]), "c"),
     (("day", "==", "2026-01-02"), "b"),
     (("day", "in", ["2026-01-02"]), "b"),
     (("day", "==", dt.datetime(2026, 1, 2)), "b"),
@@ -157,6 +162,37 @@ def test_each_form_of_a_value_finds_its_rows_whatever_prunes_files(tmp_path: Pat
         read = hoodie.read_table(path, columns=["id"], filters=filters)
         assert "".join(sorted(read["id"].to_pylist())) == found, wanted
         assert dataset.count_rows(filter=filters) == len(found), wanted
+
+
+@pytest.mark.parametrize("column", ["city", "i", "f", "ts", "day", "d", "b", "n"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.Series(pd.period_range("2026-01-01", periods=1)),
+        pd.Series(pd.interval_range(0, 2)),
+        [dt.time(10)],
+        [dt.timedelta(1)],
+        pa.array([1], pa.time64("us")),
+        *([pa.array([1], pa.int8()).cast(pa.bool8())] if hasattr(pa, "bool8") else []),
+    ],
+    ids=lambda values: str(getattr(values, "dtype", getattr(values, "type", type(values[0]).__name__))),
+)
+# Arrow compares such values by what they are stored as, and found other rows, or all.
+def test_values_of_a_kind_that_no_column_has_are_refused(tmp_path: Path, column: str, values: Any) -> None:
+    path = str(tmp_path / "t")
+    hoodie.write_table(ROWS, path, record_key_fields="id")
+    (kind,) = {str(pa.array(values).type)}
+    for wanted in [
+        (column, "in", values),
+        (column, "==", pa.array(values)[0]),
+        pc.field(column).isin(pa.array(values)),
+    ]:
+        with pytest.raises(HoodieSchemaException, match=rf"column {column} is .* it is compared with .*") as refused:
+            hoodie.read_table(path, filters=[wanted] if isinstance(wanted, tuple) else wanted)
+        assert kind in str(refused.value)
+    with local_client(path) as client, pytest.raises(HoodieSchemaException):
+        client.delete(where=[(column, "in", values)])
+    assert hoodie.read_table(path).num_rows == 4
 
 
 @pytest.mark.parametrize(
