@@ -67,7 +67,8 @@ def test_what_is_taken_can_be_read_and_what_is_refused_cannot(kinds: str) -> Non
     assert read_by_arrow(rows(kinds, deepest))
     with pytest.raises(HoodieSchemaException, match=REFUSED):
         check_levels(rows(kinds, deepest + 1).schema)
-    assert not read_by_arrow(rows(kinds, deepest + 1))
+    # The least release reads a level more; others that read the table may have any.
+    assert not read_by_arrow(rows(kinds, deepest + 1)) or int(pa.__version__.split(".")[0]) < 18
 
 
 @pytest.mark.parametrize("kinds", DEEPEST)
