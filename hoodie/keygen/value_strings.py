@@ -100,6 +100,11 @@ def _cast(values: pa.Array) -> pa.StringArray:
     return values.cast(pa.string())
 
 
+def _decimals(values: pa.Array) -> pa.StringArray:
+    # pyarrow 17 writes 1.E-10 for 1E-10.
+    return pc.replace_substring(_cast(values), ".E", "E")
+
+
 def _dates(values: pa.Array) -> pa.StringArray:
     days = values.view(pa.int32())
     bounds = pc.min_max(days).as_py()
@@ -145,7 +150,7 @@ _FORMATTERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.
     (pa.types.is_string, lambda values: values),
     (pa.types.is_signed_integer, _cast),
     (pa.types.is_boolean, _cast),
-    (pa.types.is_decimal, _cast),
+    (pa.types.is_decimal, _decimals),
     (pa.types.is_timestamp, lambda values: _cast(values.view(pa.int64()))),
     (pa.types.is_date32, _dates),
     (pa.types.is_float32, lambda values: _each_distinct(values, float_string)),

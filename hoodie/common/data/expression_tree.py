@@ -131,6 +131,10 @@ def _write(node: Node, entries: list[tuple[str, str]], values: list[pa.Scalar]) 
     entries.append(("end", node.function))
 
 
+_ENDS_AT_EXTENSIONS = int(pa.__version__.split(".")[0]) < 20
+"""Whether Arrow ends the process when it shows a value of an extension type, which it cannot serialise either."""
+
+
 def shown_expression(expression: pc.Expression, most: int = 200) -> str:
     """An expression in one line of text for messages; never fails.
 
@@ -138,13 +142,23 @@ def shown_expression(expression: pc.Expression, most: int = 200) -> str:
         expression: The expression.
         most: The most characters; a longer text is cut.
     """
+    tree = parse_expression(expression)
+    names = "on " + ", ".join(sorted(columns_of(tree))) if tree is not None else "of values that cannot be shown"
+    if _ENDS_AT_EXTENSIONS and (tree is None or _has_extension(tree)):
+        return names
     try:
         text = " ".join(str(expression).split())
     except UnicodeDecodeError:
         # Arrow cuts long texts without regard to characters of several bytes.
-        tree = parse_expression(expression)
-        text = "on " + ", ".join(sorted(columns_of(tree))) if tree is not None else "with long texts"
+        text = names
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _has_extension(node: Node) -> bool:
+    """Whether a value of a comparison has an extension type."""
+    if isinstance(node, Literal):
+        return isinstance(node.value.type, pa.BaseExtensionType)
+    return isinstance(node, Call) and any(map(_has_extension, node.arguments))
 
 
 def _parse(entries: Iterable[tuple[str, str]], row: pa.RecordBatch) -> Node:

@@ -181,15 +181,10 @@ def test_each_form_of_a_value_finds_its_rows_whatever_prunes_files(tmp_path: Pat
 def test_values_of_a_kind_that_no_column_has_are_refused(tmp_path: Path, column: str, values: Any) -> None:
     path = str(tmp_path / "t")
     hoodie.write_table(ROWS, path, record_key_fields="id")
-    (kind,) = {str(pa.array(values).type)}
-    for wanted in [
-        (column, "in", values),
-        (column, "==", pa.array(values)[0]),
-        pc.field(column).isin(pa.array(values)),
-    ]:
-        with pytest.raises(HoodieSchemaException, match=rf"column {column} is .* it is compared with .*") as refused:
-            hoodie.read_table(path, filters=[wanted] if isinstance(wanted, tuple) else wanted)
-        assert kind in str(refused.value)
+    values = pa.array(values)
+    for wanted in [[(column, "in", values)], [(column, "==", values[0])], pc.field(column).isin(values)]:
+        with pytest.raises(HoodieSchemaException, match="does not fit the table"):
+            hoodie.read_table(path, filters=wanted)
     with local_client(path) as client, pytest.raises(HoodieSchemaException):
         client.delete(where=[(column, "in", values)])
     assert hoodie.read_table(path).num_rows == 4
