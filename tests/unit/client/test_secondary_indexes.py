@@ -216,7 +216,10 @@ def test_queries_by_whole_numbers_leave_out_files_by_it(tmp_path: Path, kind: pa
 @pytest.mark.parametrize("version", [8, 9])
 def test_frequent_values_are_not_read_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     path, count = new_table(tmp_path / "t", version), 40_000
-    rng, few = random.Random(1), {"metadata__record__index__min__filegroup__count": "2"}
+    rng, few = (
+        random.Random(1),
+        {"metadata__record__index__min__filegroup__count": "2", "metadata__compact__max__delta__commits": "100"},
+    )
 
     def of(first: int, number: int) -> pa.Table:
         colors = ["red" if n % 100 else "blue" for n in range(first, first + number)]
