@@ -179,6 +179,8 @@ def in_memory(table: pa.Table, wanted: Any) -> list[int] | None:
     expression = wanted if isinstance(wanted, pc.Expression) else pq.filters_to_expression(wanted)
     tree = parse_expression(expression)
     assert tree is not None
+    # pyarrow 17 joins chunks of truth values wrongly.
+    table = table.combine_chunks()
     try:
         table.filter(expression)
     except (pa.ArrowException, TypeError) as error:
