@@ -23,7 +23,7 @@ again, and so does not take the files that are left for all.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -152,6 +152,7 @@ class TableOverwrite:
         Raises:
             HoodieWriteConflictException: Others have committed meanwhile; the old table stays.
             HoodieHeartbeatException: A writer is at work; the old table stays.
+            HoodieConfigException: Another table, or the file of a lock, is in the folder; the old table stays.
             HoodieIOException: The new table lacks files; the old table stays. Or storage failed.
             HoodieException: Storage failed, or the lock was lost. The table names the call that goes on.
         """
@@ -160,7 +161,7 @@ class TableOverwrite:
             self._refuse_others(old, config)
             self._check_new_table(config)
             # What cannot be listed cannot be deleted.
-            self._old_files()
+            self._refuse_other_tables(self._old_files())
             # A backup would be read in place of the file.
             table_config = HoodieTableConfig.update(self.storage, self.base_path, {})
             pending = PendingOverwrite(self.time, OverwritePhase.WRITTEN, table_config.properties)
@@ -339,6 +340,22 @@ class TableOverwrite:
             return False
         names = [file.name for file in self.storage.list_files(child.path)] if child.is_directory else [child.name]
         return not any(name.startswith(PARTITION_METAFILE_PREFIX) or is_data_file_name(name) for name in names)
+
+    def _refuse_other_tables(self, old_files: Iterable[FileStatus]) -> None:
+        """Refuse to delete folders that hold another table."""
+        others = {
+            file.path.partition(f"/{METAFOLDER_NAME}/")[0]
+            for child in old_files
+            if child.is_directory and not child.path.startswith(join(self.base_path, METAFOLDER_NAME))
+            for file in self.storage.list_files(child.path)
+            if f"/{METAFOLDER_NAME}/" in file.path
+        }
+        if others:
+            raise HoodieConfigException(
+                f"{self.base_path} cannot be replaced by a new table: another table is in its folder, "
+                f"{', '.join(sorted(others)[:3])}, which would be deleted; nothing was changed. Move that table "
+                "elsewhere, or write the new one to another path"
+            )
 
     def _delete_old(self, content: bytes) -> None:
         for is_directory, children in groupby(self._old_files(), key=lambda child: child.is_directory):

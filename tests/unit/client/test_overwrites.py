@@ -253,6 +253,19 @@ def test_what_is_not_the_tables_stays(tmp_path: Path) -> None:
     assert sorted(os.listdir(path)) == [".hoodie", "_checkpoint", "x", "y"]
 
 
+@pytest.mark.parametrize("folder", ["other", "x/other", "_other"])
+def test_another_table_in_the_folder_is_not_deleted(tmp_path: Path, folder: str) -> None:
+    path = make(tmp_path / "t")
+    other = f"{path}/{folder}"
+    hoodie.write_table(rows(*NEW), other, record_key_fields="id", partition_fields="region")
+    with pytest.raises(HoodieConfigException, match=f"another table is in its folder, {other}, which would be deleted"):
+        overwrite(path, rows(*NEW), table_name="other")
+    assert (read_rows(path), read_rows(other)) == (OLD, NEW)
+    shutil.rmtree(other)
+    overwrite(path, rows(*NEW), table_name="other")
+    assert read_rows(path) == NEW
+
+
 def test_a_link_to_a_table_is_the_table(tmp_path: Path) -> None:
     path = make(tmp_path / "t")
     link = tmp_path / "link"
