@@ -19,13 +19,21 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_definition
 from tests.integration.conftest import spark
 from tests.interop.hudi_process import HudiNotFoundError, HudiProcess
+from tests.support.zones import in_zone
 
-__all__ = ["hudi", "hudi_0_15", "hudi_1_2", "hudis", "spark", "table_type", "table_version"]
+__all__ = ["hudi", "hudi_0_15", "hudi_1_2", "hudis", "spark", "table_type", "table_version", "zone_of_hudi"]
 
 RELEASES = {6: ("0.15.0", "1.2.0"), 8: ("1.0.2", "1.2.0"), 9: ("1.2.0",)}
 """The releases that write tables of a version."""
 NOT_IN_SMOKE = [("1.2.0", 6), ("1.0.2", 8), ("1.2.0", 8), (None, 8)]
 """Pairs that the smoke tests leave out, because they say what the others say."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def zone_of_hudi() -> Iterator[None]:
+    """The zone of Hudi's JVM: writers of a table whose times are local must be in one zone."""
+    with in_zone("UTC"):
+        yield
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
