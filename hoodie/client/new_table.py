@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pyarrow as pa
 
@@ -176,7 +176,7 @@ def taken_back_on_failure(config: HoodieWriteConfig) -> Iterator[list[NewTable]]
 
 def _take_back(table: NewTable, config: HoodieWriteConfig, error: BaseException) -> None:
     try:
-        with TransactionManager(config).alone(is_patient=False):
+        with closing(TransactionManager(config)) as transactions, transactions.alone(is_patient=False):
             is_gone = table.take_back()
         if not is_gone:
             error.add_note(

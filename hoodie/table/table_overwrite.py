@@ -33,13 +33,14 @@ import attrs
 from hoodie.common.fs.file_names import is_data_file_name
 from hoodie.common.fs.pending_overwrite import (
     OVERWRITE_FOLDER_NAME,
+    PROPERTIES_FILE_NAME,
     OverwritePhase,
     PendingOverwrite,
     overwrite_folder,
 )
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX
-from hoodie.common.table.table_config import PROPERTIES_FILE_NAME, HoodieTableConfig
+from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_folder import make_folders
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot

@@ -131,8 +131,8 @@ def _write(node: Node, entries: list[tuple[str, str]], values: list[pa.Scalar]) 
     entries.append(("end", node.function))
 
 
-_ENDS_AT_EXTENSIONS = int(pa.__version__.split(".")[0]) < 20
-"""Whether Arrow ends the process when it shows a value of an extension type, which it cannot serialise either."""
+_ENDS_AT_EXTENSIONS = int(pa.__version__.split(".")[0]) < 21
+"""Whether Arrow ends the process when it shows a value of an extension type, as 17 to 20 do."""
 
 
 def shown_expression(expression: pc.Expression, most: int = 200) -> str:
@@ -142,16 +142,19 @@ def shown_expression(expression: pc.Expression, most: int = 200) -> str:
         expression: The expression.
         most: The most characters; a longer text is cut.
     """
-    tree = parse_expression(expression)
-    names = "on " + ", ".join(sorted(columns_of(tree))) if tree is not None else "of values that cannot be shown"
+    tree = parse_expression(expression) if _ENDS_AT_EXTENSIONS else None
     if _ENDS_AT_EXTENSIONS and (tree is None or _has_extension(tree)):
-        return names
+        return _shown_columns(tree)
     try:
         text = " ".join(str(expression).split())
     except UnicodeDecodeError:
         # Arrow cuts long texts without regard to characters of several bytes.
-        text = names
+        text = _shown_columns(parse_expression(expression))
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _shown_columns(tree: Node | None) -> str:
+    return "on " + ", ".join(sorted(columns_of(tree))) if tree is not None else "of values that cannot be shown"
 
 
 def _has_extension(node: Node) -> bool:

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 OVERWRITE_FOLDER_NAME = ".overwrite"
 """The folder in ``.hoodie`` that new tables are written to. No reader lists it."""
-_PROPERTIES_FILE_NAME = "hoodie.properties"
+PROPERTIES_FILE_NAME = "hoodie.properties"
 _METADATA_TABLE = f"/{METAFOLDER_NAME}/metadata"
 _TIME = "hoodie.overwrite.time"
 _PHASE = "hoodie.overwrite.phase"
@@ -151,7 +151,7 @@ def refuse_overwritten(storage: HoodieStorage, path: str) -> None:
     while (above := parent(folder)) not in (folder, ""):
         folder = above
         try:
-            content = storage.read(join(folder, METAFOLDER_NAME, _PROPERTIES_FILE_NAME))
+            content = storage.read(join(folder, METAFOLDER_NAME, PROPERTIES_FILE_NAME))
         except FileNotFoundError:
             continue
         except HoodieIOException as error:

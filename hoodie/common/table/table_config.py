@@ -21,7 +21,7 @@ import attrs
 
 from hoodie.common.config.java_properties import format_properties, parse_properties
 from hoodie.common.config.property import display_value
-from hoodie.common.fs.pending_overwrite import PendingOverwrite
+from hoodie.common.fs.pending_overwrite import PROPERTIES_FILE_NAME, PendingOverwrite
 from hoodie.common.model.key_generator_type import class_of_type
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_features
@@ -47,7 +47,6 @@ from hoodie.storage.storage_path import METAFOLDER_NAME, check_inside, join, par
 
 logger = logging.getLogger(__name__)
 
-PROPERTIES_FILE_NAME = "hoodie.properties"
 PROPERTIES_BACKUP_FILE_NAME = "hoodie.properties.backup"
 
 _CHECKSUM = "hoodie.table.checksum"

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from hoodie.common.config.java_properties import parse_properties
-from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
+from hoodie.common.fs.pending_overwrite import PROPERTIES_FILE_NAME
+from hoodie.common.table.marker.write_markers import HEARTBEAT_FOLDER_NAME, TEMP_FOLDER_NAME
 from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX
-from hoodie.common.table.table_config import PROPERTIES_FILE_NAME, HoodieTableConfig
+from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.timeline.timeline_listing import list_instants
@@ -25,7 +26,6 @@ _LOCK_FILES = (".locks", "single_writer.lock")
 """The folder and name prefix of files that the operating system locks for processes; the files are empty."""
 _HELD_LOCK = "lock"
 """How the names of files begin that are there while a writer holds the lock of `FileSystemBasedLockProvider`."""
-_HEARTBEATS = ".heartbeat"
 _SAMPLED_FILES = 1000
 """The number of files that object stores list in one request."""
 _SHOWN_FILES = 3
@@ -194,7 +194,7 @@ class NewTable:
         names = self.storage.list_names(meta_path)
         if any(name.startswith(_HELD_LOCK) for name in names):
             return True
-        if f"{_HEARTBEATS}/" in names and self.storage.list_names(join(meta_path, _HEARTBEATS)):
+        if f"{HEARTBEAT_FOLDER_NAME}/" in names and self.storage.list_names(join(meta_path, HEARTBEAT_FOLDER_NAME)):
             return True
         layout = timeline_layout(config.timeline_layout_version, config.timeline_folder, config.timeline_timezone)
         found = list_instants(self.storage, meta_path, layout)

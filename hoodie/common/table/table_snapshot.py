@@ -16,12 +16,10 @@ import attrs
 import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
+from hoodie.common.fs.pending_overwrite import PROPERTIES_FILE_NAME
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
-from hoodie.common.table.table_config import (
-    PROPERTIES_BACKUP_FILE_NAME,
-    PROPERTIES_FILE_NAME,
-    HoodieTableConfig,
-)
+from hoodie.common.table.marker.write_markers import HEARTBEAT_FOLDER_NAME
+from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_metadata import HoodieTableMetadata, table_metadata_of
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -51,7 +49,6 @@ from hoodie.storage.storage_path import METAFOLDER_NAME
 
 logger = logging.getLogger(__name__)
 
-_HEARTBEAT_FOLDER_NAME = ".heartbeat"
 _ALL_FILES = re.compile(r"(/\*+)*(/\*\.parquet)?")
 """Globs behind a table's folder that choose all of its files."""
 _GLOB_CHARACTER = re.compile(r"[*?\[{]")
@@ -192,7 +189,7 @@ class TableSnapshot:
 
     def heartbeat_path(self, instant_time: str) -> str:
         """The file that an instant's writer touches as long as it is alive."""
-        return storage_path.join(self.meta_path, _HEARTBEAT_FOLDER_NAME, instant_time)
+        return storage_path.join(self.meta_path, HEARTBEAT_FOLDER_NAME, instant_time)
 
     @property
     def archived_timeline(self) -> HoodieArchivedTimeline:

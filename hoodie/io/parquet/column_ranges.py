@@ -13,7 +13,6 @@ from typing import Any
 import attrs
 import pyarrow.parquet as pq
 
-from hoodie.common.fs.pending_overwrite import refuse_overwritten
 from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, ValueType, widest_range
 from hoodie.io.parquet.footer_tail import missing_base_file, read_short_metadata
 from hoodie.io.parquet.key_search import known_range
@@ -63,8 +62,7 @@ def load_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData:
             with storage.open_input_file(path) as stream:
                 return pq.read_metadata(stream)
         except FileNotFoundError as error:
-            refuse_overwritten(storage, path)
-            raise missing_base_file(path) from error
+            raise missing_base_file(storage, path) from error
 
 
 def read_column_ranges(metadata: pq.FileMetaData, columns: Collection[str] | None = None) -> list[HoodieColumnRange]:

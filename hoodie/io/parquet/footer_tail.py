@@ -49,8 +49,7 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
         with storage.open_input_file(path) as file:
             _, tail = _read_tail(file, TAIL_BYTES)
     except FileNotFoundError as error:
-        refuse_overwritten(storage, path)
-        raise missing_base_file(path) from error
+        raise missing_base_file(storage, path) from error
     except OSError as error:
         raise HoodieIOException(f"reading the end of {path} failed: {error}") from error
     length = _footer_length(tail)
@@ -62,12 +61,17 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
     return low, high
 
 
-def missing_base_file(path: str) -> HoodieMissingFileException:
+def missing_base_file(storage: HoodieStorage, path: str) -> HoodieMissingFileException:
     """The error for a base file that does not exist.
 
     Args:
+        storage: Where it is not.
         path: Its full path.
+
+    Raises:
+        HoodiePendingOverwriteException: A new table is taking the place of its table.
     """
+    refuse_overwritten(storage, path)
     return HoodieMissingFileException(
         f"base file {path} is missing; if a clean, rollback or restore removed it meanwhile, load the table again "
         "(hoodie.cleaner.commits.retained keeps files for longer reads), otherwise restore the file from a copy"

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
-from hoodie.common.fs.pending_overwrite import refuse_overwritten
 from hoodie.common.model.record_columns import COMMIT_TIME_META
 from hoodie.exception import HoodieException, HoodieIOException
 from hoodie.io.parquet.footer_tail import missing_base_file
@@ -119,8 +118,7 @@ class ParquetFragment:
                 # Opened here: threads of pyarrow that call back to Python may wait for a thread that waits for them.
                 source = storage.open_input_file(path)
             except FileNotFoundError as error:
-                refuse_overwritten(storage, path)
-                raise missing_base_file(path) from error
+                raise missing_base_file(storage, path) from error
             check_size(path, source, size_bytes)
             fragment = parquet_format().make_fragment(source)
             fragment.ensure_complete_metadata()
@@ -231,7 +229,7 @@ def scan_fragments(
         batch_readahead=BATCH_READAHEAD, fragment_readahead=FRAGMENT_READAHEAD,
     )  # fmt: skip
     batches = iter(scanner.to_reader())
-    told, found = sum(fragment.num_rows for fragment in fragments), 0
+    found = 0
     while True:
         try:
             batch = next(batches, None)
@@ -244,7 +242,7 @@ def scan_fragments(
         found += batch.num_rows
         if batch.num_rows:
             yield batch if len(read) == len(columns) else batch.select(list(columns))
-    if pushed is None and found != told:
+    if pushed is None and found != (told := sum(fragment.num_rows for fragment in fragments)):
         raise _named(pa.ArrowInvalid(f"they have {told} rows, but {found} could be read"), fragments, columns)
 
 

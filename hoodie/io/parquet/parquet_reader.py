@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hoodie.common.fs.pending_overwrite import refuse_overwritten
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.exception import (
     HoodieCorruptedDataException,
@@ -99,15 +98,13 @@ class HoodieParquetReader:
         """
         if self._file is not None:
             return self
-        try:
-            if self._storage is not None:
+        if self._storage is None:
+            self._stream = pa.BufferReader(self._content or b"")
+        else:
+            try:
                 self._stream = self._storage.open_input_file(self._path)
-            else:
-                self._stream = pa.BufferReader(self._content or b"")
-        except FileNotFoundError as error:
-            if self._storage is not None:
-                refuse_overwritten(self._storage, self._path)
-            raise missing_base_file(self._path) from error
+            except FileNotFoundError as error:
+                raise missing_base_file(self._storage, self._path) from error
         try:
             with translated_errors(self._path):
                 if self._stream.size() == 0:
@@ -405,8 +402,9 @@ class HoodieParquetReader:
 
     def _check_rows(self, found: int, row_groups: Sequence[int] | None) -> None:
         """Refuse fewer rows than the footer tells: pyarrow ends a column without an error at a damaged page header."""
-        counts = self.row_group_rows
-        told = int(counts.sum() if row_groups is None else counts[list(row_groups)].sum())
+        metadata = self._opened.metadata
+        numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
+        told = sum(metadata.row_group(number).num_rows for number in numbers)
         if found != told:
             raise _corrupted(self._path, f"its footer tells of {told} rows where {found} could be read")
 

@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.config.property import check_properties
 from hoodie.common.fs.file_names import parse_log_file_name
+from hoodie.common.fs.pending_overwrite import PROPERTIES_FILE_NAME
 from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMNS, RECORD_KEY_META
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
-from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, PROPERTIES_FILE_NAME, HoodieTableConfig
+from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_features import KEY_GENERATOR_CLASSES
 from hoodie.common.table.table_metadata import table_metadata_of
 from hoodie.common.table.table_schema_resolver import TableSchemaResolver

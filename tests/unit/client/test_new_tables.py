@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -46,41 +46,36 @@ def config_of(path: Path) -> HoodieWriteConfig:
     return HoodieWriteConfig.from_properties(str(path), options)
 
 
-def test_a_table_goes_with_the_write_that_it_was_made_for(tmp_path: Path) -> None:
-    config = config_of(tmp_path / "t")
-    error = RuntimeError("the source is gone")
+def error_of_first_write(path: Path, meanwhile: Callable[[], object] = lambda: None) -> RuntimeError:
+    """The error of a write that fails after it has created its table, and after something else has happened."""
+    config, error = config_of(path), RuntimeError("the source is gone")
     with pytest.raises(RuntimeError), taken_back_on_failure(config) as made:
         create_table(config, made)
         assert len(made) == 1
+        meanwhile()
         raise error
+    return error
+
+
+def test_a_table_goes_with_the_write_that_it_was_made_for(tmp_path: Path) -> None:
+    error = error_of_first_write(tmp_path / "t")
     assert not (tmp_path / "t").exists()
     assert not hasattr(error, "__notes__")
 
 
 def test_it_stays_while_a_writer_in_another_process_has_its_lock(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    config = config_of(tmp_path / "t")
-    error = RuntimeError("the source is gone")
-    with pytest.raises(RuntimeError), taken_back_on_failure(config) as made:
-        create_table(config, made)
-        holder = held_elsewhere(path)
-        holder.__enter__()
-        raise error
+    with ExitStack() as holding:
+        error = error_of_first_write(tmp_path / "t", lambda: holding.enter_context(held_elsewhere(path)))
     assert f"the table {path}, which this call created, stays: {path} is being written by" in error.__notes__[0]
     assert HoodieTableMetaClient.load(path).table_config.table_name == "t"
-    holder.__exit__(None, None, None)
     hoodie.write_table(rows(("a", "x", 1)), path)
     assert read_rows(path) == [("a", "x", 1)]
 
 
 def test_it_stays_if_another_writer_has_committed(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    config = config_of(tmp_path / "t")
-    error = RuntimeError("the source is gone")
-    with pytest.raises(RuntimeError), taken_back_on_failure(config) as made:
-        create_table(config, made)
-        hoodie.write_table(rows(("a", "x", 1)), path)
-        raise error
+    error = error_of_first_write(tmp_path / "t", lambda: hoodie.write_table(rows(("a", "x", 1)), path))
     assert "stays: another writer uses it" in error.__notes__[0]
     assert read_rows(path) == [("a", "x", 1)]
 
