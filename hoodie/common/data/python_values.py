@@ -357,6 +357,9 @@ def _scalars(values: list[Any], kinds: set[str], path: str, known: pa.DataType |
         kinds = {_kind_of(found) for found in set(map(type, values))} - {_NULL}
         if known is None and len(kinds) > 1:
             _check_one_kind(values, kinds, path)
+    if "int" in kinds and ("decimal" in kinds or (known is not None and pa.types.is_decimal(known))):
+        # Arrow takes no integers of numpy for decimals.
+        values = [int(value) if isinstance(value, np.integer) else value for value in values]
     if known is None:
         return _inferred(values, kinds, path)
     if _is_text(known) or _is_bytes(known):

@@ -52,6 +52,7 @@ TAKEN: list[list[Any]] = [
     ["ä", np.str_("b"), ""],
     [b"\xff", bytearray(b"a"), memoryview(b"b")],
     [Decimal("1.5"), 1, Decimal("-2.25")],
+    [Decimal("1.5"), np.int64(3), None],
     [DAY, datetime.date(9999, 12, 31)],
     [NOON, TOKYO, pd.Timestamp(NOON)],
     [TOKYO, NOON, datetime.datetime(1, 1, 1)],
@@ -152,6 +153,8 @@ def is_same(given: Any, found: Any) -> bool:
         return bool(found == (given if given.tzinfo else given.replace(tzinfo=UTC)))
     if isinstance(given, UUID):
         return bool(found == str(given))
+    if isinstance(given, np.integer):
+        return bool(found == int(given))
     kinds = {str: str, bool: bool, np.bool_: bool, bytes: bytes, datetime.date: datetime.date}
     return bool(found == given) and type(found) is kinds.get(type(given), type(found))
 

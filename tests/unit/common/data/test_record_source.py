@@ -235,6 +235,8 @@ def test_the_first_python_value_that_would_change_is_named() -> None:
         (0.1, pa.float32(), float(np.float32(0.1))),
         (float("inf"), pa.float32(), float("inf")),
         (Decimal("0.1"), pa.decimal128(5, 2), Decimal("0.10")),
+        (np.int64(3), pa.decimal128(5, 2), Decimal("3.00")),
+        (np.uint8(3), pa.decimal128(10, 1), Decimal("3.0")),
         (DAY, pa.date32(), DAY),
         (datetime.datetime(2026, 11, 21), pa.date32(), DAY),
         (LOCAL, UTC_MICROS, MOMENT),
