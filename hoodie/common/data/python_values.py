@@ -9,7 +9,7 @@ exactly. Kinds are found by column, not by value: a column of texts costs one pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
@@ -504,8 +504,20 @@ def _moments(values: list[Any], path: str) -> list[Any]:
         _check(values, lambda value: not getattr(value, "nanosecond", 0), path, way_out)
     if np.datetime64 not in types:
         return values
+    _check(values, _has_day, path, "it is a year, a month or a week; give a date, such as by astype('datetime64[D]')")
+    _check(values, _has_known_year, path, "Python's dates have the years 1 to 9999; correct it, or make it null")
     _check(values, _is_whole_moment, path, way_out)
     return [_python_moment(value) if isinstance(value, np.datetime64) else value for value in values]
+
+
+def _has_day(value: Any) -> bool:
+    return not isinstance(value, np.datetime64) or np.datetime_data(value.dtype)[0] not in ("Y", "M", "W")
+
+
+def _has_known_year(value: Any) -> bool:
+    if not isinstance(value, np.datetime64):
+        return True
+    return MINYEAR <= int(value.astype("datetime64[Y]").astype(np.int64)) + 1970 <= MAXYEAR
 
 
 def _is_whole_moment(value: Any) -> bool:
@@ -513,12 +525,10 @@ def _is_whole_moment(value: Any) -> bool:
 
 
 def _python_moment(value: np.datetime64) -> Any:
-    """A date, a datetime, or what numpy gives for moments that are neither."""
+    """A date or a datetime; None for what is finer than a microsecond."""
     unit = np.datetime_data(value.dtype)[0]
     if unit == "D":
         return value.item()
-    if unit in ("Y", "M", "W", "generic"):
-        return None
     micros = value.astype("datetime64[us]")
     return micros.item() if micros.astype(value.dtype) == value and micros == value else None
 
