@@ -84,10 +84,11 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
     pyarrow.dataset.Dataset                                 no          its own; can be read again
     RecordBatchReader, other ``__arrow_c_stream__`` (a      no          its own; can be read once
     DuckDB relation), an iterator of batches or tables
-    an iterator of DataFrames or of lists of dicts          no          those of the first item
+    an iterator of DataFrames or of lists of dicts          no          those of the first item with rows
     ======================================================  ==========  ========================================
 
-    The first item of an iterator determines the columns; a later one with further columns fails the write.
+    The first item of an iterator that has rows determines the columns; a later one with further columns fails the
+    write. Items without rows are passed over; if no item has rows, the first one with columns determines them.
 
     A list of `HoodieRecord` has its own keys: in addition to the columns of the data there are ``RECORD_KEY``,
     ``PARTITION_PATH`` and ``OPERATION``, and ``ORDERING_VALUE`` if any record has one (null for the others). The
@@ -204,18 +205,19 @@ def _from_stream(
 
 
 def _from_iterator(iterator: Iterator[Any], schema: pa.Schema | None) -> RecordSource:
-    first = next((item for item in iterator if not _is_empty(item)), None)
+    items = enumerate(iterator)
+    number, first = _first_item(items)
     if first is None:
         if schema is None:
             raise HoodieSchemaException("the iterator of record batches is empty, so its columns are unknown")
         return _from_table(schema.empty_table(), schema)
-    begin = _item_rows(first, 0, schema)
+    begin = _item_rows(first, number, schema)
     columns: pa.Schema = begin.schema
     known = normalise_schema(columns, schema)
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from begin.to_batches() if isinstance(begin, pa.Table) else [begin]
-        for number, item in enumerate(iterator, 1):
+        for number, item in items:
             if _is_empty(item):
                 continue
             rows = _item_rows(item, number, known)
@@ -229,7 +231,24 @@ def _from_iterator(iterator: Iterator[Any], schema: pa.Schema | None) -> RecordS
     return _from_stream(columns, batches, schema, is_one_shot=True)
 
 
+def _first_item(items: Iterator[tuple[int, Any]]) -> tuple[int, Any]:
+    """The first item that has rows, and its number; else the first that has columns, or None."""
+    empty = 0, None
+    for number, item in items:
+        if not _is_empty(item):
+            return number, item
+        if empty[1] is None and not isinstance(item, list | tuple):
+            empty = number, item
+    return empty
+
+
 def _is_empty(item: Any) -> bool:
+    """Whether an item of an iterator has no rows, and so decides no types."""
+    if isinstance(item, pa.RecordBatch | pa.Table):
+        return bool(item.num_rows == 0)
+    if _is_frame(item):
+        shape: tuple[int, ...] = getattr(item, "shape", ())
+        return len(shape) == 2 and shape[0] == 0
     return isinstance(item, list | tuple) and not item
 
 
@@ -259,7 +278,7 @@ def _check_columns(schema: pa.Schema, columns: pa.Schema, number: int) -> None:
         names = ", ".join(repr(column.path) for column in unknown)
         raise HoodieSchemaException(
             f"item {number} of the iterator has columns that its first item does not have: {names}. The first item "
-            "determines the columns: give all items the same ones, with nulls where an item has no values"
+            "with rows determines the columns: give all items the same ones, with nulls where an item has no values"
         )
 
 
