@@ -173,6 +173,9 @@ def _frame_table(frame: Any, schema: pa.Schema | None = None) -> pa.Table:
 
 
 def _reader_of(stream: Any) -> pa.RecordBatchReader:
+    if isinstance(stream, pa.RecordBatchReader):
+        # Errors of a reader's Python code keep their class; behind the C stream they are OSErrors.
+        return stream
     try:
         return pa.RecordBatchReader.from_stream(stream)
     except pa.ArrowInvalid as error:
