@@ -120,6 +120,40 @@ def is_plain(values: list[Any], levels: int = MAX_LEVELS) -> bool:
     return any(kinds <= plain for plain in _PLAIN)
 
 
+def check_name(name: str, path: str | None = None) -> None:
+    """Refuse the name of a column or of a field that no file can hold.
+
+    Args:
+        name: The name.
+        path: The column, if the name is that of a field of its structs.
+
+    Raises:
+        HoodieSchemaException: UTF-8 cannot hold the name.
+    """
+    if not is_storable(name):
+        where = (
+            f"column {short_repr(name)}"
+            if path is None
+            else f"column '{path}' holds a dict with the key {short_repr(name)}"
+        )
+        raise HoodieSchemaException(
+            f"{where}: the name is no text that UTF-8 can hold (it has half of a surrogate pair); rename it"
+        )
+
+
+def is_storable(text: str) -> bool:
+    """Whether UTF-8 can hold a text: it has no half of a surrogate pair.
+
+    Args:
+        text: The text.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _kind(value: Any) -> str:
     found: type = type(value)
     return _kind_of(found)
@@ -274,6 +308,7 @@ def _struct(values: list[Any], path: str, known: pa.StructType | None, rules: _R
                 f"column '{path}' holds a dict with the key {short_repr(name)} of type {_type_name(name)}: the fields "
                 "of a struct have texts as names; give texts"
             )
+        check_name(name, path)
     if not names:
         return pa.array(values, pa.struct([]))
     fields, children = [], []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -15,7 +16,7 @@ from hoodie.common.data.batch_pieces import batch_pieces
 from hoodie.common.data.frame_values import frame_table
 from hoodie.common.data.normalise import normalise_batch, normalise_table
 from hoodie.common.data.nullability import relaxed_where_null
-from hoodie.common.data.python_values import python_values
+from hoodie.common.data.python_values import check_name, is_storable, python_values
 from hoodie.common.data.stored_types import RESERVED_PREFIX, find_field, is_dropped, normalise_schema
 from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLocation
@@ -339,13 +340,19 @@ def key_arrays(keys: Sequence[HoodieKey]) -> tuple[pa.Array, pa.Array]:
     """Record keys and partition paths, as strings.
 
     Raises:
-        HoodieKeyException: A key is not text.
+        HoodieKeyException: A key is not text, or no text that UTF-8 can hold.
     """
     try:
         return (
             pa.array([key.record_key for key in keys], pa.string()),
             pa.array([key.partition_path for key in keys], pa.string()),
         )
+    except UnicodeError as error:
+        parts = chain.from_iterable((key.record_key, key.partition_path) for key in keys)
+        found = next(part for part in parts if isinstance(part, str) and not is_storable(part))
+        raise HoodieKeyException(
+            f"the key or partition path {short_repr(found)} is no text that UTF-8 can hold"
+        ) from error
     except (pa.ArrowException, TypeError) as error:
         wrong = next(
             (key for key in keys if not all(isinstance(part, str | None) for part in attrs.astuple(key))), None
@@ -362,6 +369,7 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
             raise HoodieSchemaException(
                 f"the key {short_repr(name)} of a dict is not a column name: it must be a string"
             )
+        check_name(name)
     names = {name: None for name in names if not is_dropped(name)}
     for name in names:
         if name.startswith(RESERVED_PREFIX):

@@ -23,7 +23,12 @@ import pytest
 import hoodie
 from hoodie.common.data.record_source import record_batches
 from hoodie.common.model.record import HoodieKey, HoodieRecord
-from hoodie.exception import HoodieException, HoodieSchemaException, MissingSchemaFieldException
+from hoodie.exception import (
+    HoodieException,
+    HoodieKeyException,
+    HoodieSchemaException,
+    MissingSchemaFieldException,
+)
 from tests.support.pairs import with_each_pair
 
 UTC = datetime.UTC
@@ -106,6 +111,7 @@ REFUSED: list[list[Any]] = [
     [array([1, 2])],
     [array(2**53 + 1), array(1.5)],
     [{1: 2}],
+    [{"\ud800": 1}],
     [{"x": 1}, {"X": 2}],
     [{"x": DAY}, {"x": NOON}],
     [{}],
@@ -173,6 +179,35 @@ def test_objects_are_stored_exactly_or_refused_by_column(door: str) -> None:
         with pytest.raises(HoodieSchemaException, match="column 'v|'v"):
             taken = record_batches(DOORS[door]([wrap(value) for value in REFUSED[number]]))
             raise AssertionError((nesting, REFUSED[number], taken.table))
+
+
+@pytest.mark.parametrize(
+    ("records", "error", "told"),
+    [
+        ([{"\ud800": 1}], HoodieSchemaException, r"column '\\ud800': the name is no text"),
+        ([HoodieRecord(HoodieKey("a"), {"\ud800": 1})], HoodieSchemaException, r"column '\\ud800'"),
+        (pd.DataFrame({"\ud800": [1]}), HoodieSchemaException, r"column '\\ud800': the name is no text"),
+        (
+            pd.DataFrame({"v": [1]}, pd.Index(["a"], name="\ud800")),
+            HoodieSchemaException,
+            r"column '\\ud800': the name is no text",
+        ),
+        ([{"v": [{"x": {"\ud800": 1}}]}], HoodieSchemaException, r"column 'v\.element\.x' .* key '\\ud800': the name"),
+        (
+            pd.DataFrame({"v": [{"\ud800": 1}]}),
+            HoodieSchemaException,
+            r"column 'v' holds a dict with the key '\\ud800': the name",
+        ),
+        ([HoodieRecord(HoodieKey("\ud800"), {"v": 1})], HoodieKeyException, r"'\\ud800' is no text that UTF-8"),
+        ([HoodieRecord(HoodieKey("a", "\ud800"), {"v": 1})], HoodieKeyException, r"'\\ud800' is no text that UTF-8"),
+    ],
+    ids=["dict", "record", "pandas", "index", "nested", "in pandas", "key", "partition"],
+)
+def test_names_and_keys_that_utf_8_cannot_hold_are_refused(
+    records: Any, error: type[HoodieException], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        record_batches(records)
 
 
 def test_nan_is_null_in_frames_of_pandas_and_a_number_in_dicts() -> None:
