@@ -239,6 +239,6 @@ def check_fields_of_new_table(columns: Sequence[str], config: HoodieWriteConfig)
         for field in (name.partition(":")[0] for name in fields or ()):
             if field not in columns and field.partition(".")[0] not in columns:
                 raise HoodieKeyException(
-                    f"no table was created at {config.base_path}: the {role} field '{field}' is not a column of the "
+                    f"nothing was changed at {config.base_path}: the {role} field '{field}' is not a column of the "
                     f"data{spelled_otherwise(columns, [field])}; its columns are: {', '.join(columns) or 'none'}"
                 )

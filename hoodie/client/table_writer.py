@@ -138,7 +138,7 @@ class _LocalFrame:
             if error.column not in table.record_key_fields:
                 raise
             raise HoodieKeyException(
-                f"no table was created at {config.base_path}: column '{error.column}', a record key field, is null in "
+                f"nothing was changed at {config.base_path}: column '{error.column}', a record key field, is null in "
                 "all records"
             ) from error
         if RECORD_KEY not in source.schema.names:

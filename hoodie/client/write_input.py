@@ -300,7 +300,7 @@ class WriteInput:
         As in Hudi, inserts that do not combine records need no ordering field.
         """
         fields = self._table.merge_spec.ordering_fields
-        if not self._has_schema:
+        if not self._has_schema or self._snapshot.active_timeline.completed_writes().last_instant is None:
             check_ordering_types(columns, fields)
         field = next((field for field in fields if type_at(columns, field) is None), None)
         if field is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.common.data.python_values import is_plain, python_values
+from hoodie.common.data.python_values import check_name, is_plain, python_values
 from hoodie.common.data.stored_types import find_field
 from hoodie.common.util.shown_value import short_text
 from hoodie.exception import HoodieSchemaException
@@ -34,6 +34,9 @@ def frame_table(frame: Any, schema: pa.Schema | None = None) -> pa.Table:
 
 
 def _pandas_table(frame: Any, schema: pa.Schema | None) -> pa.Table:
+    for name in (*frame.columns, *frame.index.names):
+        if isinstance(name, str):
+            check_name(name)
     frame = _with_plain_index(frame)
     objects = [name for name in frame.columns if _has_objects(frame[name])]
     # Lists and dicts are looked at before Arrow, which does not survive one that holds itself.

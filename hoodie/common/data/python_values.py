@@ -9,7 +9,7 @@ exactly. Kinds are found by column, not by value: a column of texts costs one pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
@@ -118,6 +118,40 @@ def is_plain(values: list[Any], levels: int = MAX_LEVELS) -> bool:
         forms = {(value.dtype, value.ndim) for value in values if value is not None}
         return len(forms) == 1 and all(form.kind in _NUMPY_NUMBERS and dimensions == 1 for form, dimensions in forms)
     return any(kinds <= plain for plain in _PLAIN)
+
+
+def check_name(name: str, path: str | None = None) -> None:
+    """Refuse the name of a column or of a field that no file can hold.
+
+    Args:
+        name: The name.
+        path: The column, if the name is that of a field of its structs.
+
+    Raises:
+        HoodieSchemaException: UTF-8 cannot hold the name.
+    """
+    if not is_storable(name):
+        where = (
+            f"column {short_repr(name)}"
+            if path is None
+            else f"column '{path}' holds a dict with the key {short_repr(name)}"
+        )
+        raise HoodieSchemaException(
+            f"{where}: the name is no text that UTF-8 can hold (it has half of a surrogate pair); rename it"
+        )
+
+
+def is_storable(text: str) -> bool:
+    """Whether UTF-8 can hold a text: it has no half of a surrogate pair.
+
+    Args:
+        text: The text.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _kind(value: Any) -> str:
@@ -274,6 +308,7 @@ def _struct(values: list[Any], path: str, known: pa.StructType | None, rules: _R
                 f"column '{path}' holds a dict with the key {short_repr(name)} of type {_type_name(name)}: the fields "
                 "of a struct have texts as names; give texts"
             )
+        check_name(name, path)
     if not names:
         return pa.array(values, pa.struct([]))
     fields, children = [], []
@@ -357,6 +392,9 @@ def _scalars(values: list[Any], kinds: set[str], path: str, known: pa.DataType |
         kinds = {_kind_of(found) for found in set(map(type, values))} - {_NULL}
         if known is None and len(kinds) > 1:
             _check_one_kind(values, kinds, path)
+    if "int" in kinds and ("decimal" in kinds or (known is not None and pa.types.is_decimal(known))):
+        # Arrow takes no integers of numpy for decimals.
+        values = [int(value) if isinstance(value, np.integer) else value for value in values]
     if known is None:
         return _inferred(values, kinds, path)
     if _is_text(known) or _is_bytes(known):
@@ -501,8 +539,20 @@ def _moments(values: list[Any], path: str) -> list[Any]:
         _check(values, lambda value: not getattr(value, "nanosecond", 0), path, way_out)
     if np.datetime64 not in types:
         return values
+    _check(values, _has_day, path, "it is a year, a month or a week; give a date, such as by astype('datetime64[D]')")
+    _check(values, _has_known_year, path, "Python's dates have the years 1 to 9999; correct it, or make it null")
     _check(values, _is_whole_moment, path, way_out)
     return [_python_moment(value) if isinstance(value, np.datetime64) else value for value in values]
+
+
+def _has_day(value: Any) -> bool:
+    return not isinstance(value, np.datetime64) or np.datetime_data(value.dtype)[0] not in ("Y", "M", "W")
+
+
+def _has_known_year(value: Any) -> bool:
+    if not isinstance(value, np.datetime64):
+        return True
+    return MINYEAR <= int(value.astype("datetime64[Y]").astype(np.int64)) + 1970 <= MAXYEAR
 
 
 def _is_whole_moment(value: Any) -> bool:
@@ -510,12 +560,10 @@ def _is_whole_moment(value: Any) -> bool:
 
 
 def _python_moment(value: np.datetime64) -> Any:
-    """A date, a datetime, or what numpy gives for moments that are neither."""
+    """A date or a datetime; None for what is finer than a microsecond."""
     unit = np.datetime_data(value.dtype)[0]
     if unit == "D":
         return value.item()
-    if unit in ("Y", "M", "W", "generic"):
-        return None
     micros = value.astype("datetime64[us]")
     return micros.item() if micros.astype(value.dtype) == value and micros == value else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -15,7 +16,7 @@ from hoodie.common.data.batch_pieces import batch_pieces
 from hoodie.common.data.frame_values import frame_table
 from hoodie.common.data.normalise import normalise_batch, normalise_table
 from hoodie.common.data.nullability import relaxed_where_null
-from hoodie.common.data.python_values import python_values
+from hoodie.common.data.python_values import check_name, is_storable, python_values
 from hoodie.common.data.stored_types import RESERVED_PREFIX, find_field, is_dropped, normalise_schema
 from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.record import HoodieKey, HoodieRecord, HoodieRecordLocation
@@ -84,10 +85,11 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
     pyarrow.dataset.Dataset                                 no          its own; can be read again
     RecordBatchReader, other ``__arrow_c_stream__`` (a      no          its own; can be read once
     DuckDB relation), an iterator of batches or tables
-    an iterator of DataFrames or of lists of dicts          no          those of the first item
+    an iterator of DataFrames or of lists of dicts          no          those of the first item with rows
     ======================================================  ==========  ========================================
 
-    The first item of an iterator determines the columns; a later one with further columns fails the write.
+    The first item of an iterator that has rows determines the columns; a later one with further columns fails the
+    write. Items without rows are passed over; if no item has rows, the first one with columns determines them.
 
     A list of `HoodieRecord` has its own keys: in addition to the columns of the data there are ``RECORD_KEY``,
     ``PARTITION_PATH`` and ``OPERATION``, and ``ORDERING_VALUE`` if any record has one (null for the others). The
@@ -172,6 +174,9 @@ def _frame_table(frame: Any, schema: pa.Schema | None = None) -> pa.Table:
 
 
 def _reader_of(stream: Any) -> pa.RecordBatchReader:
+    if isinstance(stream, pa.RecordBatchReader):
+        # Errors of a reader's Python code keep their class; behind the C stream they are OSErrors.
+        return stream
     try:
         return pa.RecordBatchReader.from_stream(stream)
     except pa.ArrowInvalid as error:
@@ -204,18 +209,19 @@ def _from_stream(
 
 
 def _from_iterator(iterator: Iterator[Any], schema: pa.Schema | None) -> RecordSource:
-    first = next((item for item in iterator if not _is_empty(item)), None)
+    items = enumerate(iterator)
+    number, first = _first_item(items)
     if first is None:
         if schema is None:
             raise HoodieSchemaException("the iterator of record batches is empty, so its columns are unknown")
         return _from_table(schema.empty_table(), schema)
-    begin = _item_rows(first, 0, schema)
+    begin = _item_rows(first, number, schema)
     columns: pa.Schema = begin.schema
     known = normalise_schema(columns, schema)
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from begin.to_batches() if isinstance(begin, pa.Table) else [begin]
-        for number, item in enumerate(iterator, 1):
+        for number, item in items:
             if _is_empty(item):
                 continue
             rows = _item_rows(item, number, known)
@@ -229,7 +235,24 @@ def _from_iterator(iterator: Iterator[Any], schema: pa.Schema | None) -> RecordS
     return _from_stream(columns, batches, schema, is_one_shot=True)
 
 
+def _first_item(items: Iterator[tuple[int, Any]]) -> tuple[int, Any]:
+    """The first item that has rows, and its number; else the first that has columns, or None."""
+    empty = 0, None
+    for number, item in items:
+        if not _is_empty(item):
+            return number, item
+        if empty[1] is None and not isinstance(item, list | tuple):
+            empty = number, item
+    return empty
+
+
 def _is_empty(item: Any) -> bool:
+    """Whether an item of an iterator has no rows, and so decides no types."""
+    if isinstance(item, pa.RecordBatch | pa.Table):
+        return bool(item.num_rows == 0)
+    if _is_frame(item):
+        shape: tuple[int, ...] = getattr(item, "shape", ())
+        return len(shape) == 2 and shape[0] == 0
     return isinstance(item, list | tuple) and not item
 
 
@@ -259,7 +282,7 @@ def _check_columns(schema: pa.Schema, columns: pa.Schema, number: int) -> None:
         names = ", ".join(repr(column.path) for column in unknown)
         raise HoodieSchemaException(
             f"item {number} of the iterator has columns that its first item does not have: {names}. The first item "
-            "determines the columns: give all items the same ones, with nulls where an item has no values"
+            "with rows determines the columns: give all items the same ones, with nulls where an item has no values"
         )
 
 
@@ -317,13 +340,19 @@ def key_arrays(keys: Sequence[HoodieKey]) -> tuple[pa.Array, pa.Array]:
     """Record keys and partition paths, as strings.
 
     Raises:
-        HoodieKeyException: A key is not text.
+        HoodieKeyException: A key is not text, or no text that UTF-8 can hold.
     """
     try:
         return (
             pa.array([key.record_key for key in keys], pa.string()),
             pa.array([key.partition_path for key in keys], pa.string()),
         )
+    except UnicodeError as error:
+        parts = chain.from_iterable((key.record_key, key.partition_path) for key in keys)
+        found = next(part for part in parts if isinstance(part, str) and not is_storable(part))
+        raise HoodieKeyException(
+            f"the key or partition path {short_repr(found)} is no text that UTF-8 can hold"
+        ) from error
     except (pa.ArrowException, TypeError) as error:
         wrong = next(
             (key for key in keys if not all(isinstance(part, str | None) for part in attrs.astuple(key))), None
@@ -340,6 +369,7 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
             raise HoodieSchemaException(
                 f"the key {short_repr(name)} of a dict is not a column name: it must be a string"
             )
+        check_name(name)
     names = {name: None for name in names if not is_dropped(name)}
     for name in names:
         if name.startswith(RESERVED_PREFIX):

@@ -40,6 +40,7 @@ from hoodie.merge.merge_properties import (
     MergeProperties,
     mode_of_payload,
 )
+from hoodie.merge.ordering_values import check_ordering_types
 from hoodie.merge.payload_rules import (
     DEFAULT_PAYLOAD,
     MERGER_PREFIX,
@@ -180,7 +181,7 @@ class _PropertiesBuilder:
         merging, payload = self._merging(orderings)
         orderings = self._orderings_of(payload) or orderings
         extra = self._extra_properties()
-        schema = self._avro_schema((*record_keys, *partitions, *orderings))
+        schema = self._avro_schema((*record_keys, *partitions, *orderings), orderings)
         if self._problems:
             raise HoodieConfigException(
                 f"Cannot create the table {definition.table_name!r}: " + "; ".join(self._problems)
@@ -529,7 +530,7 @@ class _PropertiesBuilder:
                 extra[key] = value
         return extra
 
-    def _avro_schema(self, named_fields: tuple[str, ...]) -> str | None:
+    def _avro_schema(self, named_fields: tuple[str, ...], orderings: tuple[str, ...]) -> str | None:
         schema = self._definition.schema
         if schema is None:
             return None
@@ -545,6 +546,7 @@ class _PropertiesBuilder:
             else:
                 arrow_schema, avro_schema = to_arrow(schema), remove_meta_columns(schema)
                 check_levels(arrow_schema)
+            check_ordering_types(to_arrow(avro_schema), orderings)
         except HoodieSchemaException as error:
             self._problems.append(f"schema cannot be used: {error}")
             return None

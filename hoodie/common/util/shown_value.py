@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import reprlib
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from uuid import UUID
 
-_PLAIN_TYPES = (bool, int, float, complex, str, bytes)
+_PLAIN_TYPES = (bool, int, float, complex, Decimal, str, bytes, date, datetime, time, timedelta, UUID)
 
 SHOWN_CHARACTERS = 100
 """Characters of one value that a message shows."""
@@ -63,7 +66,8 @@ def short_text(text: object, characters: int = 3 * SHOWN_CHARACTERS) -> str:
 def shown_value(value: object) -> str:
     """A wrong argument as text: ``None``, ``5 of type int``, ``of type pandas.DataFrame``.
 
-    The text completes "... is". It shows the content of numbers and texts only: others may be long, or secret.
+    The text completes "... is". It shows the content of numbers, texts, times and UUIDs only: others may be
+    long, or secret.
 
     Args:
         value: The argument.

@@ -24,6 +24,7 @@ from hoodie.common.fs.pending_overwrite import OverwritePhase, PendingOverwrite
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import (
     HoodieConfigException,
+    HoodieCorruptedDataException,
     HoodieException,
     HoodieHeartbeatException,
     HoodieIOException,
@@ -220,6 +221,28 @@ def test_columns_that_append_would_refuse_make_a_new_table(tmp_path: Path) -> No
     # insert_overwrite_table never makes a new one.
     with pytest.raises(HoodieException, match="does not fit the table's schema"):
         overwrite(path, rows(*NEW), operation="insert_overwrite_table")
+
+
+def test_a_frame_without_the_key_column_changes_nothing(tmp_path: Path) -> None:
+    path = make(tmp_path / "t")
+    with pytest.raises(
+        HoodieException, match=f"^nothing was changed at {path}: the record key field 'id' is not a col"
+    ):
+        overwrite(path, pa.table({"x": [1]}))
+    assert read_rows(path) == OLD
+
+
+@pytest.mark.parametrize("read", [lazy_scan, dataset, generator])
+def test_a_damaged_file_of_the_input_is_named_by_hoodies_own_error(tmp_path: Path, read: Callable[[str], Any]) -> None:
+    path, other = tmp_path / "t", str(tmp_path / "u")
+    hoodie.write_table(rows(*OLD), str(path), **TABLE)
+    for file in path.rglob("*.parquet"):
+        if ".hoodie" not in file.parts:
+            content = file.read_bytes()
+            file.write_bytes(content[:4] + b"\xff" * 60 + content[64:])
+    for write in (partial(overwrite, path=str(path)), partial(hoodie.write_table, base_path=other, **TABLE)):
+        with pytest.raises(HoodieCorruptedDataException, match="is cut short or damaged"):
+            write(data=read(str(path)))
 
 
 def test_nothing_changes_before_the_new_table_is_complete(tmp_path: Path) -> None:

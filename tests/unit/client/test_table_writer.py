@@ -16,6 +16,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieKey, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.avro.schema_converters import to_avro
 from hoodie.client import mode_write
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.timeline.instant import State
@@ -479,6 +480,13 @@ def test_an_ordering_field_without_an_order_is_refused_at_the_first_write(
         path, table_name="t", record_key_fields="k", ordering_fields="o", table_type=table_type
     )
     with pytest.raises(HoodieSchemaException, match="ordering field 'o'"):
+        hoodie.write_table(data, path)
+    # As another writer may have declared it.
+    schema = to_avro(data.schema, "t_record", "hoodie.t").replace(":", r"\:")
+    with open(f"{path}/.hoodie/hoodie.properties", "a") as properties_file:
+        properties_file.write(f"hoodie.table.create.schema={schema}\n")
+    assert HoodieTableMetaClient.load(path).table_config.create_schema is not None
+    with pytest.raises(HoodieSchemaException, match=r"ordering field 'o' is of type .*have no order: name a column"):
         hoodie.write_table(data, path)
 
 

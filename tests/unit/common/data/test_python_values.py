@@ -23,7 +23,12 @@ import pytest
 import hoodie
 from hoodie.common.data.record_source import record_batches
 from hoodie.common.model.record import HoodieKey, HoodieRecord
-from hoodie.exception import HoodieException, HoodieSchemaException, MissingSchemaFieldException
+from hoodie.exception import (
+    HoodieException,
+    HoodieKeyException,
+    HoodieSchemaException,
+    MissingSchemaFieldException,
+)
 from tests.support.pairs import with_each_pair
 
 UTC = datetime.UTC
@@ -52,6 +57,7 @@ TAKEN: list[list[Any]] = [
     ["ä", np.str_("b"), ""],
     [b"\xff", bytearray(b"a"), memoryview(b"b")],
     [Decimal("1.5"), 1, Decimal("-2.25")],
+    [Decimal("1.5"), np.int64(3), None],
     [DAY, datetime.date(9999, 12, 31)],
     [NOON, TOKYO, pd.Timestamp(NOON)],
     [TOKYO, NOON, datetime.datetime(1, 1, 1)],
@@ -105,6 +111,7 @@ REFUSED: list[list[Any]] = [
     [array([1, 2])],
     [array(2**53 + 1), array(1.5)],
     [{1: 2}],
+    [{"\ud800": 1}],
     [{"x": 1}, {"X": 2}],
     [{"x": DAY}, {"x": NOON}],
     [{}],
@@ -152,6 +159,8 @@ def is_same(given: Any, found: Any) -> bool:
         return bool(found == (given if given.tzinfo else given.replace(tzinfo=UTC)))
     if isinstance(given, UUID):
         return bool(found == str(given))
+    if isinstance(given, np.integer):
+        return bool(found == int(given))
     kinds = {str: str, bool: bool, np.bool_: bool, bytes: bytes, datetime.date: datetime.date}
     return bool(found == given) and type(found) is kinds.get(type(given), type(found))
 
@@ -170,6 +179,35 @@ def test_objects_are_stored_exactly_or_refused_by_column(door: str) -> None:
         with pytest.raises(HoodieSchemaException, match="column 'v|'v"):
             taken = record_batches(DOORS[door]([wrap(value) for value in REFUSED[number]]))
             raise AssertionError((nesting, REFUSED[number], taken.table))
+
+
+@pytest.mark.parametrize(
+    ("records", "error", "told"),
+    [
+        ([{"\ud800": 1}], HoodieSchemaException, r"column '\\ud800': the name is no text"),
+        ([HoodieRecord(HoodieKey("a"), {"\ud800": 1})], HoodieSchemaException, r"column '\\ud800'"),
+        (pd.DataFrame({"\ud800": [1]}), HoodieSchemaException, r"column '\\ud800': the name is no text"),
+        (
+            pd.DataFrame({"v": [1]}, pd.Index(["a"], name="\ud800")),
+            HoodieSchemaException,
+            r"column '\\ud800': the name is no text",
+        ),
+        ([{"v": [{"x": {"\ud800": 1}}]}], HoodieSchemaException, r"column 'v\.element\.x' .* key '\\ud800': the name"),
+        (
+            pd.DataFrame({"v": [{"\ud800": 1}]}),
+            HoodieSchemaException,
+            r"column 'v' holds a dict with the key '\\ud800': the name",
+        ),
+        ([HoodieRecord(HoodieKey("\ud800"), {"v": 1})], HoodieKeyException, r"'\\ud800' is no text that UTF-8"),
+        ([HoodieRecord(HoodieKey("a", "\ud800"), {"v": 1})], HoodieKeyException, r"'\\ud800' is no text that UTF-8"),
+    ],
+    ids=["dict", "record", "pandas", "index", "nested", "in pandas", "key", "partition"],
+)
+def test_names_and_keys_that_utf_8_cannot_hold_are_refused(
+    records: Any, error: type[HoodieException], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        record_batches(records)
 
 
 def test_nan_is_null_in_frames_of_pandas_and_a_number_in_dicts() -> None:
@@ -193,6 +231,13 @@ def test_nan_is_null_in_frames_of_pandas_and_a_number_in_dicts() -> None:
         (True, pa.int64(), "holds True of type bool"),
         ("2024-01-01", pa.date32(), "holds '2024-01-01' of type str"),
         (FINE, pa.timestamp("us", "UTC"), "Hudi stores microseconds"),
+        (np.datetime64("2024-01-01T00:00:00.000000001"), pa.timestamp("us", "UTC"), "Hudi stores microseconds"),
+        (np.datetime64("2026-01"), pa.timestamp("us", "UTC"), "it is a year, a month or a week; give a date"),
+        (np.datetime64("2026"), pa.date32(), "it is a year, a month or a week; give a date"),
+        (np.datetime64(3, "W"), pa.date32(), "it is a year, a month or a week; give a date"),
+        (np.datetime64("0000-12-31"), pa.date32(), "the years 1 to 9999"),
+        (np.datetime64("10000-01-01T00:00:00"), pa.timestamp("us", "UTC"), "the years 1 to 9999"),
+        (np.datetime64(2**62, "s"), pa.timestamp("us", "UTC"), "the years 1 to 9999"),
         (NOON, pa.date32(), "it has a time of day"),
         (datetime.datetime(2024, 1, 1, tzinfo=ZoneInfo("Asia/Tokyo")), pa.date32(), "it has a time of day"),
         (TOKYO, pa.timestamp("us"), "local timestamps"),

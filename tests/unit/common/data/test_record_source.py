@@ -179,6 +179,27 @@ def test_later_batches_may_have_other_types_and_hudis_columns() -> None:
     assert rows.to_pylist() == [{"id": 1, "n": 1}, {"id": 2, "n": 2}]
 
 
+@pytest.mark.parametrize(
+    "empty",
+    [pd.DataFrame({"id": [], "n": []}), pl.DataFrame({"id": []}), pa.table({"id": pa.array([], pa.float64())}), []],
+    ids=["pandas", "polars", "arrow", "dicts"],
+)
+def test_an_item_without_rows_decides_no_types(empty: Any) -> None:
+    rows = pd.DataFrame({"id": ["k"], "n": [1]})
+    for items in ([empty, rows, rows], [rows, empty, rows], [[], empty, rows, rows]):
+        source = record_batches(iter(items))
+        assert source.schema == pa.schema([("id", pa.string()), ("n", pa.int64())])
+        assert pa.Table.from_batches(source.batches).to_pylist() == [{"id": "k", "n": 1}] * 2
+    with pytest.raises(HoodieSchemaException, match="item 2 of the iterator is 5"):
+        record_batches(iter([empty, empty, 5]))
+
+
+def test_an_iterator_of_items_without_rows_has_the_columns_of_the_first() -> None:
+    empty = pa.table({"id": pa.array([], pa.int32())})
+    source = record_batches(iter([[], empty, pa.table({"n": pa.array([], pa.string())})]))
+    assert (source.schema, sum(batch.num_rows for batch in source.batches)) == (empty.schema, 0)
+
+
 def test_an_iterator_is_not_read_ahead() -> None:
     taken: list[int] = []
 
@@ -235,6 +256,8 @@ def test_the_first_python_value_that_would_change_is_named() -> None:
         (0.1, pa.float32(), float(np.float32(0.1))),
         (float("inf"), pa.float32(), float("inf")),
         (Decimal("0.1"), pa.decimal128(5, 2), Decimal("0.10")),
+        (np.int64(3), pa.decimal128(5, 2), Decimal("3.00")),
+        (np.uint8(3), pa.decimal128(10, 1), Decimal("3.0")),
         (DAY, pa.date32(), DAY),
         (datetime.datetime(2026, 11, 21), pa.date32(), DAY),
         (LOCAL, UTC_MICROS, MOMENT),

@@ -200,6 +200,11 @@ def test_key_fields_inside_of_structs_are_found_in_the_schema() -> None:
         ({"properties": {PAYLOAD: "DefaultHoodieRecordPayload"}}, "ordering_fields is empty"),
         ({"schema": "{"}, "schema cannot be used"),
         ({"schema": '{"type": "string"}'}, "schema cannot be used"),
+        ({"schema": SCHEMA, "ordering_fields": "trip"}, "field 'trip' is of type struct.*have no order"),
+        (
+            {"schema": pa.schema([("id", pa.string()), ("region", pa.binary())]), "ordering_fields": "region"},
+            "field 'region' is of type binary, whose values have no order",
+        ),
     ],
 )
 def test_a_wrong_argument_is_named(arguments: dict[str, Any], message: str) -> None:

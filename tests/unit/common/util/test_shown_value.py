@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -31,6 +33,8 @@ def test_short_values_are_shown_whole() -> None:
     assert short_repr({"a": [1, None]}) == "{'a': [1, None]}"
     assert short_text("ab") == "ab"
     assert shown_value(5) == "5 of type int"
+    assert shown_value(Decimal("1.5")) == "Decimal('1.5') of type decimal.Decimal"
+    assert shown_value(date(2026, 1, 2)) == "datetime.date(2026, 1, 2) of type datetime.date"
 
 
 def test_a_value_that_cannot_show_itself_is_named() -> None:
