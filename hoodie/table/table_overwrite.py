@@ -362,7 +362,7 @@ class TableOverwrite:
             if is_nested:
                 raise HoodieConfigException(
                     f"{self.base_path} cannot be replaced by a new table, because another table is in its folder: "
-                    f"{join(self.base_path, table)}, which is not deleted. Move that table out of the folder, or delete "
+                    f"{join(self.base_path, table)}, which is not deleted. Move it out of the folder, or delete "
                     "it yourself if nobody needs it, and try again"
                 )
         partitions = {parent(file.path) for file in files if file.name.startswith(PARTITION_METAFILE_PREFIX)}
