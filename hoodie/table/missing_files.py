@@ -5,6 +5,13 @@ or an older version of the file would be read. The check costs a read nothing: i
 metadata the read has loaded for the schema. Only where a partition's folder has no base file left, and no known replace
 explains that, the check reads all commits of the active timeline.
 
+Log files of older commits are looked for where storage was listed: the view has read the commits that the listed log
+files belong to. Where the whole table is read, a delta commit is read too if no file that was listed is its own and no
+clean came after it. That is one without rows, or one whose files are gone::
+
+    timeline   10.deltacommit  20.deltacommit  30.deltacommit
+    listing    f_10.parquet                    .f_30.log.1       20 is read: it names .f_20.log.1
+
 Hudi has no such check.
 """
 
@@ -108,6 +115,18 @@ def check_files(
             *_missing_logs(snapshot, instant, metadata, wanted, versions, replaced.keys(), logs),
         )
     ]
+    named = {file.path for file in missing}
+    older = [
+        file
+        for file in _missing_older_logs(snapshot, view, wanted, versions, replaced.keys(), logs)
+        if file.path not in named
+    ]
+    if older:
+        missing += older
+        replaces = timeline.filter_actions(Action.REPLACE_COMMIT, Action.CLUSTERING).filter_completed_instants()
+        unknown = [instant for instant in replaces if instant not in known]
+        metadata_of_replaces = table_metadata.map_concurrently(timeline.read_commit_metadata, unknown)
+        given_up = _given_up_partitions({**known, **dict(zip(unknown, metadata_of_replaces, strict=True))})
     lost = [
         file
         for file in missing
@@ -193,6 +212,62 @@ def _missing_logs(
         is_newest = base is None or is_before(base, instant.newest_time)
         if is_newest and logs is not None and join(snapshot.base_path, stat.path) not in logs:
             yield _NamedFile(stat.path, stat.partition_path, name, instant.requested_time, instant)
+
+
+def _missing_older_logs(
+    snapshot: TableSnapshot,
+    view: HoodieTableFileSystemView,
+    partitions: set[str],
+    versions: Mapping[HoodieFileGroupId, str],
+    replaced: Collection[HoodieFileGroupId],
+    logs: Collection[str] | None,
+) -> Iterator[_NamedFile]:
+    """The log files of the slices that are read which commits name and storage has not listed.
+
+    A log file counts where its name tells for certain that the slice is its own.
+    """
+    committed, timeline = view.committed_log_files, snapshot.active_timeline
+    if logs is None or committed is None or metadata_of(snapshot) is not None:
+        return
+    if partitions.issuperset(view.list_partitions()):
+        committed.read_also(_commits_without_files(timeline, view, committed.read_before()))
+    instants, names_own = timeline.visible_instants, timeline.layout.has_completion_times
+    for commit, paths in committed.read_before().items():
+        for path in sorted(paths):
+            partition, _, name = path.rpartition("/")
+            parsed = parse_log_file_name(name)
+            if parsed is None or parsed.is_cdc or partition not in partitions:
+                continue
+            group = HoodieFileGroupId(partition, parsed.file_id)
+            base = versions.get(group)
+            if group in replaced or join(snapshot.base_path, path) in logs:
+                continue
+            if names_own:
+                is_read = parsed.instant_time == commit.requested_time
+            else:
+                is_read = instants.has_visible_log_files(parsed.instant_time) and (
+                    base is None or not is_before(parsed.instant_time, base)
+                )
+            if is_read and (base is None or is_before(base, commit.newest_time)):
+                yield _NamedFile(path, partition, name, commit.requested_time, commit)
+
+
+def _commits_without_files(
+    timeline: HoodieActiveTimeline, view: HoodieTableFileSystemView, known: Collection[HoodieInstant]
+) -> list[HoodieInstant]:
+    """Delta commits that no listed file belongs to, and whose files no clean can have deleted."""
+    groups = (group for path in view.list_partitions() for group in view.all_file_groups(path))
+    seen = {part.base_instant_time for group in groups for part in group.slices}
+    cleans = timeline.filter_actions(Action.CLEAN).times
+    last_clean = newest(cleans) or ""
+    return [
+        instant
+        for instant in timeline.completed_writes()
+        if instant.action is Action.DELTA_COMMIT
+        and instant not in known
+        and instant.requested_time not in seen
+        and is_after(instant.requested_time, last_clean)
+    ]
 
 
 def _given_up_partitions(commits: Mapping[HoodieInstant, HoodieCommitMetadata]) -> dict[str, str]:

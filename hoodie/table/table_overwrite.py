@@ -14,7 +14,9 @@ A process that dies leaves the old table, the new one, or a table that names the
 Whoever finishes does what is left of these steps.
 
 No file of the old table must stay among the data: readers would take it for one that was committed before the timeline
-of the new table begins.
+of the new table begins. What no reader takes for data may be somebody else's, and stays: files in the table's folder,
+or in folders that are no partitions, whose names are not those of data files. Another table below the folder is never
+deleted; the overwrite is refused.
 
 The timeline goes before the data: a reader that listed it earlier and lists folders now finds it gone when it looks
 again, and so does not take the files that are left for all.
@@ -23,7 +25,7 @@ again, and so does not take the files that are left for all.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -81,6 +83,14 @@ _INSTANTS = timeline_layout(1)
 
 def _no_check() -> None:
     pass
+
+
+@attrs.frozen
+class _OldFolder:
+    """What goes of a folder: files, and the folders that nothing but the table uses, after the files in them."""
+
+    files: Sequence[FileStatus]
+    folders: Sequence[str]
 
 
 @attrs.frozen
@@ -153,7 +163,7 @@ class TableOverwrite:
         Raises:
             HoodieWriteConflictException: Others have committed meanwhile; the old table stays.
             HoodieHeartbeatException: A writer is at work; the old table stays.
-            HoodieConfigException: Another table, or the file of a lock, is in the folder; the old table stays.
+            HoodieConfigException: Another table, or the lock, is in the table's folder; the old table stays.
             HoodieIOException: The new table lacks files; the old table stays. Or storage failed.
             HoodieException: Storage failed, or the lock was lost. The table names the call that goes on.
         """
@@ -162,7 +172,9 @@ class TableOverwrite:
             self._refuse_others(old, config)
             self._check_new_table(config)
             # What cannot be listed cannot be deleted.
-            self._refuse_other_tables(self._old_files())
+            for child in self._old_files():
+                if child.is_directory and not self._is_inside(child):
+                    self._list_old(child)
             # A backup would be read in place of the file.
             table_config = HoodieTableConfig.update(self.storage, self.base_path, {})
             pending = PendingOverwrite(self.time, OverwritePhase.WRITTEN, table_config.properties)
@@ -196,6 +208,7 @@ class TableOverwrite:
 
         Raises:
             InvalidTableException: The new table is not where it was written.
+            HoodieConfigException: Another table is in the table's folder; move it and call again.
             HoodieException: Storage failed, or the lock was lost; call again.
         """
         properties = join(self.folder, METAFOLDER_NAME, PROPERTIES_FILE_NAME)
@@ -331,32 +344,43 @@ class TableOverwrite:
         data = [
             child
             for child in self.storage.list_directory(self.base_path)
-            if child.name != METAFOLDER_NAME and not self._is_of_somebody_else(child)
+            if child.name != METAFOLDER_NAME and (child.is_directory or _is_of_a_table(child.name))
         ]
         return [*sorted(inside, key=_turn), *data]
 
-    def _is_of_somebody_else(self, child: FileStatus) -> bool:
-        """Whether a child of the table's folder is not the table's: its name is hidden, and it has no data."""
-        if not child.name.startswith((".", "_")):
-            return False
-        names = [file.name for file in self.storage.list_files(child.path)] if child.is_directory else [child.name]
-        return not any(name.startswith(PARTITION_METAFILE_PREFIX) or is_data_file_name(name) for name in names)
+    def _list_old(self, child: FileStatus) -> _OldFolder:
+        """What to delete of a folder that `_old_files` lists.
 
-    def _refuse_other_tables(self, old_files: Iterable[FileStatus]) -> None:
-        """Refuse to delete folders that hold another table."""
-        others = {
-            file.path.partition(f"/{METAFOLDER_NAME}/")[0]
-            for child in old_files
-            if child.is_directory and not child.path.startswith(join(self.base_path, METAFOLDER_NAME))
-            for file in self.storage.list_files(child.path)
-            if f"/{METAFOLDER_NAME}/" in file.path
-        }
-        if others:
-            raise HoodieConfigException(
-                f"{self.base_path} cannot be replaced by a new table: another table is in its folder, "
-                f"{', '.join(sorted(others)[:3])}, which would be deleted; nothing was changed. Move that table "
-                "elsewhere, or write the new one to another path"
-            )
+        Raises:
+            HoodieConfigException: Another table is in it.
+            HoodieIOException: Storage failed.
+        """
+        files = self.storage.list_files(child.path)
+        if self._is_inside(child):
+            return _OldFolder(files, [child.path])
+        for file in files:
+            table, is_nested, _ = relative_to(self.base_path, file.path).partition(f"/{METAFOLDER_NAME}/")
+            if is_nested:
+                raise HoodieConfigException(
+                    f"{self.base_path} cannot be replaced by a new table, because another table is in its folder: "
+                    f"{join(self.base_path, table)}, which is not deleted. Move it out of the folder, or delete "
+                    "it yourself if nobody needs it, and try again"
+                )
+        partitions = {parent(file.path) for file in files if file.name.startswith(PARTITION_METAFILE_PREFIX)}
+        outermost = sorted(folder for folder in partitions if not self._is_below(parent(folder), partitions))
+        old = [f for f in files if _is_of_a_table(f.name) or self._is_below(parent(f.path), partitions)]
+        is_all = len(old) == len(files) and (bool(old) or not child.name.startswith((".", "_")))
+        return _OldFolder(old, [child.path] if is_all else outermost)
+
+    def _is_inside(self, child: FileStatus) -> bool:
+        """Whether a child of the table's folder, or of ``.hoodie``, is one of ``.hoodie``."""
+        return parent(child.path) != self.base_path
+
+    def _is_below(self, folder: str, folders: Collection[str]) -> bool:
+        """Whether a folder is one of some folders below the table's, or is in one of them."""
+        while folder not in folders and folder != self.base_path:
+            folder = parent(folder)
+        return folder != self.base_path
 
     def _delete_old(self, content: bytes) -> None:
         for is_directory, children in groupby(self._old_files(), key=lambda child: child.is_directory):
@@ -364,10 +388,12 @@ class TableOverwrite:
                 self._delete_files(list(children), content)
                 continue
             for child in children:
-                self._delete_files(self.storage.list_files(child.path), content)
-                self._check_still(content)
-                # Empty folders are left, names that listings hide, and what a late task has made since.
-                self.storage.delete_directory(child.path)
+                old = self._list_old(child)
+                self._delete_files(old.files, content)
+                for folder in old.folders:
+                    self._check_still(content)
+                    # Empty folders are left, names that listings hide, and what a late task has made since.
+                    self.storage.delete_directory(folder)
 
     def _delete_files(self, files: Sequence[FileStatus], content: bytes) -> None:
         for first in range(0, len(files), _FILES_AT_ONCE):
@@ -406,6 +432,11 @@ class TableOverwrite:
     @property
     def _properties_path(self) -> str:
         return join(self.base_path, METAFOLDER_NAME, PROPERTIES_FILE_NAME)
+
+
+def _is_of_a_table(name: str) -> bool:
+    """Whether a file's name is that of a data file, or of the file that makes a folder a partition."""
+    return name.startswith(PARTITION_METAFILE_PREFIX) or is_data_file_name(name)
 
 
 def _turn(child: FileStatus) -> int:

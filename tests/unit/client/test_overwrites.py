@@ -276,17 +276,44 @@ def test_what_is_not_the_tables_stays(tmp_path: Path) -> None:
     assert sorted(os.listdir(path)) == [".hoodie", "_checkpoint", "x", "y"]
 
 
-@pytest.mark.parametrize("folder", ["other", "x/other", "_other"])
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_files_of_somebody_else_stay_and_nothing_of_the_old_table_does(tmp_path: Path, partitioned: bool) -> None:
+    path = make(tmp_path / "t", **({} if partitioned else {"partition_fields": None}))
+    others = ["notes.txt", "docs/readme.md", "docs/deep/.hidden", "_logs/1.log", "mixed/notes.txt"]
+    for name in others:
+        Path(path, name).parent.mkdir(exist_ok=True, parents=True)
+        Path(path, name).write_text(name)
+    (base, *_) = (file for file in Path(path).rglob("*.parquet") if ".hoodie" not in file.parts)
+    strays = ["mixed/2024/x", "docs", "_logs", "."]
+    for folder in strays:
+        Path(path, folder).mkdir(exist_ok=True, parents=True)
+        shutil.copy(base, Path(path, folder, f"{'0' * 8}-{base.name[9:]}"))
+    partition = Path(path, "mixed", "2024")
+    (partition / ".hoodie_partition_metadata").touch()
+    (partition / "x" / "stray.txt").touch()
+    overwrite(path, rows(*NEW), table_name="other")
+    assert read_rows(path) == read_by_hudi_rs(path) == NEW
+    kept = {str(file.relative_to(path)) for file in Path(path).rglob("*") if file.is_file()}
+    kept = {name for name in kept if not name.startswith((".hoodie", "x/", "y/"))}
+    assert {name for name in kept if "/" in name or not name.endswith(".parquet")} == {*others}
+    assert not any("0" * 8 in name for name in kept)
+    assert not partition.exists()
+
+
+@pytest.mark.parametrize("folder", ["x/other", "other", "_other"])
 def test_another_table_in_the_folder_is_not_deleted(tmp_path: Path, folder: str) -> None:
     path = make(tmp_path / "t")
-    other = f"{path}/{folder}"
-    hoodie.write_table(rows(*NEW), other, record_key_fields="id", partition_fields="region")
-    with pytest.raises(HoodieConfigException, match=f"another table is in its folder, {other}, which would be deleted"):
+    nested = make(Path(path, folder), partition_fields=None)
+    with pytest.raises(HoodieConfigException, match="another table is in its folder") as raised:
         overwrite(path, rows(*NEW), table_name="other")
-    assert (read_rows(path), read_rows(other)) == (OLD, NEW)
-    shutil.rmtree(other)
+    assert nested in str(raised.value)
+    assert read_pending(LocalStorage(path), path) is None
+    assert not Path(path, ".hoodie", ".overwrite").exists()
+    assert read_rows(nested) == OLD
+    shutil.move(nested, tmp_path / "moved")
+    assert read_rows(path) == OLD
     overwrite(path, rows(*NEW), table_name="other")
-    assert read_rows(path) == NEW
+    assert (read_rows(path), read_rows(str(tmp_path / "moved"))) == (NEW, OLD)
 
 
 def test_a_link_to_a_table_is_the_table(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Base files that somebody deleted by hand: a read says so, and never where hoodie or Hudi took them away."""
+"""Files that somebody deleted by hand: a read says so, and never where hoodie or Hudi took them away."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient
+from hoodie.common.table.view import committed_log_files
 from hoodie.exception import HoodieIOException
+from hoodie.table import missing_files
+from tests.support.hookable_storage import hooked
+from tests.support.log_files import log_files_in
 from tests.support.table_builder import local_client
 
 
@@ -152,3 +156,103 @@ def test_an_archived_savepointed_commit_whose_files_are_cleaned_raises_nothing(p
         for value in range(8, 12):
             client.upsert(rows("y", value=value))
             assert found(path) == {"y1": value}
+
+
+WITH_LOGS = {
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.metadata.enable": False,
+    "hoodie.compact.inline": False,
+    "hoodie.clean.automatic": False,
+}
+
+
+def write_with_logs(path: Path, *changes: dict[str, int], **properties: object) -> None:
+    """A merge-on-read table without a metadata table; each change is a commit."""
+    given = WITH_LOGS | {key.replace("_", "."): value for key, value in properties.items()}
+    for number, change in enumerate(changes):
+        first = {} if path.exists() or number else {"record_key_fields": "k"}
+        rows_of_change = pa.table({"k": list(change), "v": list(change.values())})
+        hoodie.write_table(rows_of_change, str(path), properties=given, **first)
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_no_log_file_of_an_older_commit_may_be_gone(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "t"
+    write_with_logs(path, {"a": 1, "b": 1}, {"a": 2}, {"b": 3}, {"a": 4}, hoodie_write_table_version=version)
+    assert found(path) == {"a": 4, "b": 3}
+    for log in log_files_in(path):
+        data = log.read_bytes()
+        log.unlink()
+        with pytest.raises(HoodieIOException, match=rf"/{log.name} of deltacommit \d+ is not there, one of 1 files"):
+            found(path)
+        with pytest.raises(HoodieIOException, match=log.name), local_client(path, WITH_LOGS) as client:
+            client.delete(where=[("v", "==", 3)])
+        log.write_bytes(data)
+    for log in log_files_in(path):
+        log.unlink()
+    with pytest.raises(HoodieIOException, match=r"one of [13] files"):
+        found(path)
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_log_files_of_slices_that_nobody_reads_may_be_gone(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "t"
+    write_with_logs(path, {"a": 1, "b": 1}, {"a": 2}, {"b": 2}, {"a": 3}, hoodie_write_table_version=version)
+    old = log_files_in(path)
+    with local_client(path, WITH_LOGS) as client:
+        client.compact()
+    assert found(path) == {"a": 3, "b": 2}
+    write_with_logs(path, {"b": 4}, {"b": 5}, {"b": 6})
+    new = log_files_in(path)[len(old) :]
+    assert len(new) == 3
+    for log in old:
+        log.unlink()
+    assert found(path) == {"a": 3, "b": 6}
+    new[0].unlink()
+    with pytest.raises(HoodieIOException, match=rf"/{new[0].name} .* one of 1 files"):
+        found(path)
+    with local_client(path, WITH_LOGS) as client:
+        client.insert_overwrite(pa.table({"k": ["c"], "v": [1]}))
+    assert found(path) == {"c": 1}
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_cleans_rollbacks_and_pending_compactions_of_log_files_raise_nothing(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "t"
+    write_with_logs(path, {"a": 1, "b": 1}, {"a": 2}, {"b": 2}, {"a": 3}, hoodie_write_table_version=version)
+    with local_client(path, WITH_LOGS | {"hoodie.cleaner.commits.retained": 1}) as client:
+        client.schedule_compaction()
+        assert found(path) == {"a": 3, "b": 2}
+        last = client.upsert(pa.table({"k": ["b"], "v": [4]})).instant_time
+        client.upsert(pa.table({"k": ["b"], "v": [5]}))
+        assert found(path) == {"a": 3, "b": 5}
+        client.compact()
+        assert found(path) == {"a": 3, "b": 5}
+        client.restore_to_instant(last)
+        assert found(path) == {"a": 3, "b": 4}
+        for value in range(6, 12):
+            undone = client.upsert(pa.table({"k": ["a"], "v": [value]})).instant_time
+            client.rollback(undone)
+            client.upsert(pa.table({"k": ["b"], "v": [value]}))
+            assert found(path) == {"a": 3, "b": value}
+            if value % 2:
+                client.compact()
+                client.clean()
+            assert found(path) == {"a": 3, "b": value}
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_the_look_for_log_files_costs_no_request(tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    write_with_logs(path, {"a": 1}, {"a": 2}, {"a": 3}, {"b": 3}, hoodie_write_table_version=version)
+
+    def calls_of_a_read() -> list[str]:
+        committed_log_files._READ_BEFORE.clear()
+        calls: list[str] = []
+        with hooked(monkeypatch, lambda name, file: calls.append(f"{name} {file}")):
+            found(path)
+        return sorted(calls)
+
+    checked = calls_of_a_read()
+    monkeypatch.setattr(missing_files, "_missing_older_logs", lambda *_: ())
+    assert checked == calls_of_a_read() != []

@@ -132,6 +132,15 @@ class CommittedLogFiles:
         logs = [log_file for log_file in file_slice.log_files if not log_file.is_cdc]
         return _sized_slice(file_slice, self._largest_sizes(logs), self._relative)
 
+    def read_before(self) -> dict[HoodieInstant, frozenset[str]]:
+        """The paths of log files, relative to the table, that each active commit names that was read for sizes."""
+        return {commit: frozenset(told) for commit, told in self._found.items()}
+
+    def read_also(self, commits: Sequence[HoodieInstant]) -> None:
+        """Read active commits, so that `read_before` has them. Damaged ones are logged and left out."""
+        for _ in map_concurrently(self._told_if_readable, commits):
+            pass
+
     def _sized_group(self, group: HoodieFileGroup, sizes: Mapping[str, int]) -> HoodieFileGroup:
         if not any(part.log_files for part in group.slices):
             return group

@@ -306,6 +306,11 @@ class HoodieTableFileSystemView:
             found += [self._merged_latest_slice(slices)] if slices else []
         return found
 
+    @property
+    def committed_log_files(self) -> CommittedLogFiles | None:
+        """What tells the sizes of log files that storage has listed; None if nobody asks for them."""
+        return self._committed
+
     def replaced_file_groups(self) -> Mapping[HoodieFileGroupId, str]:
         """File groups that completed replace commits replaced, each with the instant that did; read once.
 
