@@ -33,6 +33,7 @@ from hoodie.exception import (
     HoodieWriteConflictException,
 )
 from hoodie.io.parquet.footer_tail import missing_base_file
+from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.instant_files import InstantFiles
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
@@ -932,7 +933,7 @@ def test_an_error_that_quotes_a_missing_file_is_no_conflict(path: str, monkeypat
     other = client(path, BY_HAND)
     instant_time = other.start_commit()
     result = other.upsert(rows(("a", "x", 2)), instant_time)
-    quoted = str(missing_base_file(f"{path}/x/f.parquet"))
+    quoted = str(missing_base_file(LocalStorage(path), f"{path}/x/f.parquet"))
     done: list[str] = []
 
     def meanwhile(name: str, where: str) -> None:

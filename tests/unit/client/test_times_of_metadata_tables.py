@@ -32,7 +32,7 @@ from tests.support.pairs import each_pair
 from tests.support.table_builder import init_table, local_client, read_rows, rows
 from tests.support.zones import in_zone, mending_nothing, times_of_the_process, trusting_its_clock
 
-pytestmark = pytest.mark.metadata_table
+pytestmark = [pytest.mark.metadata_table, pytest.mark.table_version(9)]
 
 EAST, WEST = "Asia/Shanghai", "America/Los_Angeles"
 ON = {"hoodie.metadata.enable": True, "hoodie.metadata.record.index.min.filegroup.count": 1}

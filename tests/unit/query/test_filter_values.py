@@ -211,6 +211,7 @@ def test_the_rows_of_such_filters_are_deleted(tmp_path: Path, wanted: Any, left:
 
 
 @pytest.mark.metadata_table
+@pytest.mark.table_version(9)
 def test_values_of_other_types_are_looked_up_in_a_secondary_index(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     indexes = {"hoodie.metadata.enable": True, "hoodie.metadata.record.index.enable": True}

@@ -9,6 +9,7 @@ import pytest
 from hoodie.exception import HoodieIOException, HoodieMissingFileException
 from hoodie.io.parquet.footer_tail import missing_base_file
 from hoodie.spark.spark_data import hoodie_errors
+from hoodie.storage.local_storage import LocalStorage
 
 
 def told_by_spark(error: Exception) -> Exception:
@@ -20,7 +21,7 @@ def told_by_spark(error: Exception) -> Exception:
 
 
 def test_a_missing_base_file_keeps_its_class_on_the_way_from_a_task() -> None:
-    error = missing_base_file("/table/x/f.parquet")
+    error = missing_base_file(LocalStorage("/table"), "/table/x/f.parquet")
     error.__cause__ = FileNotFoundError("/table/x/f.parquet")
     with (
         pytest.raises(HoodieMissingFileException, match=r"^base file /table/x/f\.parquet is missing; .* from a copy$"),
@@ -31,5 +32,7 @@ def test_a_missing_base_file_keeps_its_class_on_the_way_from_a_task() -> None:
 
 def test_an_error_that_quotes_another_is_of_its_own_class() -> None:
     with pytest.raises(HoodieIOException) as caught, hoodie_errors():
-        raise told_by_spark(HoodieIOException(f"a log says: {missing_base_file('/table/x/f.parquet')}"))
+        raise told_by_spark(
+            HoodieIOException(f"a log says: {missing_base_file(LocalStorage('/table'), '/table/x/f.parquet')}")
+        )
     assert type(caught.value) is HoodieIOException

@@ -195,6 +195,7 @@ def test_a_table_that_nobody_used_is_taken_back_with_its_lock_files(tmp_path: Pa
     assert not (folder / ".hoodie").exists()
 
 
+@pytest.mark.table_version(9)
 @pytest.mark.parametrize(
     "name",
     [
