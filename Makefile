@@ -11,8 +11,13 @@ unexport PYTHONDONTWRITEBYTECODE
 # of the modules from "w" on wait until the tests without a JVM are done, so that no core is idle then.
 PARALLEL := -n auto --dist worksteal
 LATER := tests/integration/test_spark_[w-z]*.py
-UNIT_TESTS := exec $(PY) -m pytest -q $(PARALLEL) --durations=10 tests/unit tests/contract -m
-SPARK_TESTS := exec $(PY) -m pytest -q --durations=10 tests/integration -m
+# Of each parametrized test one case runs, the next one each day: "make test CASES=331" takes those of that day of the year
+# again, "make test CASES=all" takes all. Where tests take seconds each, one in two, three or four runs a day
+# (--one-in).
+CASES ?= $(shell date +%j)
+CHOSEN := --cases=$(CASES)
+UNIT_TESTS := exec $(PY) -m pytest -q $(PARALLEL) --durations=10 tests/unit tests/contract $(CHOSEN)
+SPARK_TESTS := exec $(PY) -m pytest -q --durations=10 tests/integration $(CHOSEN)
 # Tables that tests make are of version 9. These make them of version 6 too: those below the table layer in "make test",
 # all others that make tables in "make test-version-6". Tests that name the version of their tables are left out there:
 # they make the same tables in "make test".
@@ -40,21 +45,21 @@ OF_MINIMUMS := tests/contract $(addprefix tests/unit/,avro client/test_table_wri
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test test-slow test-version-6 test-version-6-smoke test-merge-on-read test-metadata-table test-zones check format test-spark35 test-spark35-smoke test-minimums test-pyarrow soak interop interop-smoke bench bench-hudi bench-charts clean
+.PHONY: help setup quickstart test test-slow test-version-6 test-merge-on-read test-metadata-table test-zones check format test-spark35 test-minimums test-pyarrow soak interop interop-smoke bench bench-hudi bench-charts clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
-	@echo "make test           set up, run the tests (Spark 4.3) without the slow ones"
-	@echo "make test-slow      one case of each of the slow ones; continuous integration runs both"
-	@echo "make test-version-6 the tests that make tables, with tables of version 6 instead of 9;"
-	@echo "                    test-version-6-smoke: one case of each"
+	@echo "make test           set up, run one case of each test (Spark 4.3) without the slow ones, the next one each day;"
+	@echo "                    CASES=all runs all cases, of every target below too, and CASES=331 those of that day again"
+	@echo "make test-slow      a part of the slow ones, another one each day; continuous integration runs both"
+	@echo "make test-version-6 the tests that make tables, with tables of version 6 instead of 9"
 	@echo "make test-merge-on-read the tests of commits and of several writers, with merge-on-read tables"
 	@echo "make test-metadata-table some of the tests, with a metadata table in each new table"
 	@echo "make test-zones     the tests of times, in a zone west of UTC; all others run in one east of it"
 	@echo "make check          format, lint, types, layers, order of time, security"
-	@echo "make test-spark35   the Spark tests on PySpark 3.5; test-spark35-smoke: one case of each"
-	@echo "make test-minimums  with the least releases that setup.cfg declares: one case of each test of data, files and"
-	@echo "                    queries (OF_MINIMUMS), and a module on Spark"
+	@echo "make test-spark35   the Spark tests on PySpark 3.5"
+	@echo "make test-minimums  with the least releases that setup.cfg declares: the tests of data, files and queries"
+	@echo "                    (OF_MINIMUMS), and a module on Spark"
 	@echo "make test-pyarrow   arrays and tables with pyarrow 17, 20, 23, 25 and 26, in environments of their own"
 	@echo "make soak           the long runs: thousands of seeds, hundreds of killed writers, all slow cases"
 	@echo "make interop        tests beside real Hudi 0.15.0, 1.0.2 and 1.2.0; interop-smoke: a part of them"
@@ -92,28 +97,25 @@ quickstart: .venv/.stamp
 	$(JAVA) $(PY) -m hoodie.examples.flights
 
 test: .venv/.stamp
-	$(JAVA) .ci/beside '$(SPARK_TESTS) "not soak and not slow" --ignore-glob="$(CURDIR)/$(LATER)"' \
-		'$(UNIT_TESTS:exec%=%) "not soak and not slow"; unit=$$?; \
-		$(PY) -m pytest -q $(PARALLEL) --table-version 6 $(OF_6) -m "not soak and not slow" || unit=1; \
-		$(PY) -m pytest -q --durations=10 $(LATER) -m "not soak and not slow" && exit $$unit'
+	$(JAVA) .ci/beside '$(SPARK_TESTS) --one-in=2 -m "not soak and not slow" --ignore-glob="$(CURDIR)/$(LATER)"' \
+		'$(UNIT_TESTS:exec%=%) -m "not soak and not slow"; unit=$$?; \
+		$(PY) -m pytest -q $(PARALLEL) $(CHOSEN) --table-version 6 $(OF_6) -m "not soak and not slow" || unit=1; \
+		$(PY) -m pytest -q $(CHOSEN) --one-in=2 --durations=10 $(LATER) -m "not soak and not slow" && exit $$unit'
 
 test-version-6: .venv/.stamp
-	$(PY) -m pytest -q $(PARALLEL) --table-version 6 $(ALL_OF_6) -m "not soak and not slow"
-
-test-version-6-smoke: .venv/.stamp
-	$(PY) -m pytest -q $(PARALLEL) --one-case --table-version 6 $(ALL_OF_6) -m "not soak and not slow"
+	$(PY) -m pytest -q $(PARALLEL) $(CHOSEN) --table-version 6 $(ALL_OF_6) -m "not soak and not slow"
 
 test-merge-on-read: .venv/.stamp
-	$(PY) -m pytest -q $(PARALLEL) --table-type MERGE_ON_READ $(ON_READ) -m "not soak and not slow"
+	$(PY) -m pytest -q $(PARALLEL) $(CHOSEN) --table-type MERGE_ON_READ $(ON_READ) -m "not soak and not slow"
 
 test-metadata-table: .venv/.stamp
-	$(PY) -m pytest -q $(PARALLEL) --one-case --metadata-table on $(WITH_METADATA) -m "not soak and not slow"
+	$(PY) -m pytest -q $(PARALLEL) $(CHOSEN) --metadata-table on $(WITH_METADATA) -m "not soak and not slow"
 
 test-zones: .venv/.stamp
-	$(PY) -m pytest -q $(PARALLEL) --one-case --zone America/Los_Angeles $(OF_TIMES) -m "not soak and not slow"
+	$(PY) -m pytest -q $(PARALLEL) $(CHOSEN) --zone America/Los_Angeles $(OF_TIMES) -m "not soak and not slow"
 
 test-slow: .venv/.stamp
-	$(JAVA) .ci/beside '$(SPARK_TESTS) "slow and not soak" --one-case' '$(UNIT_TESTS) "slow and not soak" --one-case'
+	$(JAVA) .ci/beside '$(SPARK_TESTS) --one-in=4 -m "slow and not soak"' '$(UNIT_TESTS) --one-in=2 -m "slow and not soak"'
 
 check: .venv/.stamp
 	.venv/bin/ruff format --check hoodie pyspark_hoodie tests benchmarks
@@ -131,15 +133,12 @@ format: .venv/.stamp
 	.venv/bin/ruff format hoodie pyspark_hoodie tests benchmarks
 
 test-spark35: .venv35/.stamp
-	$(JAVA35) $(PY35) -m pytest -q -m "not soak" tests/integration --durations=5
-
-test-spark35-smoke: .venv35/.stamp
-	$(JAVA35) $(PY35) -m pytest -q -m "not soak and not slow" --one-case tests/integration --durations=5
+	$(JAVA35) $(PY35) -m pytest -q $(CHOSEN) --one-in=3 --durations=5 tests/integration -m "not soak and not slow"
 
 test-minimums: .venv-minimums/.stamp
-	$(PYMIN) -m pytest -q $(PARALLEL) --one-case $(OF_MINIMUMS) -m "not soak and not slow"
+	$(PYMIN) -m pytest -q $(PARALLEL) $(CHOSEN) $(OF_MINIMUMS) -m "not soak and not slow"
 	JAVA_HOME=$$(.ci/java_home .venv-minimums) PYSPARK_PYTHON=$(CURDIR)/$(PYMIN) \
-		$(PYMIN) -m pytest -q --one-case tests/integration/test_spark_delta_commits.py -m "not soak and not slow"
+		$(PYMIN) -m pytest -q $(CHOSEN) tests/integration/test_spark_delta_commits.py -m "not soak and not slow"
 
 test-pyarrow:
 	.ci/each_pyarrow

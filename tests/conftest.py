@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from hypothesis import settings
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
@@ -19,6 +20,7 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_definition
 from hoodie.metadata.writer import due_partitions
 from hoodie.transaction.lock.lock_manager import clock_skew_ms
+from tests.support import cases
 from tests.support.hookable_storage import Faults, FaultyStorage, use_for_local_files
 from tests.support.object_store_servers import AzureServer, Bucket, FaultyProxy, S3Server, running_azure, running_s3
 from tests.support.postgres_server import find_postgres, running_postgres
@@ -51,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--metadata-table", choices=("on", "off"), default="off", help="of new tables whose writers say nothing of one"
     )
     parser.addoption("--zone", default=_ZONE, help="the time zone of the tests and of all processes that they start")
-    parser.addoption("--one-case", action="store_true", help="run only the first case of each parametrized test")
+    cases.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,11 +69,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what another run does in the same way.
+    """Leave out what another run does.
 
     That is what is true of copy-on-write tables alone where tests make others; tests that name what the command line
-    gives other tests, which they do without it as well; and cases that are not asked for. ``--one-case`` is for slow
-    tests, and for a second version of something, of Spark or of tables.
+    gives other tests, which they do without it as well; and cases that other seeds choose (``--cases``).
     """
     left_out = set()
     if config.getoption("--table-version") != _DEFAULT_VERSION:
@@ -80,16 +81,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out.update(item for item in items if item.get_closest_marker("metadata_table"))
     if config.getoption("--table-type") != HoodieTableType.COPY_ON_WRITE:
         left_out.update(item for item in items if item.get_closest_marker("copy_on_write"))
-    if config.getoption("--one-case"):
-        seen = set()
-        for item in items:
-            if item not in left_out:
-                function = item.nodeid.partition("[")[0]
-                if function in seen:
-                    left_out.add(item)
-                seen.add(function)
+    seed = config.getoption("--cases")
+    if seed is not None:
+        kept = [item for item in items if item not in left_out]
+        left_out |= cases.not_chosen(kept, seed, config.getoption("--one-in"))
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+    """Say which cases ran, and how those that failed are run again."""
+    reports = [*terminalreporter.stats.get("failed", []), *terminalreporter.stats.get("error", [])]
+    for line in cases.last_lines(config, [report.nodeid for report in reports]):
+        terminalreporter.write_line(line)
 
 
 def _names_its_version(item: pytest.Item) -> bool:
