@@ -17,7 +17,7 @@ from hoodie.common.model.key_generator_type import (
 from hoodie.common.model.table_version import TABLE_VERSIONS
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.merge.merge_modes import REPLACED_PAYLOADS, is_by_mode, merge_alike, payload_of_table, says_how_it_merges
-from hoodie.merge.payload_rules import canonical_payload_class, instead_of_payload
+from hoodie.merge.payload_rules import PAYLOADS, canonical_payload_class, instead_of_payload
 
 _KEY_GENERATORS = {**KEY_GENERATORS, "GLOBAL_DELETE": "GlobalDeleteKeyGenerator"}
 
@@ -272,10 +272,13 @@ class HoodieTableOptions(PropertyGroup):
         if self.payload_class is not None and says_how_it_merges(stored, version):
             payload = payload_of_table(stored, version)
             if not merge_alike(self.payload_class, payload, version):
+                advice = "leave it out, or write to a table made with it"
+                if self.payload_class not in PAYLOADS:
+                    advice = instead_of_payload(self.payload_class)
                 key = "hoodie.record.merge.mode" if is_by_mode(version) else "hoodie.compaction.payload.class"
                 found.append(
                     f"hoodie.datasource.write.payload.class = '{self.payload_class}': the table merges records by "
-                    f"{payload.rpartition('.')[2]} ({key}); leave it out, or write to a table made with it"
+                    f"{payload.rpartition('.')[2]} ({key}); {advice}"
                 )
 
 

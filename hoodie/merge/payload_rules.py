@@ -223,6 +223,9 @@ def instead_of_payload(payload_class: str) -> str:
     Args:
         payload_class: The class, which is not one of `PAYLOADS`.
     """
-    if payload_class.rpartition(".")[2] == "EmptyHoodieRecordPayload":
+    name = payload_class.rpartition(".")[2]
+    if name in ("CustomMergeIntoConnector", "ExpressionPayload"):
+        return "it computes rows as MERGE INTO does: leave it out, and use hoodie.spark.merge_into"
+    if name == "EmptyHoodieRecordPayload":
         return "it makes an upsert a delete: give hoodie.datasource.write.operation = delete, and leave the payload out"
     return f"use one of {', '.join(PAYLOADS)}"

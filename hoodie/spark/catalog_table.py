@@ -97,7 +97,8 @@ def of_catalog(options: Mapping[str, str], schema: st.StructType) -> dict[str, s
     if found is None:
         raise HoodieConfigException(
             "the table's folder is missing: give it to load(path), or as the option path. Spark does not tell the "
-            "location of a name in its catalog that was created with columns or by saveAsTable: DROP TABLE it, and "
+            "location of a name in its catalog that was created with columns or by saveAsTable, or changed by "
+            "ALTER TABLE: DROP TABLE it, and "
             "CREATE TABLE name USING hoodie LOCATION '/path/of/the/table', without columns"
         )
     names = json.dumps([field.name for field in schema.fields])

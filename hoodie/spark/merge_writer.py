@@ -31,6 +31,7 @@ from hoodie.exception import (
     HoodieSchemaException,
     HoodieValidationException,
 )
+from hoodie.index.bucket.table_layout import TableLayout, config_of_table
 from hoodie.index.index import HoodieIndex
 from hoodie.index.index_factory import create_index
 from hoodie.metrics.progress import ProgressCallback, check_callback
@@ -234,6 +235,7 @@ class MergeIntoWriter:
         snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
         snapshot.table_config.check_version(to_write=True)
         config.check_against_table(snapshot.table_config)
+        config = config_of_table(config, TableLayout(snapshot))
         if not snapshot.table_config.record_key_fields:
             raise HoodieNotSupportedException(
                 f"the table at {config.base_path} has no record key fields, and a merge finds rows by their key: use "

@@ -66,10 +66,13 @@ def test_a_key_is_matched_in_whatever_partition_it_is_stored(
     assert again.whenMatched().updateAll().whenNotMatched().insertAll().merge().inserted_count == 0
 
 
-def test_buckets_keep_the_partition_of_a_matched_row(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [BUCKETS, {}], ids=["said", "unsaid"])
+def test_buckets_keep_the_partition_of_a_matched_row(
+    spark: SparkSession, tmp_path: Path, options: Mapping[str, str]
+) -> None:
     base_path = stored_table(tmp_path / "t", BUCKETS)
     source = spark_rows(spark, ("a", "y", 6, 10.0), ("c", "x", 6, 30.0), ("n", "x", 6, 1.0))
-    merge = hoodie.spark.merge_into(base_path, source, BY_KEY, BUCKETS)
+    merge = hoodie.spark.merge_into(base_path, source, BY_KEY, options)
     with pytest.raises(HoodieKeyException, match="1 rows would move to another partition, such as id = 'a', .*BUCKET"):
         merge.whenMatched("s.id = 'c'").delete().whenMatched().updateAll().merge()
     writer = merge.whenMatched("s.id = 'c'").delete().whenMatched().update({"fare": "s.fare", "ts": "s.ts"})

@@ -115,6 +115,12 @@ def test_an_old_table_without_payload_and_generator_has_those_of_its_time() -> N
         config({"hoodie.datasource.write.keygenerator.type": "simple"}).check_against_table(old)
 
 
+def test_a_payload_that_computes_rows_is_answered_with_merge_into() -> None:
+    given = config({"hoodie.datasource.write.payload.class": "com.payloads.CustomMergeIntoConnector"})
+    with pytest.raises(HoodieConfigException, match=r"computes rows as MERGE INTO does: .*hoodie\.spark\.merge_into"):
+        given.check_against_table(TRIPS)
+
+
 def test_names_of_one_thing_must_agree_among_themselves() -> None:
     with pytest.raises(HoodieConfigException, match="mean the same property"):
         config({"hoodie.table.name": "a", "hoodie.datasource.write.table.name": "b"})
