@@ -343,7 +343,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             where: Instead of keys: a filter, as in `hoodie.read_table`, for the rows to delete.
 
         Raises:
-            HoodieKeyException: Keys are null or empty, key columns are missing, or strings do not name a record.
+            HoodieKeyException: Keys are null or empty, key columns are missing, or strings do not name a record, or
+                lack the ``field:value`` parts of the table's keys.
             HoodieConfigException: Neither keys nor a filter is given, or both.
         """
         if (keys is None) == (where is None):

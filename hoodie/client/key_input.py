@@ -5,6 +5,7 @@ Hudi has it in its clients.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
@@ -32,7 +33,7 @@ from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.util.shown_value import short_repr
 from hoodie.engine.data import HoodieData
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.exception import HoodieKeyException
+from hoodie.exception import HoodieKeyException, HoodieNotSupportedException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.built_in_key_generators import has_field_prefix
@@ -130,6 +131,7 @@ class KeyInput:
         keys = _listed(keys)
         if isinstance(keys, list | tuple) and keys and all(isinstance(key, str) for key in keys):
             self._check_keys_alone()
+            self._check_key_form(keys)
             keys = [HoodieKey(key) for key in keys]
         elif isinstance(keys, list | tuple) and keys and not any(isinstance(key, _NO_VALUES) for key in keys):
             return self._values_to_data(keys)
@@ -168,25 +170,53 @@ class KeyInput:
                 "RECORD_INDEX)"
             )
 
+    def _check_key_form(self, keys: Sequence[str]) -> None:
+        """Refuse texts without the ``field:value`` parts that the table's keys have; such a key is never found.
+
+        Where a text has another form, a stored key is looked at: `HoodieRecord`s may have brought keys of any form.
+        """
+        config = self._snapshot.table_config
+        fields = config.record_key_fields
+        form = re.compile(",".join(f"{re.escape(field)}:.*" for field in fields), re.DOTALL)
+        other = next((key for key in keys if form.fullmatch(key) is None), None)
+        if other is None or not fields:
+            return
+        try:
+            if len(fields) == 1 and not key_form_depends_on_table(config):
+                return
+        except HoodieNotSupportedException:
+            return
+        stored = self._any_stored_key()
+        if stored is not None and form.fullmatch(stored) is not None:
+            raise HoodieKeyException(
+                f"{short_repr(other)} is no record key of {self._snapshot.base_path}: its keys are "
+                f"'{','.join(f'{field}:value' for field in fields)}', such as {short_repr(stored)}. Give keys of this "
+                f"form, or rows with {'the column' if len(fields) == 1 else 'the columns'} {', '.join(fields)}"
+            )
+
     def _single_field_prefix(self) -> bool | None:
         """Whether keys of one field start with its name; releases of Hudi differ in this.
 
         The stored keys of the table decide. Without any, ``hoodie.write.complex.keygen.new.encoding`` decides; Hudi
         ignores it on tables of version 9.
         """
-        table = self._table
         table_config = self._snapshot.table_config
         if not key_form_depends_on_table(table_config):
             return None
-        for partition_path in table.view.list_partitions():
-            for base_file in table.view.latest_base_files(partition_path):
-                key = self._a_record_key(base_file.path)
-                if key is not None:
-                    return has_field_prefix(key, table_config.record_key_fields[0])
+        key = self._any_stored_key()
+        if key is not None:
+            return has_field_prefix(key, table_config.record_key_fields[0])
         if table_config.table_version >= 9:
             return True
         new_encoding = self._table.config.table.complex_keygen_new_encoding
         return None if new_encoding is None else not new_encoding
+
+    def _any_stored_key(self) -> str | None:
+        """A record key of a base file of the table; None if there is none."""
+        view = self._table.view
+        files = (file for path in view.list_partitions() for file in view.latest_base_files(path))
+        keys = (self._a_record_key(base_file.path) for base_file in files)
+        return next((key for key in keys if key is not None), None)
 
     def _a_record_key(self, path: str) -> str | None:
         """Any stored key of a base file; None if it has no rows or its table has no meta fields."""

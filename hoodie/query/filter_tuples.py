@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 import math
 import operator
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.util.arrow_buffers import without_views
-from hoodie.common.util.shown_value import short_repr, shown_value
+from hoodie.common.util.shown_value import short_repr, shown_value, typed_repr
 from hoodie.exception import HoodieConfigException
 
 _COMPARISONS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {
@@ -41,6 +42,8 @@ _COMPARISONS: Mapping[str, Callable[[pc.Expression, Any], pc.Expression]] = {
 _OPERATORS = (*_COMPARISONS, "in", "not in")
 _FORM = "give an expression, or tuples such as ('fare', '>', 50)"
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+_DIGITS = 76
+"""The most that decimals of Arrow have."""
 _UNITS = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s", "ps": "ns", "fs": "ns", "as": "ns"}
 """Units of numpy's times that Arrow lacks, and the unit that holds their values."""
 _NULL_TYPES = frozenset({"NAType", "NaTType"})
@@ -81,16 +84,33 @@ def _condition(column: Any, sign: str, value: Any) -> pc.Expression:
         raise HoodieConfigException(f"{where}: the operator is one of {', '.join(_OPERATORS)}")
     if sign in _COMPARISONS:
         if _is_several(value):
-            raise HoodieConfigException(
-                f"{where} compares with a {type(value).__name__}: give one value, or write 'in'"
-            )
-        return _COMPARISONS[sign](field, pc.scalar(_scalar(value, where)))
+            raise HoodieConfigException(f"{where} compares with {typed_repr(value)}: give one value, or write 'in'")
+        plain = _plain(value, where)
+        if _is_beyond_floats(plain):
+            return _compared_with_huge(field, sign, is_negative=plain < 0)
+        return _COMPARISONS[sign](field, pc.scalar(_scalar(plain, value, where)))
     if isinstance(value, str | bytes | bytearray) or not _is_several(value):
         raise HoodieConfigException(
-            f"{where} searches in {shown_value(value)}: give a list of values, such as {_list_of(value)}"
+            f"{where} searches in {typed_repr(value)}: give a list of values, such as {_list_of(value)}"
         )
     found = reduce(operator.or_, (field.isin(values) for values in _sets(value, where)))
     return ~found if sign == "not in" else found
+
+
+def _is_beyond_floats(plain: Any) -> bool:
+    """Whether a value is a number that no column but those of floats has a larger one than: infinity."""
+    return isinstance(plain, Decimal) and math.isinf(float(plain))
+
+
+def _compared_with_huge(field: pc.Expression, sign: str, *, is_negative: bool) -> pc.Expression:
+    """A comparison with a number between the largest float and infinity, or between their negatives."""
+    below = pc.scalar(-math.inf if is_negative else sys.float_info.max)
+    if sign in ("<", "<="):
+        return field <= below
+    if sign in (">", ">="):
+        return field > below
+    never = (field < below) & (field > below)
+    return ~never if sign == "!=" else never
 
 
 def _list_of(value: Any) -> str:
@@ -112,6 +132,8 @@ def _sets(given: Iterable[Any], where: str) -> list[pa.Array]:
     kinds: dict[Any, list[Any]] = {}
     for value in given:
         scalar = _plain(value, where)
+        if _is_beyond_floats(scalar):
+            continue
         kind = scalar.type if isinstance(scalar, pa.Scalar) else _kind(scalar)
         kinds.setdefault(kind, []).append(scalar)
     nulls = kinds.pop(type(None), [])
@@ -133,7 +155,7 @@ def _array_of(values: Sequence[Any], where: str) -> pa.Array:
             return pa.concat_arrays([pa.repeat(value, 1) for value in values])
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise HoodieConfigException(f"{where} searches for {short_repr(values[0])}: {error}") from error
+        raise HoodieConfigException(f"{where} searches for {typed_repr(values[0])}: {error}") from error
 
 
 def _array(given: Any) -> pa.Array | None:
@@ -163,17 +185,16 @@ def _with_known_unit(times: Any) -> Any:
     return converted if bool(np.all((converted.astype(times.dtype) == times) | np.isnat(times))) else times
 
 
-def _scalar(value: Any, where: str) -> pa.Scalar:
-    """A value as one of Arrow's."""
-    plain = _plain(value, where)
+def _scalar(plain: Any, value: Any, where: str) -> pa.Scalar:
+    """What `_plain` made of a value as one of Arrow's."""
     try:
         return plain if isinstance(plain, pa.Scalar) else pa.scalar(plain)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise HoodieConfigException(f"{where} compares with {short_repr(value)}: {error}") from error
+        raise HoodieConfigException(f"{where} compares with {typed_repr(value)}: {error}") from error
 
 
 def _plain(value: Any, where: str) -> Any:
-    """A value of Python that Arrow converts without a loss, or one of Arrow's."""
+    """A value of Python that Arrow converts without a loss, one of Arrow's, or a number beyond all floats."""
     if value is None or type(value) in (str, bool, float, bytes) or isinstance(value, pa.Scalar):
         return value.value if isinstance(value, pa.DictionaryScalar) else value
     if type(value).__name__ in _NULL_TYPES:
@@ -188,9 +209,13 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, np.generic):
         return _plain(value.item(), where)
     if isinstance(value, int) and not isinstance(value, bool):
-        return int(value) if _SMALLEST <= value <= _LARGEST else Decimal(value)
+        return int(value) if _SMALLEST <= value <= _LARGEST else _plain(Decimal(value), where)
     if isinstance(value, Decimal):
-        return value if value.is_finite() else float(value)
+        if not value.is_finite():
+            return float(value)
+        # Arrow has no such decimals, and no column of decimals has.
+        near = float(value) if value.adjusted() >= _DIGITS else math.inf
+        return value if math.isinf(near) else near
     if isinstance(value, uuid.UUID):
         return pa.scalar(value.bytes, pa.uuid()) if hasattr(pa, "uuid") else str(value)
     if isinstance(value, datetime):

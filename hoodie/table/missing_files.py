@@ -34,7 +34,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, is_before, newest
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.exception import HoodieException, HoodieIOException
-from hoodie.metadata.reader.metadata_listing import metadata_of
+from hoodie.metadata.reader.metadata_listing import MetadataListing
 from hoodie.storage.storage_path import join
 
 logger = logging.getLogger(__name__)
@@ -50,8 +50,16 @@ _DELETING_ACTIONS = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
 
 
 @attrs.frozen
-class _NamedFile:
-    """A base file or log file that a completed commit names."""
+class MissingFile:
+    """A base file or log file that a completed commit names and no listing shows.
+
+    Attributes:
+        path: Relative to the table.
+        partition_path: Its partition.
+        name: Its name.
+        instant_time: The instant of a base file; the commit of a log file.
+        commit: The commit that names it.
+    """
 
     path: str
     partition_path: str
@@ -71,7 +79,12 @@ def known_partitions(snapshot: TableSnapshot, view: HoodieTableFileSystemView) -
 
 
 def check_files(
-    snapshot: TableSnapshot, view: HoodieTableFileSystemView, partitions: Sequence[str], *, needs_logs: bool = True
+    snapshot: TableSnapshot,
+    view: HoodieTableFileSystemView,
+    partitions: Sequence[str],
+    *,
+    needs_logs: bool = True,
+    doing: str = "reading",
 ) -> None:
     """Refuse to read partitions that lack a newest base file of a file group, or a log file on top of it.
 
@@ -80,12 +93,35 @@ def check_files(
         view: Of the same timeline; it has listed the partitions that are there.
         partitions: The partitions that are read, out of `known_partitions`.
         needs_logs: Whether the log files of a merge-on-read table matter.
+        doing: What is done with the table, for error messages.
 
     Raises:
-        HoodieIOException: A commit names a file that is not there, and no later write, replace, clean, rollback or
-            restore replaced or deleted it. A read that is planned while one of these runs is planned again.
+        HoodieIOException: See `find_missing_files`. A read that is planned while a clean, rollback or restore runs is
+            planned again.
         HoodiePendingOverwriteException: A new table is taking the place of this one.
         HoodieCorruptedDataException: The metadata of a commit is damaged.
+    """
+    lost = find_missing_files(snapshot, view, partitions, needs_logs=needs_logs)
+    if lost:
+        _refuse(snapshot, view, lost, doing)
+
+
+def find_missing_files(
+    snapshot: TableSnapshot, view: HoodieTableFileSystemView, partitions: Sequence[str], *, needs_logs: bool = True
+) -> list[MissingFile]:
+    """The files of partitions that a commit names and that are not there.
+
+    Files that a later write, replace, clean, rollback or restore replaced or deleted are none.
+
+    Args:
+        snapshot: The table, whose schema was loaded.
+        view: See `check_files`.
+        partitions: See `check_files`.
+        needs_logs: See `check_files`.
+
+    Raises:
+        HoodieCorruptedDataException: The metadata of a commit is damaged.
+        HoodieIOException: Storage failed.
     """
     versions: dict[HoodieFileGroupId, str] = {}
     logs: set[str] | None = None
@@ -127,42 +163,44 @@ def check_files(
         unknown = [instant for instant in replaces if instant not in known]
         metadata_of_replaces = table_metadata.map_concurrently(timeline.read_commit_metadata, unknown)
         given_up = _given_up_partitions({**known, **dict(zip(unknown, metadata_of_replaces, strict=True))})
-    lost = [
+    return [
         file
         for file in missing
         if is_after(file.commit.requested_time, given_up.get(file.partition_path, ""))
         and not _is_explained(file, timeline)
     ]
-    if lost:
-        _refuse(snapshot, view, lost)
 
 
-def _refuse(snapshot: TableSnapshot, view: HoodieTableFileSystemView, lost: Sequence[_NamedFile]) -> None:
+def _refuse(snapshot: TableSnapshot, view: HoodieTableFileSystemView, lost: Sequence[MissingFile], doing: str) -> None:
     """Raise for files that no listing showed, the newest one by name."""
     last = newest(file.instant_time for file in lost)
     file = next(file for file in lost if file.instant_time == last)
     path = join(snapshot.base_path, file.path)
     refuse_overwritten(snapshot.storage, path)
-    reading = f"reading {snapshot.base_path}: {path} of {file.commit.action} {file.commit.requested_time}"
+    where = f"{doing} {snapshot.base_path}: {path} of {file.commit.action} {file.commit.requested_time}"
     if not snapshot.storage.exists(path):
         raise HoodieIOException(
-            f"{reading} is not there, one of {len(lost)} files that commits name and that no instant of the "
+            f"{where} is not there, one of {len(lost)} files that commits name and that no instant of the "
             "timeline deleted, so rows would be missing. Restore the files from a copy, or the table to a savepoint "
             "before that commit. If the rows are lost for good, call insert_overwrite or delete_partitions for the "
             "partition. Reads with a filter that excludes the partition still work"
         )
     if file.partition_path not in view.list_partitions():
         raise HoodieIOException(
-            f"{reading} is there, but its partition '{file.partition_path}' is not seen, so rows would be missing: "
+            f"{where} is there, but its partition '{file.partition_path}' is not seen, so rows would be missing: "
             ".hoodie_partition_metadata is missing from its folder, or is in a folder above it. Call "
             "repair_partition_metadata"
         )
-    if metadata_of(snapshot) is not None:
+    if _is_listed_by_metadata_table(view):
         raise HoodieIOException(
-            f"{reading} is there, but the metadata table of the table does not list it, so rows would be missing: read "
+            f"{where} is there, but the metadata table of the table does not list it, so rows would be missing: read "
             "with hoodie.metadata.enable=false, and check the metadata table with hoodie.metadata.validate"
         )
-    raise HoodieIOException(f"{reading} is there now, but was not when its folder was listed. Read the table again")
+    raise HoodieIOException(f"{where} is there now, but was not when its folder was listed. Read the table again")
+
+
+def _is_listed_by_metadata_table(view: HoodieTableFileSystemView) -> bool:
+    return isinstance(view.listing, MetadataListing) and not view.listing.has_failed
 
 
 def _missing_files(
@@ -171,7 +209,7 @@ def _missing_files(
     partitions: set[str],
     versions: Mapping[HoodieFileGroupId, str],
     replaced: Collection[HoodieFileGroupId],
-) -> Iterator[_NamedFile]:
+) -> Iterator[MissingFile]:
     for stat in metadata.write_stats:
         group = HoodieFileGroupId(stat.partition_path, stat.file_id)
         name = (stat.path or "").rpartition("/")[2]
@@ -181,7 +219,7 @@ def _missing_files(
         found = versions.get(group)
         # A file without rows and without an older version holds nothing that could be missing.
         if (found is None and stat.num_writes > 0) or (found is not None and is_before(found, parsed.instant_time)):
-            yield _NamedFile(stat.path, stat.partition_path, name, parsed.instant_time, instant)
+            yield MissingFile(stat.path, stat.partition_path, name, parsed.instant_time, instant)
 
 
 def _missing_logs(
@@ -192,7 +230,7 @@ def _missing_logs(
     versions: Mapping[HoodieFileGroupId, str],
     replaced: Collection[HoodieFileGroupId],
     logs: Collection[str] | None,
-) -> Iterator[_NamedFile]:
+) -> Iterator[MissingFile]:
     """The log files of an instant that were not listed; a later base file may have taken their rows.
 
     Beside a pending resize of buckets, Hudi writes each row twice: into its file group, and into that of the resize,
@@ -211,7 +249,7 @@ def _missing_logs(
         # In layout 2 it is on top of a base file that was begun before it was completed.
         is_newest = base is None or is_before(base, instant.newest_time)
         if is_newest and logs is not None and join(snapshot.base_path, stat.path) not in logs:
-            yield _NamedFile(stat.path, stat.partition_path, name, instant.requested_time, instant)
+            yield MissingFile(stat.path, stat.partition_path, name, instant.requested_time, instant)
 
 
 def _missing_older_logs(
@@ -221,13 +259,13 @@ def _missing_older_logs(
     versions: Mapping[HoodieFileGroupId, str],
     replaced: Collection[HoodieFileGroupId],
     logs: Collection[str] | None,
-) -> Iterator[_NamedFile]:
+) -> Iterator[MissingFile]:
     """The log files of the slices that are read which commits name and storage has not listed.
 
     A log file counts where its name tells for certain that the slice is its own.
     """
     committed, timeline = view.committed_log_files, snapshot.active_timeline
-    if logs is None or committed is None or metadata_of(snapshot) is not None:
+    if logs is None or committed is None or _is_listed_by_metadata_table(view):
         return
     if partitions.issuperset(view.list_partitions()):
         committed.read_also(_commits_without_files(timeline, view, committed.read_before()))
@@ -249,7 +287,7 @@ def _missing_older_logs(
                     base is None or not is_before(parsed.instant_time, base)
                 )
             if is_read and (base is None or is_before(base, commit.newest_time)):
-                yield _NamedFile(path, partition, name, commit.requested_time, commit)
+                yield MissingFile(path, partition, name, commit.requested_time, commit)
 
 
 def _commits_without_files(
@@ -283,7 +321,7 @@ def _given_up_partitions(commits: Mapping[HoodieInstant, HoodieCommitMetadata]) 
     return given_up
 
 
-def _is_explained(file: _NamedFile, timeline: HoodieActiveTimeline) -> bool:
+def _is_explained(file: MissingFile, timeline: HoodieActiveTimeline) -> bool:
     """Whether the instant that took a file away may be on the timeline, or was on it.
 
     Only missing files need this check, so it may read much.

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import hoodie.spark
+from hoodie import HoodieTableMetaClient
 from hoodie.common.table.table_snapshot import TableSnapshot
 from tests.support.object_store_servers import Bucket
 from tests.support.table_builder import init_table, local_client, rows
@@ -320,3 +321,30 @@ def test_a_view_of_sql_reads_a_table(spark: SparkSession, values_path: str) -> N
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW kept USING hoodie OPTIONS (path '{values_path}', columns 'id, i32')")
     assert [row.id for row in spark.sql("SELECT id FROM kept WHERE i32 = 4").collect()] == ["k4"]
     spark.catalog.dropTempView("kept")
+
+
+def test_a_name_of_sql_is_written_and_dropped_as_the_page_says(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    init_table(path, record_key_fields="id", partition_fields=[], ordering_fields=[])
+    with local_client(path) as client:
+        client.insert(pa.table({"id": ["a", "b"], "n": [1, 2]}))
+
+    def stored() -> list[tuple[Any, ...]]:
+        table = hoodie.read_table(path, columns=["id", "n"])
+        return sorted(zip(table["id"].to_pylist(), table["n"].to_pylist(), strict=True))
+
+    spark.sql(f"CREATE TABLE named USING hoodie LOCATION '{path}'")
+    try:
+        spark.sql(f"INSERT INTO named WITH (path = '{path}') VALUES ('b', 3), ('c', 4)")
+        assert stored() == [("a", 1), ("b", 3), ("c", 4)]
+        spark.sql(f"INSERT OVERWRITE named WITH (path = '{path}') SELECT 'd' AS id, 5L AS n")
+        assert stored() == [("d", 5)]
+        assert len(HoodieTableMetaClient.load(path).history()) == 3
+        assert [tuple(row) for row in spark.sql("SELECT id, n FROM named").collect()] == [("d", 5)]
+        with pytest.raises(Exception, match=r"hoodie\.spark\.write"):
+            spark.sql(f"CREATE TABLE other USING hoodie LOCATION '{tmp_path / 'other'}' AS SELECT * FROM named")
+        assert not (tmp_path / "other" / ".hoodie").exists()
+    finally:
+        spark.sql("DROP TABLE named")
+    assert stored() == [("d", 5)]
+    assert not spark.catalog.tableExists("named")

@@ -314,7 +314,7 @@ def _is_known(data_type: pa.DataType) -> bool:
 def _smallest(data_type: pa.DataType) -> Any:
     """The smallest value of a type that has no place for smaller ones."""
     if pa.types.is_decimal(data_type):
-        return -_largest_decimal(data_type)
+        return _largest_decimal(data_type).copy_negate()
     return int(integer_limits(data_type).min)
 
 
@@ -339,7 +339,8 @@ def _among_decimals(value: int | float | Decimal, data_type: pa.DataType) -> _Pl
     # A float stands for the decimal that is printed for it.
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     largest = _largest_decimal(data_type)
-    if exact < -largest:
+    # A minus would round to Python's 28 digits.
+    if exact < largest.copy_negate():
         return _Place(None, False)
     if exact > largest:
         return _Place(largest, False)

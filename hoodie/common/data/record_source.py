@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie import exception
 from hoodie.common.data.batch_pieces import batch_pieces
 from hoodie.common.data.frame_values import frame_table
 from hoodie.common.data.normalise import normalise_batch, normalise_table
@@ -37,6 +39,10 @@ _TAKEN = (
     "give a pyarrow Table, a pandas or polars DataFrame, a pyarrow Dataset, a list of dicts, a list of HoodieRecord, "
     "or an iterator of record batches, of DataFrames or of lists of dicts"
 )
+
+
+_OWN_ERROR = re.compile(r"^hoodie\.exception\.(?P<name>\w+): (?P<message>.*?)(?=^hoodie\.exception\.|\Z)", re.M | re.S)
+"""The last line of a traceback of one of hoodie's errors, with the lines of its message."""
 
 
 @attrs.define
@@ -178,11 +184,34 @@ def _reader_of(stream: Any) -> pa.RecordBatchReader:
         # Errors of a reader's Python code keep their class; behind the C stream they are OSErrors.
         return stream
     try:
-        return pa.RecordBatchReader.from_stream(stream)
+        reader = pa.RecordBatchReader.from_stream(stream)
     except pa.ArrowInvalid as error:
         raise HoodieSchemaException(
             f"records are {shown_value(stream)}, whose Arrow stream has no columns ({error}); {_TAKEN}"
         ) from error
+    return pa.RecordBatchReader.from_batches(reader.schema, _with_own_errors(reader))
+
+
+def _with_own_errors(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The batches of a C stream; an error of hoodie behind it, of which Arrow tells as text, has its class again."""
+    try:
+        yield from reader
+    except (pa.ArrowException, OSError) as error:
+        found = list(_OWN_ERROR.finditer(str(error)))
+        kind = _class_of_message(found[-1]["name"]) if found else None
+        if kind is None:
+            raise
+        raise kind(found[-1]["message"].rstrip("\n")) from error
+
+
+def _class_of_message(name: str) -> type[HoodieException] | None:
+    """The class of hoodie's errors of a name, or its nearest base that takes a message alone; None for others."""
+    kind = getattr(exception, name, None)
+    if not isinstance(kind, type) or not issubclass(kind, HoodieException):
+        return None
+    while any("__init__" in vars(base) for base in kind.__mro__ if base.__module__ == exception.__name__):
+        kind = kind.__mro__[1]
+    return kind
 
 
 def _tagged_names(schema: pa.Schema) -> list[str]:

@@ -40,7 +40,7 @@ from hoodie.common.data.expression_tree import (
 )
 from hoodie.common.data.filter_values import MIRRORED, MisfitValue, with_typed_values
 from hoodie.common.data.stored_types import spelled_otherwise
-from hoodie.common.util.shown_value import short_repr
+from hoodie.common.util.shown_value import short_repr, type_name
 from hoodie.exception import HoodieSchemaException
 
 COMPARISONS: dict[str, Callable[[pc.Expression, pa.Scalar], pc.Expression]] = {
@@ -348,12 +348,23 @@ def _culprit(tree: Node | None, schema: pa.Schema, row: pa.Table) -> str:
 
 def _compared(name: str, data_type: pa.DataType, value_type: pa.DataType, values: pa.Array) -> str:
     shown = ", ".join(map(_shown_scalar, values[:3])) or "nothing"
-    return f"column {name} is {data_type}, and it is compared with {shown} ({value_type})"
+    given = f"{shown}{_python_type(values)} ({value_type})"
+    return f"column {name} is {data_type}, and it is compared with {given}"
 
 
 def _shown_scalar(value: pa.Scalar) -> str:
     # Arrow needs pandas for Python's form of nanoseconds.
     return str(value) if pa.types.is_timestamp(value.type) else short_repr(value.as_py())
+
+
+def _python_type(values: pa.Array) -> str:
+    if not len(values):
+        return ""
+    return (
+        " of type datetime.datetime"
+        if pa.types.is_timestamp(values.type)
+        else f" of type {type_name(values[0].as_py())}"
+    )
 
 
 def _first_line(error: Exception) -> str:

@@ -76,6 +76,23 @@ def shown_value(value: object) -> str:
         return "None"
     if isinstance(value, type):
         return f"the class {value.__qualname__}"
+    return typed_repr(value) if type(value) in _PLAIN_TYPES else f"of type {type_name(value)}"
+
+
+def typed_repr(value: object) -> str:
+    """A value of data with its type, for a message: ``5 of type int``, ``range(0, 3) of type range``.
+
+    Args:
+        value: Any value; see `short_repr`.
+    """
+    return f"{short_repr(value)} of type {type_name(value)}"
+
+
+def type_name(value: object) -> str:
+    """The name of a value's type for messages: ``int``, ``decimal.Decimal``.
+
+    Args:
+        value: Any value.
+    """
     kind = type(value)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return f"{short_repr(value)} of type {name}" if kind in _PLAIN_TYPES else f"of type {name}"
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -19,15 +19,16 @@ the table's timeline was loaded do not count, so that statistics and index fit t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
+from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import ListingChoice, TableSnapshot
-from hoodie.common.table.timeline.instant import Action
-from hoodie.common.table.timeline.instant_time import is_after, newest, oldest
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.common.table.timeline.instant_time import is_after, is_before, newest, oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
@@ -157,7 +158,7 @@ class MetadataTableFiles:
             partitions; None for that of all other partitions.
 
         Raises:
-            HoodieMissingFileException: A file group or base file is missing.
+            HoodieMissingFileException: A file group, base file, or log file of the listing of files is missing.
             HoodieCorruptedDataException: A file has a name that no file group has; or the timeline is damaged.
             HoodieIOException: Storage failed.
         """
@@ -168,6 +169,8 @@ class MetadataTableFiles:
     def _list_file_groups(self, partition_path: str) -> dict[str | None, list[FileSlice]]:
         slices = self.view.latest_file_slices(partition_path)
         self._check_base_files(partition_path, slices)
+        if partition_path == MetadataPartitionType.FILES.partition_path and slices:
+            self._check_log_files(partition_path, slices)
         numbered: dict[str | None, dict[int, FileSlice]] = {}
         for file_slice in slices:
             prefix, number = self._place_of(partition_path, file_slice.file_id)
@@ -220,7 +223,7 @@ class MetadataTableFiles:
             if any(is_after(done.get(one.base_instant_time, one.base_instant_time), compacted) for one in slices):
                 # The partition was dropped, and built again after the compaction.
                 break
-            self._raise_missing(partition_path, name, instant_time)
+            self._raise_missing("base", partition_path, name, instant_time)
         without = {
             file_slice.file_id: file_slice.base_instant_time for file_slice in slices if not file_slice.base_file
         }
@@ -230,7 +233,47 @@ class MetadataTableFiles:
             for stat in stats:
                 name = file_name(stat.path or "")
                 if name.endswith(".hfile") and without.get(stat.file_id) == instant_time:
-                    self._raise_missing(partition_path, name, instant_time)
+                    self._raise_missing("base", partition_path, name, instant_time)
+
+    def _check_log_files(self, partition_path: str, slices: Sequence[FileSlice]) -> None:
+        """Raise if a log file is missing that the delta commit of a write of the table made in the listing of files.
+
+        Each write has one. So delta commits are read only where names tell that one may be missing: none has the time
+        of the write, or in version 6 a number is left out.
+        """
+        writes = self.table.active_timeline.completed_writes().times
+        groups = self.view.file_groups(partition_path)
+        logs = [log_file for group in groups for part in group.slices for log_file in part.log_files]
+        base = oldest(one.base_instant_time for one in slices) or ""
+        commits = [
+            one
+            for one in self.snapshot.active_timeline.completed_writes().filter_actions(Action.DELTA_COMMIT)
+            if one.requested_time in writes
+            and self.instants.is_committed(one.requested_time)
+            and is_after(one.newest_time, base)
+        ]
+        if self.snapshot.active_timeline.layout.has_completion_times:
+            named = {log_file.instant_time for log_file in logs}
+            commits = [one for one in commits if one.requested_time not in named]
+        else:
+            found = {log_file.version for one in slices for log_file in one.log_files}
+            commits = commits if found != {*range(1, len(found) + 1)} else []
+        if not commits:
+            return
+        committed, listed = self.snapshot.committed_log_files, {file_name(log_file.path) for log_file in logs}
+        committed.read_also(commits)
+        for commit, paths in committed.read_before().items():
+            for path in sorted(paths):
+                folder, _, name = path.rpartition("/")
+                if folder == partition_path and name not in listed and self._is_on_top(name, commit, base):
+                    self._raise_missing("log", partition_path, name, commit.requested_time)
+
+    def _is_on_top(self, name: str, commit: HoodieInstant, base: str) -> bool:
+        """Whether a log file of a delta commit after a base file belongs to it, or to a later one."""
+        log_file = parse_log_file_name(name)
+        assert log_file is not None
+        is_own = log_file.instant_time == commit.requested_time
+        return is_own or not is_before(log_file.instant_time, base)
 
     def _newest_compaction(self) -> Mapping[str, tuple[str, str, int]]:
         """File id to instant, path and size of the base files of the newest compaction that counts."""
@@ -255,9 +298,9 @@ class MetadataTableFiles:
                 f"and the compaction {instant_time} completed it with {told}. {REBUILD}"
             )
 
-    def _raise_missing(self, partition_path: str, name: str, instant_time: str) -> None:
+    def _raise_missing(self, kind: str, partition_path: str, name: str, instant_time: str) -> None:
         raise HoodieMissingFileException(
-            f"base file {name} of the partition {partition_path} of {self.snapshot.base_path} is missing, which "
+            f"{kind} file {name} of the partition {partition_path} of {self.snapshot.base_path} is missing, which "
             f"instant {instant_time} wrote; if a clean removed it meanwhile, load the table again. Otherwise: {REBUILD}"
         )
 

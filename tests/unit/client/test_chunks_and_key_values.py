@@ -94,3 +94,45 @@ def test_values_that_do_not_name_a_record_are_refused(tmp_path: Path) -> None:
     assert hoodie.read_table(partitioned)["id"].to_pylist() == [8]
     with local_client(several) as client, pytest.raises(HoodieSchemaException):
         client.delete([("a", 1)])
+
+
+def composite(path: Path, **properties: str) -> list[str]:
+    """A table with two key fields; returns the stored keys."""
+    rows = pa.table({"a": [1, 2, 3], "b": ["x", None, "y,b:z\n"], "v": [1, 1, 1]})
+    hoodie.write_table(rows, str(path), record_key_fields=["a", "b"], properties=properties)
+    return sorted(hoodie.read_table(str(path), columns=["_hoodie_record_key"])["_hoodie_record_key"].to_pylist())
+
+
+@pytest.mark.parametrize("text", ["1", "x", "1,x", "a:1", "b:x,a:1", "a=1,b=x", "c:1,b:x"])
+def test_texts_without_the_parts_of_composite_keys_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t"
+    composite(path)
+    message = r"is no record key of .*: its keys are 'a:value,b:value', such as 'a:.*rows with the columns a, b"
+    with local_client(path) as client:
+        for keys in (text, [text], ["a:1,b:x", text]):
+            with pytest.raises(HoodieKeyException, match=message):
+                client.delete(keys)
+    assert hoodie.read_table(str(path)).num_rows == 3
+
+
+def test_stored_composite_keys_and_those_that_are_not_there_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    stored = composite(path)
+    assert stored == ["a:1,b:x", "a:2,b:__null__", "a:3,b:y,b:z\n"]
+    with local_client(path) as client:
+        client.delete(["a:7,b:x", "a:1,b:", "a:,b:"])
+        assert hoodie.read_table(str(path)).num_rows == 3
+        client.delete(stored)
+    assert hoodie.read_table(str(path)).num_rows == 0
+    with local_client(path) as client:
+        client.delete(["of no form"])
+
+
+def test_keys_that_records_brought_are_deleted_by_their_texts(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    hoodie.HoodieTableMetaClient.init_table(str(path), table_name="t", record_key_fields=["a", "b"])
+    records = [hoodie.HoodieRecord(hoodie.HoodieKey(f"own{n}"), {"a": n, "b": "x"}) for n in (1, 2)]
+    with local_client(path) as client:
+        client.insert(records)
+        client.delete(["own1"])
+    assert hoodie.read_table(str(path), columns=["a"])["a"].to_pylist() == [2]

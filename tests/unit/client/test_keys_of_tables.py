@@ -237,6 +237,15 @@ def test_one_complex_key_field_goes_on_as_it_began(tmp_path: Path, new_encoding:
         c.upsert([{"id": 1, "a": "x"}, {"id": 2, "a": "x"}])
     assert {row["_hoodie_record_key"] for row in found(path, "_hoodie_record_key")} == keys
     assert len(found(path, "id")) == 2
+    with local_client(path, index_type="GLOBAL_SIMPLE") as c:
+        if "1" in keys:
+            c.delete(["id:1"])
+        else:
+            with pytest.raises(HoodieKeyException, match=r"'1' is no .*: its keys are 'id:value', such as 'id:1'"):
+                c.delete(["1"])
+        assert len(found(path, "id")) == 2
+        c.delete([min(keys), f"{min(keys)}0"])
+    assert found(path, "id") == [{"id": 2}]
 
 
 @pytest.mark.table_version(6)

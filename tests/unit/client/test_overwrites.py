@@ -96,6 +96,16 @@ def generator(path: str) -> Any:
     return (batch for batch in hoodie.scan_table(path, filters=[("ts", ">", 1)]))
 
 
+class OtherStream:
+    """An object of another library that gives a C stream; errors cross it as texts."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return lazy_scan(self._path).__arrow_c_stream__(requested_schema)
+
+
 # --- the first way ----------------------------------------------------------------------------------------------------
 
 
@@ -232,7 +242,7 @@ def test_a_frame_without_the_key_column_changes_nothing(tmp_path: Path) -> None:
     assert read_rows(path) == OLD
 
 
-@pytest.mark.parametrize("read", [lazy_scan, dataset, generator])
+@pytest.mark.parametrize("read", [lazy_scan, dataset, generator, OtherStream])
 def test_a_damaged_file_of_the_input_is_named_by_hoodies_own_error(tmp_path: Path, read: Callable[[str], Any]) -> None:
     path, other = tmp_path / "t", str(tmp_path / "u")
     hoodie.write_table(rows(*OLD), str(path), **TABLE)

@@ -103,16 +103,20 @@ def test_a_filter_gives_the_rows_of_partitions_that_it_gives_in_memory(partition
 @pytest.mark.parametrize(
     ("wanted", "named"),
     [
-        ([("i", "in", ["1"])], r"column i is int32.*'1' \(string\)"),
-        ([("k", "in", [1])], r"column k is string.*1 \(int64\)"),
-        ([("i", "==", "1")], r"column i is int32.*'1' \(string\)"),
+        ([("i", "in", ["1"])], r"column i is int32.*'1' of type str \(string\)"),
+        ([("k", "in", [1])], r"column k is string.*1 of type int \(int64\)"),
+        ([("i", "==", "1")], r"column i is int32.*'1' of type str \(string\)"),
         ([("d", ">", "1.1.2024")], r"column d is date32.*'1\.1\.2024'.*ISO form"),
         (pc.field("i"), r"must evaluate to bool"),
         (pc.field("i") / 0 == 1, r"i is int32.*divide by zero"),
-        ([("l", "==", True)], r"column l is int64.*True \(bool\)"),
+        ([("l", "==", True)], r"column l is int64.*True of type bool \(bool\)"),
         ([("k", "in", "a")], r"'in'.*searches in 'a'.*\['a'\]"),
         ([("k", "in", b"a")], r"'in'.*searches in b'a'"),
-        ([("k", "==", ["a"])], r"compares with.*write 'in'"),
+        ([("k", "in", None)], r"\('k', 'in', .*searches in None of type NoneType"),
+        ([("k", "in", object)], r"\('k', 'in', .*searches in <class 'object'> of type type"),
+        ([("k", "==", ["a"])], r"\('k', '==', .*compares with \['a'\] of type list: give one value, or write 'in'"),
+        ([("k", "==", "\ud800")], r"\('k', '==', .*compares with '\\ud800' of type str: "),
+        ([("k", "in", [1j])], r"\('k', 'in', .*searches for 1j of type complex: "),
         ([("k", "like", "a%")], r"the operator is one of"),
     ],
     ids=str,
@@ -139,6 +143,43 @@ def test_a_filter_that_does_not_fit_is_a_user_error_that_names_column_type_and_v
     ):
         client.delete(where=wanted)
     assert hoodie.read_table(path).num_rows == 1
+
+
+COMPARED = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+HUGE = {
+    "int": 10**400, "Decimal": decimal.Decimal("1E+400"), "a float": 10**100, "least": decimal.Decimal("1E+76"),
+    "negative": -(10**9000),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("huge", HUGE.values(), ids=HUGE)
+@pytest.mark.parametrize("name", ["i", "l", "d", "f", "g"])
+def test_numbers_beyond_all_decimals_are_compared_with_numbers(
+    tmp_path: Path, name: str, huge: int | decimal.Decimal
+) -> None:
+    path = str(tmp_path / "t")
+    types = {"i": pa.int32(), "l": pa.int64(), "d": pa.decimal128(38, 2), "f": pa.float32(), "g": pa.float64()}
+    of_floats = [math.inf, -math.inf, NAN] if name in ("f", "g") else []
+    values = [0, 1, None, *of_floats]
+    column = pa.array(values, types[name])
+    rows = pa.table({"id": [str(number) for number in range(len(values))], name: column})
+    hoodie.write_table(rows, path, record_key_fields="id")
+
+    def found(sign: str, value: Any) -> list[Any]:
+        kept = hoodie.read_table(path, columns=["id"], filters=[(name, sign, value)])["id"].to_pylist()
+        return [values[int(key)] for key in sorted(kept)]
+
+    present = [value for value in values if value is not None]
+    for sign in ("<", "<=", ">", ">=", "==", "!="):
+        expected = [value for value in present if (sign == "!=" if value is NAN else COMPARED[sign](value, huge))]
+        assert found(sign, huge) == expected, sign
+    assert found("in", [huge]) == []
+    assert found("in", [huge, 1]) == [1]
+    assert found("not in", [huge, 1]) == [value for value in values if value != 1]
+    with pytest.raises(HoodieException, match=r"column id is string"):
+        hoodie.read_table(path, filters=[("id", "<", huge)])
 
 
 def _nested(depth: int) -> pc.Expression:

@@ -13,6 +13,7 @@ from hoodie import HoodieLocalWriteClient
 from hoodie.common.table.view import committed_log_files
 from hoodie.exception import HoodieIOException
 from hoodie.table import missing_files
+from hoodie.table.action.compact import compaction_planner
 from tests.support.hookable_storage import hooked
 from tests.support.log_files import log_files_in
 from tests.support.table_builder import local_client
@@ -192,6 +193,53 @@ def test_no_log_file_of_an_older_commit_may_be_gone(tmp_path: Path, version: int
         log.unlink()
     with pytest.raises(HoodieIOException, match=r"one of [13] files"):
         found(path)
+
+
+@pytest.mark.parametrize("with_metadata_table", [True, False])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_compaction_does_not_make_the_loss_of_a_file_final(
+    tmp_path: Path, version: int, with_metadata_table: bool
+) -> None:
+    path = tmp_path / "t"
+    given = {"hoodie_write_table_version": version, "hoodie_metadata_enable": with_metadata_table}
+    write_with_logs(path, {"a": 1, "b": 1}, {"a": 2}, {"b": 3}, {"a": 4}, **given)
+    properties = WITH_LOGS | {"hoodie.metadata.enable": with_metadata_table}
+    for file in (*log_files_in(path), *path.glob("*.parquet")):
+        data, before = file.read_bytes(), timeline_of(path)
+        file.unlink()
+        with local_client(path, properties) as client:
+            for compact in (client.compact, client.schedule_compaction):
+                with pytest.raises(HoodieIOException, match=rf"compacting {path}: .*/{file.name} of "):
+                    compact()
+        assert timeline_of(path) == before
+        file.write_bytes(data)
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_plan_that_was_made_when_a_file_was_gone_is_not_carried_out(
+    tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    write_with_logs(path, {"a": 1, "b": 1}, {"a": 2}, {"b": 3}, hoodie_write_table_version=version)
+    lost, files = log_files_in(path)[0], list(path.glob("*.parquet"))
+    data = lost.read_bytes()
+    lost.unlink()
+    with local_client(path, WITH_LOGS) as client, monkeypatch.context() as patch:
+        patch.setattr(compaction_planner, "check_files", lambda *_, **__: None)
+        assert client.schedule_compaction() is not None
+    with local_client(path, WITH_LOGS) as client:
+        with pytest.raises(HoodieIOException, match=rf"lacks {lost.name} of deltacommit .* nothing was compacted"):
+            client.compact()
+        assert list(path.glob("*.parquet")) == files
+        lost.write_bytes(data)
+        client.upsert(pa.table({"k": ["b"], "v": [5]}))
+        # That one is of the slice that the compaction makes.
+        log_files_in(path)[-1].unlink()
+        assert [status.stat.num_writes for status in client.compact()] == [2]
+
+
+def timeline_of(path: Path) -> list[str]:
+    return sorted(str(file) for file in path.rglob("*commit*") if "metadata" not in file.parts)
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])

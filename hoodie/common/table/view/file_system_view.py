@@ -307,6 +307,11 @@ class HoodieTableFileSystemView:
         return found
 
     @property
+    def listing(self) -> HoodieTableMetadata:
+        """What lists the partitions and their files."""
+        return self._metadata
+
+    @property
     def committed_log_files(self) -> CommittedLogFiles | None:
         """What tells the sizes of log files that storage has listed; None if nobody asks for them."""
         return self._committed

@@ -13,6 +13,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.table.action.compact.compaction_strategy import compaction_strategy
+from hoodie.table.missing_files import check_files
 
 
 def plan_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> HoodieCompactionPlan | None:
@@ -27,13 +28,16 @@ def plan_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> Hoodi
 
     Raises:
         HoodieConfigException: The strategy is not known, or lacks a property.
-        HoodieCorruptedDataException: The plan of a pending service is damaged.
-        HoodieIOException: Storage failed.
+        HoodieCorruptedDataException: The plan of a pending service, or the metadata of a commit, is damaged.
+        HoodieIOException: A file of the partitions is gone that a commit names, or storage failed.
     """
     strategy = compaction_strategy(config.compaction)
-    view = snapshot.stored_view()
+    view = snapshot.stored_view(tells_sizes=True)
     partition_paths = list(strategy.filter_partition_paths(view.list_partitions()))
     view.load_partitions(partition_paths)
+    # With the old slices, what is left of a lost file's traces would be gone too.
+    snapshot.load_avro_schema()
+    check_files(snapshot, view, partition_paths, doing="compacting")
     held = _held_file_groups(snapshot)
     operations = [
         compaction_operation(file_slice, config.storage.parquet_max_file_size)

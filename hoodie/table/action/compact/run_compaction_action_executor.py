@@ -24,6 +24,7 @@ from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_after, is_before
+from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
     HoodieCommitException,
@@ -43,6 +44,7 @@ from hoodie.table.action.completion import compact_metadata_table, complete_inst
 from hoodie.table.action.rollback.rollback_service import rolled_back_by
 from hoodie.table.action.table_action import TableAction, check_planned_instant, no_check
 from hoodie.table.metadata_table import MetadataTableUpkeep
+from hoodie.table.missing_files import find_missing_files
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.transaction_manager import TransactionManager
@@ -318,7 +320,7 @@ def slices_to_compact(snapshot: TableSnapshot, instant_time: str, plan: HoodieCo
         The slices with their committed log files. File groups that were replaced since the plan was made are left out.
 
     Raises:
-        HoodieMissingFileException: A file of the plan is not there.
+        HoodieMissingFileException: A file of the plan, or one of its slices that a commit names, is not there.
         HoodieIOException: Storage failed.
     """
     view = snapshot.stored_view(tells_sizes=True)
@@ -339,13 +341,14 @@ def slices_to_compact(snapshot: TableSnapshot, instant_time: str, plan: HoodieCo
         there = found[0] if found else FileSlice(group_id.partition_path, group_id.file_id, operation.base_instant_time)
         # Log files of change data hold no rows.
         there = attrs.evolve(there, log_files=tuple(log_file for log_file in there.log_files if not log_file.is_cdc))
-        _check_files(snapshot, instant_time, operation, there)
+        _check_planned_files(snapshot, instant_time, operation, there)
         if there.base_file is not None or there.log_files:
             slices.append(there)
+    _check_committed_files(snapshot, instant_time, plan, view)
     return slices
 
 
-def _check_files(
+def _check_planned_files(
     snapshot: TableSnapshot, instant_time: str, operation: HoodieCompactionOperation, there: FileSlice
 ) -> None:
     """Compare a planned slice with what is there."""
@@ -370,8 +373,7 @@ def _check_files(
     if missing:
         raise HoodieMissingFileException(
             f"{where} was planned with {', '.join(missing[:_SHOWN])} of partition '{operation.partition_path}', which "
-            "is not there, or no part of the slice any more: nothing was compacted. If the plan is not to be trusted, "
-            f"and no log file is named after {instant_time}, delete its requested file, and plan again"
+            f"is not there, or no part of the slice any more: {_nothing_was_compacted(instant_time)}"
         )
     others = in_order(names.difference(planned))
     if others:
@@ -379,6 +381,34 @@ def _check_files(
             "%s merges %s of partition '%s' too, which its plan lacks: otherwise its rows would be lost",
             where, ", ".join(others[:_SHOWN]), operation.partition_path,
         )  # fmt: skip
+
+
+def _check_committed_files(
+    snapshot: TableSnapshot, instant_time: str, plan: HoodieCompactionPlan, view: HoodieTableFileSystemView
+) -> None:
+    """Refuse where a commit names a file of the slices that is gone; the plan may have been made without it."""
+    snapshot.load_avro_schema()
+    bases = {_group_of(operation): operation.base_instant_time for operation in plan.operations}
+    for file in find_missing_files(snapshot, view, sorted({group.partition_path for group in bases})):
+        log = parse_log_file_name(file.name)
+        named = log or parse_base_file_name(file.name)
+        base = bases.get(HoodieFileGroupId(file.partition_path, named.file_id)) if named else None
+        if base is None or named is None:
+            continue
+        ends = file.commit.completion_time
+        if (named.instant_time == base) if log is None or ends is None else not is_after(ends, instant_time):
+            raise HoodieMissingFileException(
+                f"compaction {instant_time} of {snapshot.base_path} lacks {file.path} of {file.commit.action} "
+                f"{file.commit.requested_time}, which is not there, so its rows would be lost: "
+                f"{_nothing_was_compacted(instant_time)}"
+            )
+
+
+def _nothing_was_compacted(instant_time: str) -> str:
+    return (
+        "nothing was compacted. Put the file back. If the plan is not to be trusted, and no log file is named after "
+        f"{instant_time}, delete its requested file, and plan again"
+    )
 
 
 def _is_of_slice(

@@ -22,7 +22,10 @@ from hoodie.common.model.record_columns import OPERATION, ORDERING_VALUE, PARTIT
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.exception import (
     HoodieException,
+    HoodieIOException,
+    HoodieKeyException,
     HoodieSchemaException,
+    NullColumnException,
 )
 
 UTC_MICROS = pa.timestamp("us", tz="UTC")
@@ -353,3 +356,44 @@ def test_uuids_of_dicts_are_text_unless_the_column_has_bytes(data_type: pa.DataT
     table = record_batches([{"u": UUID(int=5)}, {"u": None}], schema).table
     assert table is not None
     assert table["u"].to_pylist() == [expected, None]
+
+
+class FailingStream:
+    """A C stream whose second batch is an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield pa.record_batch({"k": ["a"]})
+            raise self.error
+
+        schema = pa.schema([("k", pa.string())])
+        return pa.RecordBatchReader.from_batches(schema, batches()).__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (HoodieKeyException("two\nlines"), HoodieKeyException),
+        (HoodieIOException("hoodie.exception.Other: is text"), HoodieIOException),
+        (NullColumnException("column"), HoodieSchemaException),
+    ],
+    ids=["key", "io", "with arguments"],
+)
+def test_an_error_of_hoodie_behind_a_c_stream_keeps_class_and_message(
+    error: HoodieException, kind: type[HoodieException]
+) -> None:
+    batches = record_batches(FailingStream(error)).batches
+    assert next(batches).num_rows == 1
+    with pytest.raises(HoodieException) as caught:
+        next(batches)
+    assert type(caught.value) is kind
+    assert str(caught.value) == str(error)
+
+
+def test_other_errors_behind_a_c_stream_are_those_of_arrow() -> None:
+    with pytest.raises(OSError, match="gone") as caught:
+        list(record_batches(FailingStream(FileNotFoundError("gone"))).batches)
+    assert not isinstance(caught.value, HoodieException)

@@ -123,10 +123,11 @@ def test_an_initial_log_file_that_holds_something_is_read(table: str) -> None:
     folder = Path(table, ".hoodie/metadata/files")
     (initial,) = folder.glob(".files-*_00000000000000*.log.1_0-0-0")
     newest = max(path for path in folder.glob(".files-*.log.*") if path != initial)
-    initial.write_bytes(initial.read_bytes() + newest.read_bytes())
+    holds_nothing = initial.read_bytes()
+    initial.write_bytes(holds_nothing + newest.read_bytes())
     before = HoodieBackedTableMetadata.open(TableSnapshot.load(table)).list_all_files()
     assert ("read", f"metadata/files/{initial.name}") in WatchedStorage.calls
-    newest.unlink()
+    newest.write_bytes(holds_nothing)
     DECODED_FILES.clear()
     assert HoodieBackedTableMetadata.open(TableSnapshot.load(table)).list_all_files() == before
 

@@ -11,19 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pyarrow as pa
 import pytest
 
 import hoodie
 from hoodie.common.table.table_metadata import FileSystemBackedTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.exception import HoodieException, HoodieIOException
+from hoodie.exception import HoodieException, HoodieIOException, HoodieMissingFileException
 from hoodie.metadata.reader import metadata_listing
 from hoodie.metadata.reader.decoded_files import DECODED_FILES
 from hoodie.metadata.reader.metadata_listing import MetadataListing, MetadataListingChoice, metadata_of
+from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.storage.storage_path import file_name
-from tests.support.hookable_storage import Call, HookableStorage, use_for_local_files
+from tests.support.hookable_storage import Call, HookableStorage, hooked, use_for_local_files
 from tests.support.metadata_tampering import Entry, copied, tables_with_metadata, tamper
+from tests.support.table_builder import local_client
 
 STALE = "trap_stale"
 """Its last two commits are not in its metadata table."""
@@ -106,6 +109,69 @@ def test_a_file_of_the_newest_commit_that_is_not_listed_is_an_error(table: Path)
     with pytest.raises(HoodieIOException, match=r"does not list it.*hoodie\.metadata\.enable=false"):
         hoodie.read_table(str(table))
     assert hoodie.read_table(str(table), options=WITHOUT).num_rows > 0
+
+
+def written(path: Path, version: int, count: int) -> list[Path]:
+    """A new table with a metadata table, each row in a partition and a commit of its own; returns the log files."""
+    for number in range(count):
+        hoodie.write_table(
+            pa.table({"k": [f"k{number}"], "p": [f"p{number}"]}),
+            str(path),
+            properties={"hoodie.write.table.version": version, "hoodie.metadata.enable": True},
+            **({} if number else {"record_key_fields": "k", "partition_fields": "p"}),
+        )
+    return sorted((path / ".hoodie/metadata/files").glob(".*.log.*"))
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_log_file_of_an_older_commit_that_is_gone_hides_nothing(
+    tmp_path: Path, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "t"
+    # The first holds nothing; without the last one, the newest commit is not listed.
+    older = written(path, version, 5)[1:-1]
+    for log in older:
+        data = log.read_bytes()
+        log.unlink()
+        caplog.clear()
+        assert hoodie.read_table(str(path), columns=["k"])["k"].to_pylist() == [f"k{number}" for number in range(5)]
+        (warning,) = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+        assert f"log file {log.name} of the partition files of" in warning
+        assert "storage is listed instead" in warning
+        log.write_bytes(data)
+    older[0].unlink()
+    more = pa.table({"k": ["k5"], "p": ["p5"]})
+    with pytest.raises(HoodieMissingFileException, match=f"log file {older[0].name} of .* is missing"):
+        hoodie.write_table(more, str(path))
+    for is_enabled in (False, True):
+        hoodie.write_table(more, str(path), properties={"hoodie.metadata.enable": is_enabled})
+    caplog.clear()
+    assert hoodie.read_table(str(path)).num_rows == 6
+    assert metadata_of(loaded(path)) is not None
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_the_look_for_log_files_costs_no_request(tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    written(path, version, 3)
+    with local_client(path) as client:
+        client.delete_partitions(["p0"])
+        client.clean()
+        undone = client.upsert(pa.table({"k": ["k7"], "p": ["p7"]})).instant_time
+        client.rollback(undone)
+        client.upsert(pa.table({"k": [], "p": []}, schema=pa.schema([("k", pa.string()), ("p", pa.string())])))
+
+    def calls_of_a_read() -> list[str]:
+        DECODED_FILES.clear()
+        calls: list[str] = []
+        with hooked(monkeypatch, lambda name, file: calls.append(f"{name} {file}")):
+            assert sorted(hoodie.read_table(str(path), columns=["k"])["k"].to_pylist()) == ["k1", "k2"]
+        return sorted(calls)
+
+    checked = calls_of_a_read()
+    monkeypatch.setattr(MetadataTableFiles, "_check_log_files", lambda *_: None)
+    assert checked == calls_of_a_read() != []
 
 
 def damage_all(folder: Path) -> None:
