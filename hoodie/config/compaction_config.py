@@ -47,6 +47,10 @@ class HoodieCompactionConfig(PropertyGroup):
     )
     """The record size is computed from the newest commit that wrote more bytes than this share of
     `hoodie.parquet.small.file.limit`."""
+    record_size_estimator_max_commits: int = property_field(
+        "_hoodie.record.size.estimator.max.commits", integer(minimum=1), 5
+    )
+    """How many of the newest commits are read to find one that is large enough."""
     logfile_to_parquet_compression_ratio: float = property_field(
         "hoodie.logfile.to.parquet.compression.ratio", decimal(above=0.0), 0.35
     )

@@ -56,16 +56,20 @@ class _NewestOfLsm:
 
     An instant can be archived though it was completed after all active ones, so the names of files, which hold
     requested times, do not suffice. The footer of a file is read once. While ``_version_`` stays, nothing else is read.
+    An archive that was not there is listed: one request tells of a manifest as well as of ``_version_``.
     """
 
     def __init__(self, storage: HoodieStorage, folder: str) -> None:
         self._storage = storage
         self._folder = folder
         self._version: int | None = None
+        self._is_empty = True
         self._newest: str | None = None
         self._of_files: dict[LsmFile, str] = {}
 
     def __call__(self) -> str | None:
+        if self._is_empty and not self._storage.list_directory(self._folder):
+            return None
         version = version_of(self._storage, self._folder)
         if version is None or version != self._version:
             read_while_compacted(self._storage, self._folder, self._read)
@@ -78,3 +82,4 @@ class _NewestOfLsm:
         self._of_files = {file: known[file] for file in manifest.files}
         self._newest = newest(self._of_files.values())
         self._version = manifest.number if manifest.has_version else None
+        self._is_empty = not manifest.files

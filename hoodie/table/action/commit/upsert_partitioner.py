@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import attrs
 import numpy as np
@@ -36,13 +37,14 @@ def recorded_record_size(commits: Iterable[HoodieCommitMetadata], config: Hoodie
     Log files do not count: their records are stored in another way.
 
     Args:
-        commits: Metadata of completed commits, the newest first; read only until one is large enough.
+        commits: Metadata of completed commits, the newest first; read only until one is large enough, and no more of
+            them than ``_hoodie.record.size.estimator.max.commits``.
         config: Says which commit is large enough.
 
     Source: AverageRecordSizeUtils.averageBytesPerRecord.
     """
     threshold = config.compaction.record_size_estimation_threshold * config.compaction.parquet_small_file_limit
-    for metadata in commits:
+    for metadata in islice(commits, config.compaction.record_size_estimator_max_commits):
         stats = [stat for stat in metadata.write_stats if not stat.is_log_file]
         written, records = sum(s.total_write_bytes for s in stats), sum(s.num_writes for s in stats)
         if written > threshold and records > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -148,3 +149,19 @@ def test_the_recorded_record_size_is_that_of_the_newest_commit_that_is_large_eno
     assert recorded_record_size([], settings) is None
     assert recorded_record_size([commit(700, 7), commit(900, 4), commit(9000, 9)], settings) == 225
     assert recorded_record_size([commit(900, 0)], settings) is None
+
+
+def test_only_the_newest_commits_are_read_for_the_size_of_a_record() -> None:
+    read = []
+
+    def commits() -> Iterator[HoodieCommitMetadata]:
+        for number in range(10):
+            read.append(number)
+            yield commit(900 if number == 5 else 700, 4)
+
+    assert recorded_record_size(commits(), config()) is None
+    assert read == [0, 1, 2, 3, 4]
+    six = HoodieWriteConfig.from_properties(
+        "/t", {**config().properties, "_hoodie.record.size.estimator.max.commits": 6}
+    )
+    assert recorded_record_size(commits(), six) == 225
