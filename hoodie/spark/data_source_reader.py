@@ -165,7 +165,8 @@ def check_schema(given: st.StructType, schema: st.StructType) -> None:
     if given != schema:
         raise HoodieConfigException(
             f"the schema {given.simpleString()} is not that of the table, {schema.simpleString()}: leave schema() out, "
-            "and choose columns with the option columns"
+            "and choose columns with the option columns. If this is a name in the catalog, DROP TABLE it and CREATE it "
+            "again: it keeps the columns of its creation"
         )
 
 

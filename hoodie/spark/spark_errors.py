@@ -23,6 +23,9 @@ _OURS = re.compile(
 )
 _OF_SPARK = re.compile(r"[/\\]pyspark(\.zip)?[/\\]")
 _MEMORY = re.compile(r"^(MemoryError|numpy\.[\w.]*MemoryError|pyarrow\.lib\.ArrowMemoryError)\b.*$", re.MULTILINE)
+_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+_ONLY_AROUND = re.compile(r"Exception thrown in awaitResult|Job aborted|An exception was thrown from the Python worker")
+"""What Spark puts around the error that says what happened."""
 _SHOWN = 300
 
 MEMORY_OPTION = "spark.executor.pyspark.memory"
@@ -107,10 +110,16 @@ def _function_of_input(text: str) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """The first line that says something."""
+    """The first line that says something, with the error behind it if that line is only put around one."""
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return _shortened(lines[0]) if lines else type(error).__name__
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    if not _ONLY_AROUND.search(first):
+        return _shortened(first)
+    whole = str(error)
+    _, _, traceback = whole.partition("Traceback (most recent call last)")
+    in_python = _PYTHON_ERROR.search(traceback)
+    causes = [in_python[0]] if in_python else [one for one in _CAUSE.findall(whole) if not _ONLY_AROUND.search(one)]
+    return _shortened(" ".join([first, *causes[:1]]).strip())
 
 
 def _shortened(text: str) -> str:

@@ -25,6 +25,13 @@ ZeroDivisionError: division by zero
 \tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
 """
 OURS = OWN.replace("/home/me/job.py", "/venv/site-packages/hoodie/io/create_handle.py")
+LOST_FILE = """An error occurred while calling o1.collectToPython.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:53)
+Caused by: org.apache.spark.SparkException: Job aborted due to stage failure
+\tat org.apache.spark.scheduler.DAGScheduler.failJobAndIndependentStages(DAGScheduler.scala:2856)
+Caused by: java.io.FileNotFoundException: File f.parquet does not exist
+""".partition(": ")[2]
 NO_MEMORY = OURS.replace("ZeroDivisionError: division by zero", "MemoryError")
 
 
@@ -44,6 +51,8 @@ def told(text: str) -> HoodieException:
         ),
         (OWN, HoodieException, "(/home/me/job.py, line 12, in clean); nothing was committed"),
         (OURS, HoodieException, "write buckets (4): Spark failed: An exception was thrown"),
+        (OURS, HoodieException, "trace below. ZeroDivisionError: division by zero; nothing was committed"),
+        (LOST_FILE, HoodieException, "awaitResult: java.io.FileNotFoundException: File f.parquet does not exist; not"),
         (NO_MEMORY, HoodieException, "had no memory left (MemoryError); nothing was committed. Raise spark.executor."),
         ("[SPARK_JOB_CANCELLED] Job 7 cancelled part of ...", HoodieWriteException, "its Spark jobs were cancelled"),
         ("[OPERATION_CANCELED] Operation has been canceled", HoodieWriteException, "its Spark jobs were cancelled"),
