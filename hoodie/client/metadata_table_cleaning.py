@@ -44,7 +44,7 @@ _KEPT_AFTER_COMPACTION = 3
 """So many delta commits follow a compaction before the slices that it replaced go, for readers that listed them."""
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class MetadataTableCleaning:
     """Cleans and archives the metadata table of one table, under the table's lock.
 
@@ -57,6 +57,7 @@ class MetadataTableCleaning:
     context: HoodieEngineContext
     config: HoodieWriteConfig
     transactions: TransactionManager
+    _looked_at: tuple[TableSnapshot, MetadataTableFiles | None] | None = attrs.field(init=False, default=None)
 
     def clean(self, table: TableSnapshot) -> list[HoodieCleanMetadata]:
         """Finish pending cleans, then delete old slices if there are any.
@@ -72,6 +73,7 @@ class MetadataTableCleaning:
         """
         if not self._may_be_cleaned(table):
             return []
+        self._looked_at = None
         with self.transactions.transaction(table, "cleaning the metadata table"), one_at_a_time(table):
             files = _load(table.with_properties_reloaded().refreshed())
             if files is None:
@@ -106,6 +108,7 @@ class MetadataTableCleaning:
         """
         if not self._may_be_archived(table):
             return 0
+        self._looked_at = None
         with (
             self.transactions.transaction(table, "archiving the metadata table") as transaction,
             one_at_a_time(table),
@@ -117,9 +120,15 @@ class MetadataTableCleaning:
             archiver = HoodieTimelineArchiver(config, files.snapshot, transaction.check_held, first_needed(files))
             return archiver.archive_if_required()
 
+    def _look(self, table: TableSnapshot) -> MetadataTableFiles | None:
+        """The metadata table of the table that was asked about last, or as it is now."""
+        if self._looked_at is None or self._looked_at[0] is not table:
+            self._looked_at = table, _load(table)
+        return self._looked_at[1]
+
     def _may_be_cleaned(self, table: TableSnapshot) -> bool:
         """Whether a clean is pending or due, by a look without the lock."""
-        files = _load(table)
+        files = self._look(table)
         if files is None:
             return False
         if len(files.snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending()):
@@ -128,7 +137,7 @@ class MetadataTableCleaning:
 
     def _may_be_archived(self, table: TableSnapshot) -> bool:
         """Whether instants are due, by a look without the lock."""
-        files = _load(table)
+        files = self._look(table)
         if files is None:
             return False
         config = metadata_table_config(self.config)

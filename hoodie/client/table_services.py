@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from functools import partial
 
 import attrs
 
@@ -20,13 +19,15 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
+from hoodie.config.clean_config import CleaningPolicy
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, WriteConcurrencyMode
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieException
-from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.metrics.metrics import HoodieMetrics, Step
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor, EmptyPlan, OutdatedPlanException
+from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.action.table_action import announce, carry_out, has_no_plan
 from hoodie.table.table_state import refuse_pending_restore
@@ -37,6 +38,22 @@ logger = logging.getLogger(__name__)
 
 _INLINE_KEY = "hoodie.compact.inline"
 _NO_SERVICES = "nothing is cleaned or archived until it is finished"
+
+
+@attrs.define(eq=False, repr=False)
+class _FoundTable:
+    """The table as the services that follow one commit found it: each loads it only if the one before changed it.
+
+    Attributes:
+        snapshot: The table; None where it has to be loaded.
+        metadata_table: Looks after its metadata table.
+    """
+
+    metadata_table: MetadataTableCleaning
+    snapshot: TableSnapshot | None = None
+
+
+_Service = Callable[[_FoundTable], object]
 
 
 @attrs.define(eq=False, repr=False, slots=False)
@@ -85,35 +102,58 @@ class TableServices:
             HoodieIOException: Storage failed; call again.
         """
         self.wait()
-        return self._clean(min_commits=0)
-
-    def _clean(self, min_commits: int) -> HoodieCleanMetadata | None:
         with self._metrics.step("clean") as step:
-            snapshot = self._prepare_table()
-            if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
-                with self._metrics.step("roll back failed writes"):
-                    self._rollbacks.rollback_expired_writes(snapshot)
-                    snapshot = snapshot.refreshed()
-            finished, snapshot = self._finish_pending_cleans(snapshot)
+            return self._clean_table(self._prepare_table(), 0, step)
+
+    def _clean_if_due(self, found: _FoundTable) -> None:
+        """Clean as it follows a commit: the lock is not taken where the timeline tells that no file may go."""
+        with self._metrics.step("clean") as step:
+            snapshot, found.snapshot = found.snapshot or self._prepare_table(), None
+            if self._may_clean(snapshot):
+                self._clean_table(snapshot, self._config.clean.max_commits, step)
+                return
             with self._metrics.step("plan the clean") as planning:
-                with self._transactions.transaction(snapshot, "planning of a clean"):
-                    executor = self._executor(self._look_again(snapshot), min_commits)
-                    try:
-                        announced = announce(executor)
-                    except OutdatedPlanException as error:
-                        logger.warning("%s", error)
-                        announced = None
-                self._empty_plan = executor.empty_plan or self._empty_plan
-                planning.count(files=0 if announced is None else None)
-            if announced is not None:
-                with self._metrics.step("delete old files", announced.instant_time) as deleting:
-                    metadata = carry_out(executor, announced.instant_time)
-                    self._failures += executor.failures
-                    if metadata is not None:
-                        finished.append(metadata)
-                        deleting.count(files=metadata.total_files_deleted)
-            step.count(files=sum(metadata.total_files_deleted for metadata in finished))
-            self._metadata_table.clean(snapshot)
+                planning.count(files=0)
+            step.count(files=0)
+            found.metadata_table.clean(snapshot)
+            found.snapshot = snapshot
+
+    def _may_clean(self, snapshot: TableSnapshot) -> bool:
+        """Whether a clean may find something to do."""
+        clean, timeline = self._config.clean, snapshot.active_timeline
+        if clean.policy is not CleaningPolicy.KEEP_LATEST_COMMITS:
+            return True
+        if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
+            # It rolls back writes that have expired.
+            return True
+        pending = timeline.filter_actions(Action.CLEAN).filter_pending()
+        return bool(len(pending)) or CleanPlanner(self._context, clean, snapshot).may_clean
+
+    def _clean_table(self, snapshot: TableSnapshot, min_commits: int, step: Step) -> HoodieCleanMetadata | None:
+        if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
+            with self._metrics.step("roll back failed writes"):
+                self._rollbacks.rollback_expired_writes(snapshot)
+                snapshot = snapshot.refreshed()
+        finished, snapshot = self._finish_pending_cleans(snapshot)
+        with self._metrics.step("plan the clean") as planning:
+            with self._transactions.transaction(snapshot, "planning of a clean"):
+                executor = self._executor(self._look_again(snapshot), min_commits)
+                try:
+                    announced = announce(executor)
+                except OutdatedPlanException as error:
+                    logger.warning("%s", error)
+                    announced = None
+            self._empty_plan = executor.empty_plan or self._empty_plan
+            planning.count(files=0 if announced is None else None)
+        if announced is not None:
+            with self._metrics.step("delete old files", announced.instant_time) as deleting:
+                metadata = carry_out(executor, announced.instant_time)
+                self._failures += executor.failures
+                if metadata is not None:
+                    finished.append(metadata)
+                    deleting.count(files=metadata.total_files_deleted)
+        step.count(files=sum(metadata.total_files_deleted for metadata in finished))
+        self._metadata_table.clean(snapshot)
         return finished[-1] if finished else None
 
     @property
@@ -185,16 +225,26 @@ class TableServices:
             HoodieIOException: Storage failed; call again.
         """
         self.wait()
-        return self._archive()
-
-    def _archive(self) -> int:
         with self._metrics.step("archive") as step:
-            snapshot = self._prepare_table()
-            with self._transactions.transaction(snapshot, "archiving") as transaction:
-                archiver = HoodieTimelineArchiver(self._config, self._look_again(snapshot), transaction.check_held)
-                count = archiver.archive_if_required()
-            step.count(records=count)
-            self._metadata_table.archive(snapshot.refreshed() if count else snapshot)
+            return self._archive_table(self._prepare_table(), step)
+
+    def _archive_if_due(self, found: _FoundTable) -> None:
+        """Archive as it follows a commit: the lock is not taken where the timeline tells that nothing is due."""
+        with self._metrics.step("archive") as step:
+            snapshot, found.snapshot = found.snapshot or self._prepare_table(), None
+            if HoodieTimelineArchiver(self._config, snapshot).instants_to_archive():
+                self._archive_table(snapshot, step)
+                return
+            step.count(records=0)
+            found.metadata_table.archive(snapshot)
+            found.snapshot = snapshot
+
+    def _archive_table(self, snapshot: TableSnapshot, step: Step) -> int:
+        with self._transactions.transaction(snapshot, "archiving") as transaction:
+            archiver = HoodieTimelineArchiver(self._config, self._look_again(snapshot), transaction.check_held)
+            count = archiver.archive_if_required()
+        step.count(records=count)
+        self._metadata_table.archive(snapshot.refreshed() if count else snapshot)
         return count
 
     # --- compacting ---------------------------------------------------------------------------------------------
@@ -226,18 +276,18 @@ class TableServices:
         done = self._compactions.run_all()
         return done[-1] if done else None
 
-    def _compact_if_due(self) -> None:
+    def _compact_if_due(self, _: _FoundTable) -> None:
         """Carry out pending compactions, then plan one if it is due, and carry it out."""
         self._run_pending_compactions()
         planned = self._compactions.schedule(is_forced=False)
         if planned is not None:
             self._run_compaction(planned, is_left_behind=False)
 
-    def _schedule_if_due(self) -> None:
+    def _schedule_if_due(self, _: _FoundTable) -> None:
         if not self._compactions.pending():
             self._compactions.schedule(is_forced=False)
 
-    def _run_pending_compactions(self) -> None:
+    def _run_pending_compactions(self, _: _FoundTable | None = None) -> None:
         for instant_time in self._compactions.pending():
             try:
                 self._run_compaction(instant_time)
@@ -248,7 +298,7 @@ class TableServices:
         done = self._compactions.run(instant_time, is_left_behind)
         self._failures += done.service_errors if done is not None else ()
 
-    def _add_compaction(self, inline: list[Callable[[], object]], beside: list[Callable[[], object]]) -> None:
+    def _add_compaction(self, inline: list[_Service], beside: list[_Service]) -> None:
         """Add what is done about compactions after a commit."""
         compaction = self._config.compaction
         if self.table_type is HoodieTableType.COPY_ON_WRITE:
@@ -273,12 +323,12 @@ class TableServices:
         if not self._config.write.table_services_enabled:
             return []
         clean = self._config.clean
-        inline: list[Callable[[], object]] = []
-        beside: list[Callable[[], object]] = []
+        inline: list[_Service] = []
+        beside: list[_Service] = []
         if clean.automatic:
-            (beside if clean.run_async else inline).append(partial(self._clean, clean.max_commits))
+            (beside if clean.run_async else inline).append(self._clean_if_due)
         if self._config.archival.automatic:
-            (beside if self._config.archival.run_async else inline).append(self._archive)
+            (beside if self._config.archival.run_async else inline).append(self._archive_if_due)
         self._add_compaction(inline, beside)
         self._run(inline)
         # Errors of the thread below are reported with the next commit, however fast the thread is.
@@ -294,16 +344,18 @@ class TableServices:
                 self._run(beside)
         return failures
 
-    def _run_beside(self, services: list[Callable[[], object]]) -> None:
+    def _run_beside(self, services: list[_Service]) -> None:
         with self._metrics.beside():
             self._run(services)
 
-    def _run(self, services: list[Callable[[], object]]) -> None:
+    def _run(self, services: list[_Service]) -> None:
+        found = _FoundTable(self._metadata_table)
         for service in services:
             try:
                 with self._transactions.alone():
-                    service()
+                    service(found)
             except Exception as error:
+                found.snapshot = None
                 logger.warning(
                     "a table service of %s failed after a commit, which stands; its next run continues its work",
                     self._config.base_path,

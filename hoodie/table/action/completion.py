@@ -59,6 +59,8 @@ def complete_instant(
     metadata: attrs.AttrsInstance,
     check: Callable[[], None] = no_check,
     upkeep: MetadataTableUpkeep | None = None,
+    *,
+    is_current: bool = False,
 ) -> CompletedAction | None:
     """Complete an instant of any action: the only place where one becomes complete.
 
@@ -69,6 +71,8 @@ def complete_instant(
         metadata: What was done.
         check: Called right before the file is made; when it raises, the instant stays as it is.
         upkeep: How the metadata table is kept up to date, if there is one.
+        is_current: Whether the table was loaded under the lock of all writers, which is still held. If not, it is
+            loaded again: a metadata table may have been made, and others may have completed actions.
 
     Returns:
         The completed instant; None when it was complete already. Call `compact_metadata_table` before the lock is
@@ -80,12 +84,12 @@ def complete_instant(
         HoodieIOException: Storage failed; nothing was completed.
     """
     timeline = snapshot.active_timeline
-    now = snapshot.with_properties_reloaded()
+    now = snapshot if is_current else snapshot.with_properties_reloaded()
     if not now.table_config.metadata_partitions:
         completed = timeline.save_as_complete(instant_time, action, metadata, check)
         return None if completed is None else CompletedAction(completed)
     with one_at_a_time(now):
-        now = now.refreshed()
+        now = now if is_current else now.refreshed()
         found = now.active_timeline.find(instant_time, action)
         if found is not None and found.is_completed:
             return None
