@@ -78,7 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--table-version") != _DEFAULT_VERSION:
         left_out.update(item for item in items if _names_its_version(item))
     if config.getoption("--metadata-table") == "on":
-        left_out.update(item for item in items if item.get_closest_marker("metadata_table"))
+        marks = ("metadata_table", "without_metadata_table")
+        left_out.update(item for item in items if any(map(item.get_closest_marker, marks)))
     if config.getoption("--table-type") != HoodieTableType.COPY_ON_WRITE:
         left_out.update(item for item in items if item.get_closest_marker("copy_on_write"))
     seed = config.getoption("--cases")
