@@ -73,6 +73,9 @@ def test_duckdb_finds_the_same_rows_as_in_memory(floats: tuple[HoodieDataset, pa
     connection.execute("create table plain (id bigint, p varchar, v double)")
     connection.executemany("insert into plain values (?, ?, ?)", list(zip(*values.values(), strict=True)))
     expected = connection.execute(f"select id from plain where {condition} order by id").fetchall()
+    connection.register("arrow", ds.dataset(table))
+    if connection.execute(f"select id from arrow where {condition} order by id").fetchall() != expected:
+        pytest.skip(f"DuckDB {duckdb.__version__} overlooks NaN in a dataset of pyarrow's, too")
     connection.register("stored", stored)
     assert connection.execute(f"select id from stored where {condition} order by id").fetchall() == expected
 
