@@ -128,7 +128,7 @@ class HoodieTableConfig:
             if main is None and backup is None:
                 # While a writer replaces the file, both can be missing in turn, but not many times.
                 missing_count += 1
-                if missing_count == 3:
+                if missing_count == 3 or not storage.list_directory(parent(path)):
                     break
                 continue
             problem = next(text for text in (main, backup, "it has no checksum") if isinstance(text, str))
