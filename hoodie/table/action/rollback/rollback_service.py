@@ -325,7 +325,7 @@ class RollbackService:
         """Delete temporary files, markers and heartbeats that no instant needs.
 
         Returns:
-            The table as it was listed after they were found.
+            The table as it was listed after they were found; as it was given where none was found.
         """
         marked = _marked_instants(snapshot)
         beating = _instants_with_heartbeat(snapshot)
@@ -339,6 +339,8 @@ class RollbackService:
         )
         for folder in dict.fromkeys(folders):
             snapshot.storage.delete_leftovers(folder, LEFTOVER_AGE_MS)
+        if not marked and not beating:
+            return snapshot
         snapshot = snapshot.refreshed()
         pending = {instant.requested_time for instant in snapshot.active_timeline.filter_pending()}
         _delete_markers(snapshot, set(marked) - pending)
