@@ -199,8 +199,11 @@ def test_a_new_table_takes_the_place_of_the_one_that_it_is_read_from(
     table_type: str,
     read: Callable[[str], Any],
     kind: str,
+    table_version: int,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    if kind == "version" and table_version == 6:
+        pytest.skip("the table has that version")
     change, described = CHANGES[kind]
     path = make(tmp_path / "t", table_type)
     with caplog.at_level(logging.WARNING, logger="hoodie.client.mode_write"):

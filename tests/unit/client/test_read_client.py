@@ -31,7 +31,7 @@ from hoodie.io.parquet.row_taking import RowTaker
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.commit import incoming_keys
 from hoodie.table.key_lookup import LookedUpKeys
-from tests.contract.index_contract import GLOBAL, INDEXES, SMALL
+from tests.contract.index_contract import FROM_VERSION, GLOBAL, INDEXES, SMALL
 from tests.support.hookable_storage import Call, HookableStorage, hooked, use_for_local_files
 from tests.support.pairs import each_pair
 from tests.support.table_builder import content, init_table, local_client, rows, rows_of_keys, sorted_rows
@@ -43,7 +43,13 @@ STORED = {("a", "x"): 1, ("b", "x"): 2, ("c", "y"): 1, ("d", "z"): 1, ("e", "y")
 LOCATION = ["__hoodie_current_instant_time", "__hoodie_current_file_id", "__hoodie_current_row_position"]
 
 
-@pytest.fixture(params=list(INDEXES))
+def _case(name: str) -> Any:
+    """An index, with the version that its tables need."""
+    versions = [pytest.mark.table_version(FROM_VERSION[name])] if name in FROM_VERSION else []
+    return pytest.param(name, marks=versions)
+
+
+@pytest.fixture(params=list(map(_case, INDEXES)))
 def index(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
