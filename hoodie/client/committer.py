@@ -192,7 +192,6 @@ class Committer:
         self._update_index(snapshot, instant_time, result)
         with ExitStack() as stack:
             takes_lock = self._config.write.has_several_writers
-            is_locked = self._transactions.takes_lock(snapshot)
             with self._metrics.step("take the lock") if takes_lock else nullcontext():
                 transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
             with self._metrics.step("check the table again"):
@@ -201,9 +200,8 @@ class Committer:
                 start, timeline = self._written_to.get(instant_time), snapshot.active_timeline
                 looked_up = key_look_up(result.operation, self._index, start, timeline)
                 upkeep = MetadataTableUpkeep.of(self._config, self._context, looked_up)
-                done = complete_instant(
-                    snapshot, instant_time, action, metadata, transaction.check_held, upkeep, is_current=is_locked
-                )
+                check, is_locked = transaction.check_held, transaction.has_lock
+                done = complete_instant(snapshot, instant_time, action, metadata, check, upkeep, is_current=is_locked)
                 was_held = transaction.is_held()
             if done is not None and was_held and done.to_compact is not None:
                 with self._metrics.step("compact the metadata table"):

@@ -232,12 +232,20 @@ class TableServices:
         """Archive as it follows a commit: the lock is not taken where the timeline tells that nothing is due."""
         with self._metrics.step("archive") as step:
             snapshot, found.snapshot = found.snapshot or self._prepare_table(), None
-            if HoodieTimelineArchiver(self._config, snapshot).instants_to_archive():
+            if self._may_archive(snapshot):
                 self._archive_table(snapshot, step)
                 return
             step.count(records=0)
             found.metadata_table.archive(snapshot)
             found.snapshot = snapshot
+
+    def _may_archive(self, snapshot: TableSnapshot) -> bool:
+        """Whether instants may be due, by a look without the lock: others may change what it reads."""
+        try:
+            return bool(HoodieTimelineArchiver(self._config, snapshot).instants_to_archive())
+        except HoodieException as error:
+            logger.debug("whether instants of %s are due is looked for under the lock: %s", snapshot.base_path, error)
+            return True
 
     def _archive_table(self, snapshot: TableSnapshot, step: Step) -> int:
         with self._transactions.transaction(snapshot, "archiving") as transaction:

@@ -47,6 +47,11 @@ class Transaction:
     def __init__(self, lock_manager: LockManager | None) -> None:
         self._lock_manager = lock_manager
 
+    @property
+    def has_lock(self) -> bool:
+        """Whether there is a lock, which all writers of the table wait for; False for a single writer without one."""
+        return self._lock_manager is not None
+
     def check_held(self) -> None:
         """Check the lock; call this right before a step that two writers must not take at once.
 

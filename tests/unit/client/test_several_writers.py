@@ -44,7 +44,7 @@ from tests.support.folders import make_older
 from tests.support.hookable_storage import hooked
 from tests.support.model import model
 from tests.support.pending_clustering import schedule_clustering
-from tests.support.table_builder import init_table, local_client, rows, write_action
+from tests.support.table_builder import init_table, local_client, read_rows, rows, write_action
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import (
     action_of_clustering,
@@ -927,6 +927,22 @@ def test_a_file_that_was_changed_by_another_and_cleaned_under_a_write_is_a_confl
             assert told.value.is_retry_safe
     assert done
     check_table(path, model(("a", "x", 3 if is_retried else 2), ("b", "y", 2)), was_cleaned=True)
+
+
+@pytest.mark.metadata_table
+@pytest.mark.table_version(9)
+def test_a_file_with_the_time_of_a_completed_instant_is_rolled_back_alone(tmp_path: Path) -> None:
+    """Its writer died while it took its time, before it saw that the time is that of another one."""
+    path = init_table(tmp_path / "table")
+    with client(path) as writer:
+        instant_time = writer.upsert(rows(("a", "x", 1), ("b", "y", 1))).instant_time
+        HoodieTableMetaClient.load(path).active_timeline.create_requested(instant_time, Action.REPLACE_COMMIT)
+        assert writer.rollback_failed_writes() == [instant_time]
+    assert hoodie.metadata.validate(path).is_right
+    assert read_rows(path) == [("a", "x", 1), ("b", "y", 1)]
+    found = [(one.action, one.is_pending) for one in HoodieTableMetaClient.load(path).active_timeline]
+    assert (Action.COMMIT, False) in found
+    assert Action.REPLACE_COMMIT not in dict(found)
 
 
 def test_an_error_that_quotes_a_missing_file_is_no_conflict(path: str, monkeypatch: pytest.MonkeyPatch) -> None:

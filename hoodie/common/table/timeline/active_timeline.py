@@ -170,8 +170,8 @@ class HoodieActiveTimeline(HoodieTimeline):
         them; in layout 2 greater than their completion times too. File names of different actions differ, so "create if
         absent" alone does not stop two writers from taking the same time. The writer therefore lists the timeline again
         after it has created the file. If it finds another instant with its time or a later one, it gives up its own and
-        takes a new one. The writer with the greatest time always succeeds. The first time is computed from this
-        timeline as it was loaded: the look afterwards finds what others did since.
+        takes a new one. The writer with the greatest time always succeeds. It lists it before, too: a file
+        with the time of another action's instant must never be there, as its writer may die before it withdraws it.
 
         Args:
             action: What will be done.
@@ -189,7 +189,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         """
         refused: list[str] = []
         for attempt in range(_MAX_ATTEMPTS):
-            instant_time = self._next_time(self._list_states() if attempt else self.instants, refused)
+            instant_time = self._next_time(self._list_states(), refused)
             taken_at = time.monotonic()
             if not announce(instant_time):
                 refused.append(instant_time)

@@ -148,7 +148,8 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         markers.close()
         metadata = self._delete_files(instant_time, plan, started)
         # From here on readers of the metadata table would take what it records of the instant for committed.
-        forget_action(self.snapshot, info.commit_time)
+        if not self._is_time_of_another(info.commit_time, action):
+            forget_action(self.snapshot, info.commit_time)
         timeline.delete_pending(info.commit_time, action, keeps_plan=self._is_compaction(info.commit_time, action))
         self._delete_late_files(markers, plan)
         completed = complete_instant(self.snapshot, instant_time, self.kind, metadata)
@@ -161,6 +162,16 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             info.action, info.commit_time, self.snapshot.base_path, instant_time, metadata.total_files_deleted,
         )  # fmt: skip
         return metadata
+
+    def _is_time_of_another(self, instant_time: str, action: Action) -> bool:
+        """Whether an instant of another action was completed at this time, whose records must stay.
+
+        A writer that died while it took its time may have left a requested file with the time of another one.
+        """
+        return any(
+            one.requested_time == instant_time and one.action is not action.completed_action
+            for one in self.snapshot.active_timeline.completed_writes()
+        )
 
     def _is_compaction(self, instant_time: str, action: Action) -> bool:
         """Whether an instant is a compaction, also a completed one, whose action on the timeline is another."""
