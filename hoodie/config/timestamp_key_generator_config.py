@@ -90,7 +90,7 @@ def _option(name: str, parser: Parser[Any]) -> Any:
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
-    """How TimestampBasedKeyGenerator and ``field:TIMESTAMP`` of CustomKeyGenerator name folders by times.
+    """How times name folders, by TimestampBasedKeyGenerator and ``field:TIMESTAMP``.
 
     A table stores these properties when it is created, and its own take precedence; None where nothing is given.
 

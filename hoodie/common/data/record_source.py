@@ -13,7 +13,6 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie import exception
 from hoodie.common.data.batch_pieces import batch_pieces
 from hoodie.common.data.frame_values import frame_table
 from hoodie.common.data.normalise import normalise_batch, normalise_table
@@ -31,6 +30,7 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY,
     TAGS,
 )
+from hoodie.common.util.class_loading import error_of_class
 from hoodie.common.util.shown_value import short_repr, shown_value
 from hoodie.exception import HoodieException, HoodieKeyException, HoodieSchemaException
 
@@ -198,20 +198,9 @@ def _with_own_errors(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         yield from reader
     except (pa.ArrowException, OSError) as error:
         found = list(_OWN_ERROR.finditer(str(error)))
-        kind = _class_of_message(found[-1]["name"]) if found else None
-        if kind is None:
+        if not found:
             raise
-        raise kind(found[-1]["message"].rstrip("\n")) from error
-
-
-def _class_of_message(name: str) -> type[HoodieException] | None:
-    """The class of hoodie's errors of a name, or its nearest base that takes a message alone; None for others."""
-    kind = getattr(exception, name, None)
-    if not isinstance(kind, type) or not issubclass(kind, HoodieException):
-        return None
-    while any("__init__" in vars(base) for base in kind.__mro__ if base.__module__ == exception.__name__):
-        kind = kind.__mro__[1]
-    return kind
+        raise error_of_class(found[-1]["name"], found[-1]["message"].rstrip("\n")) from error
 
 
 def _tagged_names(schema: pa.Schema) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from inspect import signature
 from typing import Any, TypeVar
 
 from hoodie import exception
@@ -74,13 +75,17 @@ def error_of_class(name: str, message: str) -> HoodieException:
     """Make the error that a task reported by the name of its class and its message.
 
     Args:
-        name: The name of a class in `hoodie.exception`. Any other name gives a `HoodieException`.
+        name: The name of a class in `hoodie.exception`. Any other name gives a `HoodieException`. A class that makes
+            its message of something else gives its nearest base that takes one.
         message: The message.
     """
     error_class = getattr(exception, name, None)
-    if isinstance(error_class, type) and issubclass(error_class, HoodieException):
-        return error_class(message)
-    return HoodieException(message)
+    if not isinstance(error_class, type) or not issubclass(error_class, HoodieException):
+        return HoodieException(message)
+    while "__init__" in vars(error_class) and "message" not in signature(error_class).parameters:
+        error_class = error_class.__mro__[1]
+    found: HoodieException = error_class(message)
+    return found
 
 
 def _public_name(base_class: type) -> str:

@@ -74,10 +74,12 @@ def test_duckdb_finds_the_same_rows_as_in_memory(floats: tuple[HoodieDataset, pa
     connection.executemany("insert into plain values (?, ?, ?)", list(zip(*values.values(), strict=True)))
     expected = connection.execute(f"select id from plain where {condition} order by id").fetchall()
     connection.register("arrow", ds.dataset(table))
-    if connection.execute(f"select id from arrow where {condition} order by id").fetchall() != expected:
-        pytest.skip(f"DuckDB {duckdb.__version__} overlooks NaN in a dataset of pyarrow's, too")
+    of_arrow = connection.execute(f"select id from arrow where {condition} order by id").fetchall()
     connection.register("stored", stored)
-    assert connection.execute(f"select id from stored where {condition} order by id").fetchall() == expected
+    found = connection.execute(f"select id from stored where {condition} order by id").fetchall()
+    # DuckDB 1 overlooks NaN in comparisons with any dataset of Arrow.
+    is_old = int(duckdb.__version__.partition(".")[0]) < 2
+    assert found == expected or (is_old and found == of_arrow)
 
 
 POLARS = [
