@@ -9,8 +9,11 @@ from typing import Any, ClassVar
 import pytest
 
 import hoodie
+from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.exception import HoodieIOException
+from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from tests.support.hookable_storage import Call, HookableStorage, use_for_local_files
-from tests.support.table_builder import rows
+from tests.support.table_builder import init_table, local_client, rows
 
 pytestmark = [pytest.mark.metadata_table, pytest.mark.table_version(9)]
 
@@ -78,3 +81,21 @@ def test_a_table_that_is_not_there_is_looked_for_once(path: str) -> None:
     before = CountedStorage.calls.index(("create", PROPERTIES))
     assert CountedStorage.calls[:before].count(("read", PROPERTIES)) == 1
     assert found["create", PROPERTIES] == 1
+
+
+def test_a_look_for_old_instants_that_fails_is_taken_again_under_the_lock(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, failures = HoodieTimelineArchiver.instants_to_archive, []
+
+    def fail_once(self: HoodieTimelineArchiver) -> list[HoodieInstant]:
+        if not failures:
+            failures.append(HoodieIOException("somebody changed it meanwhile"))
+            raise failures[0]
+        return look(self)
+
+    monkeypatch.setattr(HoodieTimelineArchiver, "instants_to_archive", fail_once)
+    with local_client(init_table(path), {"hoodie.metadata.enable": False}) as client:
+        result = client.upsert(rows(("a", "x", 1)))
+    assert failures
+    assert result.service_errors == ()
