@@ -160,7 +160,7 @@ class TableWithMetadata:
         assert_all_agree(self.base_path, self.model, hudi_rs=not self.has_two_schemas())
 
     def has_two_schemas(self) -> bool:
-        """Whether Hudi 1.0 and later writers wrote the metadata table of version 8; see docs/decisions/0115."""
+        """Whether Hudi 1.0 and later writers wrote the metadata table of version 8; see docs/decisions/0110."""
         if self.hudi.version != "1.0.2" or not self.load().table_config.metadata_partitions:
             return False
         timeline = self.metadata_table().active_timeline
