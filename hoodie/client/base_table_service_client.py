@@ -42,6 +42,7 @@ from hoodie.metrics.progress_bar import progress_bar
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint
 from hoodie.table.repair.damaged_log_file import SalvagedLogFile, salvage_log_file
+from hoodie.table.table_preparation import TablePreparation
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
 
@@ -105,7 +106,8 @@ class BaseHoodieTableServiceClient(IndexCalls):
         self._failed_instants: set[str] = set()
         self._transactions = TransactionManager(config, metrics=self._metrics)
         self._heartbeats = HoodieHeartbeatClient(config.write)
-        self._rollbacks = RollbackService(config, self._transactions, self._metrics, context)
+        preparation = TablePreparation(config, self._transactions, self._metrics, context)
+        self._rollbacks = RollbackService(config, self._transactions, self._metrics, preparation)
         self._savepoints = SavepointService(config, self._metrics, self._transactions, self._rollbacks)
         self._compactions = CompactionService(
             context, config, self._metrics, self._transactions, self._rollbacks, self._heartbeats, self._index

@@ -239,7 +239,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         refuse_consistent_hashing(snapshot)
         self._transactions.check(snapshot)
         with self._metrics.step("roll back failed writes"):
-            rolled_back, snapshot = self._rollbacks.prepare_write(snapshot)
+            rolled_back, snapshot = self._rollbacks.clear_failed_writes(snapshot)
+            snapshot = self._rollbacks.preparation.for_write(snapshot)
             for instant_time in rolled_back:
                 self._forget(instant_time)
                 self._index.rollback_commit(instant_time)

@@ -283,4 +283,4 @@ class CompactionService:
         if snapshot.table_config.table_type is not HoodieTableType.MERGE_ON_READ:
             return None
         refuse_pending_restore(snapshot, "nothing is compacted until it is finished")
-        return self._rollbacks.with_metadata_table(snapshot)
+        return self._rollbacks.preparation.for_action(snapshot)

@@ -95,7 +95,7 @@ class SavepointService:
         """Archive a savepoint's commit if readers would take it for the beginning; returns the table after that."""
         if not _is_beginning(snapshot, instant_time):
             return snapshot
-        snapshot = self._rollbacks.with_metadata_table(snapshot)
+        snapshot = self._rollbacks.preparation.for_action(snapshot)
         HoodieTimelineArchiver(self._config, snapshot, transaction.check_held).archive_commit(instant_time)
         return snapshot.refreshed()
 
@@ -125,7 +125,7 @@ class SavepointService:
             check(snapshot, instant_time)
             _, snapshot = self._rollbacks.finish_pending_rollbacks(snapshot)
             self._rollbacks.refuse_living_writers(snapshot)
-            snapshot = self._rollbacks.with_metadata_table(snapshot)
+            snapshot = self._rollbacks.preparation.for_action(snapshot)
             executor = RestoreActionExecutor(snapshot, instant_time, self._rollbacks.refuse_living_writers)
             with self._metrics.step("plan the restore"):
                 announced = announce(executor, transaction.check_held)
@@ -144,7 +144,7 @@ class SavepointService:
                 f"{instant_time}"
             )
         logger.warning("finishing restore %s of %s", restore_time, snapshot.base_path)
-        snapshot = self._rollbacks.with_metadata_table(snapshot)
+        snapshot = self._rollbacks.preparation.for_action(snapshot)
         executor = RestoreActionExecutor(snapshot, instant_time, self._rollbacks.refuse_living_writers)
         return self._carry_out(executor, restore_time, is_left_behind=True, check=transaction.check_held)
 
@@ -161,7 +161,7 @@ class SavepointService:
         with self._metrics.step("restore"):
             undone = carry_out(executor, restore_time, is_left_behind=is_left_behind, check=check)
         try:
-            self._rollbacks.initialise_metadata_table(load_table(self._config))
+            self._rollbacks.preparation.build_metadata_table(load_table(self._config))
         except (HoodieAmbiguousKeyException, HoodieKeyException) as error:
             # The restore is done. An index cannot hold keys that are there again, and the next write says so, too.
             index = "the record index" if isinstance(error, HoodieAmbiguousKeyException) else "an index"

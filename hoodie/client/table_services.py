@@ -202,7 +202,7 @@ class TableServices:
         """Load and check the table."""
         snapshot = load_table(self._config)
         refuse_pending_restore(snapshot, _NO_SERVICES)
-        return self._rollbacks.with_metadata_table(snapshot)
+        return self._rollbacks.preparation.for_action(snapshot)
 
     def _look_again(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Load the timeline again: while this client waited for the lock, others may have changed the table."""

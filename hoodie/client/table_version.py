@@ -26,6 +26,7 @@ from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.rollback.rollback_service import RollbackService
+from hoodie.table.table_preparation import TablePreparation
 from hoodie.table.upgrade import LogFilesLeftException, TableVersionChange, change_table_version
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
@@ -140,7 +141,8 @@ def _service_of(config: HoodieWriteConfig) -> Iterator[CompactionService]:
     metrics = HoodieMetrics(context.job, check=context.check_running)
     transactions = TransactionManager(config, metrics=metrics)
     heartbeats = HoodieHeartbeatClient(config.write)
-    rollbacks = RollbackService(config, transactions, metrics, context)
+    preparation = TablePreparation(config, transactions, metrics, context)
+    rollbacks = RollbackService(config, transactions, metrics, preparation)
     try:
         with transactions.alone():
             yield CompactionService(context, config, metrics, transactions, rollbacks, heartbeats, create_index(config))

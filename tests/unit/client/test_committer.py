@@ -32,6 +32,7 @@ from hoodie.exception import (
 from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.rollback.rollback_service import RollbackService
+from hoodie.table.table_preparation import TablePreparation
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
 from tests.support.hookable_storage import hooked
@@ -67,7 +68,7 @@ class Writer:
             CommitCallbacks(self.config),
             validate,
             MetricsPublisher(self.config, lambda: metrics.steps, lambda: "t"),
-            RollbackService(self.config, transactions, metrics),
+            RollbackService(self.config, transactions, metrics, TablePreparation(self.config, transactions, metrics)),
         )
 
     def begin(self) -> str:

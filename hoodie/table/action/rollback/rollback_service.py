@@ -6,41 +6,28 @@ Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient (rollback, rollbackFai
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.write_operation_type import HoodieTableType
-from hoodie.common.table.clustering_plans import is_clustering
 from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
-from hoodie.common.table.timeline.instant_time import in_order, is_before, is_instant_time
+from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant_time import in_order, is_instant_time
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
-from hoodie.engine.engine_context import HoodieEngineContext
-from hoodie.engine.local_engine_context import LocalEngineContext
-from hoodie.exception import HoodieHeartbeatException, HoodieIOException, HoodieRollbackException
-from hoodie.metadata.writer.due_partitions import due_partitions
+from hoodie.exception import HoodieIOException, HoodieRollbackException
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_clock import age_ms
 from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.completion import complete_later
+from hoodie.table.action.rollback.failed_writes import WRITE_ACTIONS, FailedWrites
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.action.table_action import announce, carry_out
-from hoodie.table.metadata_table import (
-    MetadataTableUpkeep,
-    adapt_metadata_table,
-    has_metadata_table,
-    initialise_metadata_table,
-    is_to_be_adapted,
-    metadata_table_folders,
-    refuse_unwritable_metadata_table,
-    switch_off_metadata_table,
-)
-from hoodie.table.misplaced_metadata_table import misplaced_time_of, set_aside_misplaced_metadata_table
-from hoodie.table.table_state import being_rolled_back, pending_rollback_plan, refuse_pending_restore
+from hoodie.table.table_preparation import TablePreparation, temporary_file_folders
+from hoodie.table.table_state import pending_rollback_plan, refuse_pending_restore
 from hoodie.transaction.begun_instants import is_begun_here
-from hoodie.transaction.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
+from hoodie.transaction.heartbeat_client import is_heartbeat_expired
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.transaction.planned_beside import compactions_without
 from hoodie.transaction.transaction_manager import TransactionManager
@@ -52,8 +39,6 @@ LEFTOVER_AGE_MS = 60 * 60 * 1000
 JUST_NOW_MS = 10_000
 """Age up to which an instant of another process may still be under way."""
 _LOOK_MS = 500
-_WRITE_ACTIONS = frozenset({*COMMIT_ACTIONS, Action.CLUSTERING, Action.COMPACTION})
-"""Actions that are rolled back, pending or completed; in timeline layout 2 a pending clustering has its own."""
 _NO_WRITES = "the table takes no writes until it is finished"
 
 
@@ -64,7 +49,7 @@ class RollbackService:
         config: Policy and heartbeat of the writer.
         transactions: The table's lock, held while instants are rolled back where several writers are at work.
         metrics: Times the steps.
-        engine: Builds the metadata table; None for this process.
+        preparation: Prepares the table for each rollback.
     """
 
     def __init__(
@@ -72,19 +57,19 @@ class RollbackService:
         config: HoodieWriteConfig,
         transactions: TransactionManager,
         metrics: HoodieMetrics,
-        engine: HoodieEngineContext | None = None,
+        preparation: TablePreparation,
     ) -> None:
-        self._engine = engine or LocalEngineContext()
+        self.preparation = preparation
+        """Prepares the table for other services, too."""
         self._config = config
+        self._failed = FailedWrites(config.write)
         self._transactions = transactions
         self._metrics = metrics
 
     # --- failed writes --------------------------------------------------------------------------------------------
 
-    def prepare_write(self, snapshot: TableSnapshot) -> tuple[list[str], TableSnapshot]:
+    def clear_failed_writes(self, snapshot: TableSnapshot) -> tuple[list[str], TableSnapshot]:
         """Clear failed writes before a new write: EAGER rolls all of them back, LAZY and NEVER leave them alone.
-
-        The partitions of the metadata table that are due are built.
 
         Returns:
             The instant times that were rolled back, and the table after that.
@@ -95,14 +80,11 @@ class RollbackService:
             HoodieRollbackException: A pending instant has completed ones after it (EAGER), or files and no markers: its
                 completed file may be lost.
         """
-        rolled_back: list[str] = []
         if self._config.write.failed_writes is FailedWritesPolicy.EAGER:
-            rolled_back, snapshot = self._roll_back_all(snapshot)
-        else:
-            snapshot = snapshot.refreshed()
-            refuse_pending_restore(snapshot, _NO_WRITES)
-        snapshot = self._without_misplaced_times(self.with_metadata_table(snapshot))
-        return rolled_back, self.initialise_metadata_table(snapshot)
+            return self._roll_back_all(snapshot)
+        snapshot = snapshot.refreshed()
+        refuse_pending_restore(snapshot, _NO_WRITES)
+        return [], snapshot
 
     def rollback_failed_writes(self, snapshot: TableSnapshot) -> list[str]:
         """Finish pending rollbacks, then roll back failed ingestions, the newest first, as the policy says.
@@ -147,12 +129,12 @@ class RollbackService:
         snapshot = self._delete_leftovers(snapshot)
         refuse_pending_restore(snapshot, _NO_WRITES)
         pending_rollbacks = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
-        if not self._expired_writes(snapshot) and not len(pending_rollbacks):
+        if not self._failed.expired(snapshot) and not len(pending_rollbacks):
             return []
         with self._transactions.transaction(snapshot, "rollback of failed writes") as transaction:
             rolled_back, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
             return rolled_back + self._roll_back_failed(
-                snapshot, self._expired_writes(snapshot), "the heartbeat of its writer has expired",
+                snapshot, self._failed.expired(snapshot), "the heartbeat of its writer has expired",
                 transaction.check_held,
             )  # fmt: skip
 
@@ -161,13 +143,13 @@ class RollbackService:
         refuse_pending_restore(snapshot, _NO_WRITES)
         snapshot = self._wait_for_others(snapshot)
         pending_rollbacks = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
-        if not self.failed_writes(snapshot) and not len(pending_rollbacks):
+        if not self._failed.of(snapshot) and not len(pending_rollbacks):
             return [], snapshot
         with self._transactions.transaction(snapshot, "rollback of failed writes") as transaction:
             rolled_back, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
-            failed = self.failed_writes(snapshot)
+            failed = self._failed.of(snapshot)
             for instant in failed:
-                self._check_heartbeat(snapshot, instant)
+                self._failed.check_heartbeat(snapshot, instant)
                 _check_nothing_follows(snapshot, instant)
             rolled_back += self._roll_back_failed(snapshot, failed, "its writer failed", transaction.check_held)
         return rolled_back, snapshot.refreshed() if failed else snapshot
@@ -182,7 +164,7 @@ class RollbackService:
         """
         if not self._config.lock.single_writer_enable or self._transactions.keeps_processes_apart:
             return snapshot
-        left_ms = max((_left_ms(snapshot, instant) for instant in self.failed_writes(snapshot)), default=0.0)
+        left_ms = max((_left_ms(snapshot, instant) for instant in self._failed.of(snapshot)), default=0.0)
         if left_ms <= 0:
             return snapshot
         clock = self._transactions.clock
@@ -194,7 +176,7 @@ class RollbackService:
         while clock.monotonic_ms() < deadline_ms:
             clock.sleep_ms(min(_LOOK_MS, left_ms))
             snapshot = snapshot.refreshed()
-            if not any(_is_of_others(snapshot, instant) for instant in self.failed_writes(snapshot)):
+            if not any(_is_of_others(snapshot, instant) for instant in self._failed.of(snapshot)):
                 break
         return snapshot.refreshed()
 
@@ -213,111 +195,9 @@ class RollbackService:
             self._roll_back(snapshot, instant, check)
         return [instant.requested_time for instant in reversed(failed)]
 
-    def _expired_writes(self, snapshot: TableSnapshot) -> list[HoodieInstant]:
-        return [
-            instant
-            for instant in self.failed_writes(snapshot)
-            if is_heartbeat_expired(snapshot, instant.requested_time, self._config.write)
-        ]
-
-    def failed_writes(self, snapshot: TableSnapshot) -> list[HoodieInstant]:
-        """Pending ingestion instants, the oldest first."""
-        timeline = snapshot.active_timeline
-        pending = timeline.filter_actions(*COMMIT_ACTIONS).filter_pending()
-        return [instant for instant in pending if not is_clustering(timeline, instant)]
-
     def refuse_living_writers(self, snapshot: TableSnapshot, before: str | None = None) -> None:
-        """Fail when a pending write's heartbeat is fresh.
-
-        Args:
-            snapshot: The table.
-            before: Only writes that are older than this instant time are looked at; None for all.
-
-        Raises:
-            HoodieHeartbeatException: The writer of a pending write is alive.
-        """
-        for instant in snapshot.active_timeline.filter_pending():
-            if instant.action in _WRITE_ACTIONS and (before is None or is_before(instant.requested_time, before)):
-                self._check_heartbeat(snapshot, instant)
-
-    def _check_heartbeat(self, snapshot: TableSnapshot, instant: HoodieInstant) -> None:
-        old_ms = heartbeat_age_ms(snapshot, instant.requested_time)
-        if old_ms <= self._config.write.heartbeat_tolerance_ms:
-            path = snapshot.heartbeat_path(instant.requested_time)
-            raise HoodieHeartbeatException(
-                f"{instant.action} {instant.requested_time} of {snapshot.base_path} is being written: its "
-                f"heartbeat {path} is {old_ms / 1000:.0f} s old. Let its writer finish, or wait until the heartbeat "
-                f"expires. {SEVERAL_WRITERS}"
-            )
-
-    # --- the metadata table ---------------------------------------------------------------------------------------
-
-    def with_metadata_table(self, snapshot: TableSnapshot, dead: Collection[str] = ()) -> TableSnapshot:
-        """Delete a metadata table that the writer does not want, and refuse one that hoodie cannot keep up to date.
-
-        Args:
-            snapshot: The table, just loaded.
-            dead: Times of pending writes that their writers have given up.
-
-        Returns:
-            The table as it is then.
-
-        Raises:
-            HoodieException: See `refuse_unwritable_metadata_table`.
-            HoodieCommitException: It would be deleted, and instants are pending.
-            HoodieHeartbeatException: Likewise, EAGER, and the writer of a pending write is alive.
-            HoodieLockException: The lock was not given.
-        """
-        if self._config.metadata.enable is not False:
-            if not is_to_be_adapted(snapshot, self._config.metadata):
-                refuse_unwritable_metadata_table(snapshot)
-                return snapshot
-            with self._transactions.transaction(snapshot, "adapting the metadata table"):
-                return adapt_metadata_table(snapshot, self._config.metadata)
-        if not has_metadata_table(snapshot):
-            return snapshot
-
-        def is_dead(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
-            if instant.requested_time in dead or instant.requested_time in being_rolled_back(snapshot.active_timeline):
-                return True
-            if instant not in self.failed_writes(snapshot):
-                return False
-            if self._config.write.failed_writes is FailedWritesPolicy.EAGER:
-                self._check_heartbeat(snapshot, instant)
-                return True
-            is_lazy = self._config.write.failed_writes is FailedWritesPolicy.LAZY
-            return is_lazy and is_heartbeat_expired(snapshot, instant.requested_time, self._config.write)
-
-        with self._transactions.transaction(snapshot, "deleting the metadata table"):
-            return switch_off_metadata_table(snapshot, is_asked_for=True, is_dead=is_dead)
-
-    def _without_misplaced_times(self, snapshot: TableSnapshot) -> TableSnapshot:
-        """Set a metadata table aside whose times are no moments of the table, so that it is built anew."""
-        if self._config.metadata.enable is False or misplaced_time_of(snapshot) is None:
-            return snapshot
-        with self._transactions.transaction(snapshot, "setting the metadata table aside"):
-            return set_aside_misplaced_metadata_table(snapshot, self._config.metadata)
-
-    def initialise_metadata_table(self, snapshot: TableSnapshot) -> TableSnapshot:
-        """Build and drop the partitions of the metadata table that are due.
-
-        Args:
-            snapshot: The table, just loaded.
-
-        Returns:
-            The table as it is then.
-
-        Raises:
-            HoodieException: A file of the table cannot be read, or storage failed; call again.
-        """
-        due = due_partitions(snapshot, self._config.metadata, self._engine)
-        if not due.missing and not due.unwanted:
-            return snapshot
-        with (
-            self._metrics.step("build the metadata table"),
-            self._transactions.transaction(snapshot, "building the metadata table"),
-        ):
-            return initialise_metadata_table(snapshot, MetadataTableUpkeep.of(self._config, self._engine))
+        """See `FailedWrites.refuse_living_writers`."""
+        self._failed.refuse_living_writers(snapshot, before)
 
     # --- what is left of writes that have ended -------------------------------------------------------------------
 
@@ -329,15 +209,7 @@ class RollbackService:
         """
         marked = _marked_instants(snapshot)
         beating = _instants_with_heartbeat(snapshot)
-        folders = (
-            snapshot.meta_path,
-            parent(snapshot.heartbeat_path("0")),
-            snapshot.active_timeline.layout.active_path(snapshot.meta_path),
-            join(snapshot.meta_path, TEMP_FOLDER_NAME),
-            join(snapshot.meta_path, snapshot.table_config.archive_folder),
-            *metadata_table_folders(snapshot),
-        )
-        for folder in dict.fromkeys(folders):
+        for folder in temporary_file_folders(snapshot):
             snapshot.storage.delete_leftovers(folder, LEFTOVER_AGE_MS)
         if not marked and not beating:
             return snapshot
@@ -412,10 +284,10 @@ class RollbackService:
     def _find(self, snapshot: TableSnapshot, instant_time: str) -> tuple[TableSnapshot, HoodieInstant | None]:
         """The table as it is now, without pending rollbacks, and the write of an instant time there."""
         _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
-        return snapshot, snapshot.active_timeline.filter_actions(*_WRITE_ACTIONS).find(instant_time)
+        return snapshot, snapshot.active_timeline.filter_actions(*WRITE_ACTIONS).find(instant_time)
 
     def _roll_back(self, snapshot: TableSnapshot, instant: HoodieInstant, check: Callable[[], None]) -> None:
-        snapshot = self.with_metadata_table(snapshot, {instant.requested_time})
+        snapshot = self.preparation.for_action(snapshot, {instant.requested_time})
         executor = RollbackActionExecutor(snapshot, instant, using_markers=self._config.write.rollback_using_markers)
         with self._metrics.step("roll back", instant.requested_time):
             with self._metrics.step("plan the rollback"):
@@ -466,7 +338,7 @@ class RollbackService:
         Raises:
             HoodieRollbackException: Another commit is built on it, or nothing is left of what it replaced.
         """
-        snapshot = self.with_metadata_table(snapshot)
+        snapshot = self.preparation.for_action(snapshot)
         markers = self._config.write.rollback_using_markers
         executor = RollbackActionExecutor(snapshot, instant, using_markers=markers, is_late=True, is_empty=is_empty)
         with self._metrics.step("roll back", instant.requested_time):
@@ -493,7 +365,7 @@ class RollbackService:
         finished = []
         pending = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
         if len(pending):
-            snapshot = self.with_metadata_table(snapshot)
+            snapshot = self.preparation.for_action(snapshot)
         for rollback in pending:
             plan = pending_rollback_plan(snapshot.active_timeline, rollback)
             if plan is None:
@@ -505,7 +377,7 @@ class RollbackService:
                 snapshot.active_timeline.delete_pending(rollback.requested_time, Action.ROLLBACK)
                 continue
             info = plan.instant_to_rollback
-            if info is not None and Action(info.action) not in _WRITE_ACTIONS:
+            if info is not None and Action(info.action) not in WRITE_ACTIONS:
                 continue
             logger.warning("finishing rollback %s of %s", rollback.requested_time, snapshot.base_path)
             with self._metrics.step("finish a rollback", rollback.requested_time) as step:

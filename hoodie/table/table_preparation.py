@@ -1,0 +1,141 @@
+"""What a writer does about the metadata table of a table before it begins a write, a service or a rollback.
+
+Readers that trust a metadata table miss what is done without it. So a writer that does not want one deletes it first,
+and a writer that cannot keep it up to date does not begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import attrs
+
+from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import HoodieInstant
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.engine_context import HoodieEngineContext
+from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.metadata.writer.due_partitions import due_partitions
+from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.storage_path import join, parent
+from hoodie.table.action.rollback.failed_writes import FailedWrites
+from hoodie.table.metadata_table import (
+    MetadataTableUpkeep,
+    adapt_metadata_table,
+    has_metadata_table,
+    initialise_metadata_table,
+    is_to_be_adapted,
+    metadata_table_folders,
+    refuse_unwritable_metadata_table,
+    switch_off_metadata_table,
+)
+from hoodie.table.misplaced_metadata_table import misplaced_time_of, set_aside_misplaced_metadata_table
+from hoodie.transaction.transaction_manager import TransactionManager
+
+
+@attrs.frozen(eq=False)
+class TablePreparation:
+    """Prepares one table for the actions of one client.
+
+    Attributes:
+        config: The writer's configuration.
+        transactions: The table's lock, held while the metadata table is changed.
+        metrics: Times the steps.
+        engine: Builds the metadata table.
+    """
+
+    config: HoodieWriteConfig
+    transactions: TransactionManager
+    metrics: HoodieMetrics
+    engine: HoodieEngineContext = attrs.field(factory=LocalEngineContext)
+
+    def for_action(self, snapshot: TableSnapshot, given_up: Collection[str] = ()) -> TableSnapshot:
+        """Delete a metadata table that the writer does not want, and refuse one that hoodie cannot keep up to date.
+
+        Args:
+            snapshot: The table, just loaded.
+            given_up: Times of pending writes that their writers have given up.
+
+        Returns:
+            The table as it is then.
+
+        Raises:
+            HoodieException: See `refuse_unwritable_metadata_table`.
+            HoodieCommitException: It would be deleted, and instants are pending.
+            HoodieHeartbeatException: Likewise, EAGER, and the writer of a pending write is alive.
+            HoodieLockException: The lock was not given.
+        """
+        if self.config.metadata.enable is not False:
+            if not is_to_be_adapted(snapshot, self.config.metadata):
+                refuse_unwritable_metadata_table(snapshot)
+                return snapshot
+            with self.transactions.transaction(snapshot, "adapting the metadata table"):
+                return adapt_metadata_table(snapshot, self.config.metadata)
+        if not has_metadata_table(snapshot):
+            return snapshot
+        failed = FailedWrites(self.config.write)
+
+        def is_dead(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
+            return instant.requested_time in given_up or failed.is_dead(snapshot, instant)
+
+        with self.transactions.transaction(snapshot, "deleting the metadata table"):
+            return switch_off_metadata_table(snapshot, is_asked_for=True, is_dead=is_dead)
+
+    def for_write(self, snapshot: TableSnapshot) -> TableSnapshot:
+        """Give a table the metadata table that its writer wants; failed writes were rolled back.
+
+        A metadata table whose times are no moments of the table is set aside, so that it is built anew.
+
+        Args:
+            snapshot: The table, just loaded.
+
+        Returns:
+            The table as it is then.
+
+        Raises:
+            HoodieException: See `for_action` and `build_metadata_table`.
+        """
+        snapshot = self.for_action(snapshot)
+        if self.config.metadata.enable is not False and misplaced_time_of(snapshot) is not None:
+            with self.transactions.transaction(snapshot, "setting the metadata table aside"):
+                snapshot = set_aside_misplaced_metadata_table(snapshot, self.config.metadata)
+        return self.build_metadata_table(snapshot)
+
+    def build_metadata_table(self, snapshot: TableSnapshot) -> TableSnapshot:
+        """Build and drop the partitions of the metadata table that are due.
+
+        Args:
+            snapshot: The table, just loaded.
+
+        Returns:
+            The table as it is then.
+
+        Raises:
+            HoodieException: A file of the table cannot be read, or storage failed; call again.
+        """
+        due = due_partitions(snapshot, self.config.metadata, self.engine)
+        if not due.missing and not due.unwanted:
+            return snapshot
+        with (
+            self.metrics.step("build the metadata table"),
+            self.transactions.transaction(snapshot, "building the metadata table"),
+        ):
+            return initialise_metadata_table(snapshot, MetadataTableUpkeep.of(self.config, self.engine))
+
+
+def temporary_file_folders(snapshot: TableSnapshot) -> tuple[str, ...]:
+    """The folders in which writers that died may have left temporary files; of partitions, only the metadata table's.
+
+    Args:
+        snapshot: The table.
+    """
+    folders = (
+        snapshot.meta_path,
+        parent(snapshot.heartbeat_path("0")),
+        snapshot.active_timeline.layout.active_path(snapshot.meta_path),
+        join(snapshot.meta_path, TEMP_FOLDER_NAME),
+        join(snapshot.meta_path, snapshot.table_config.archive_folder),
+        *metadata_table_folders(snapshot),
+    )
+    return tuple(dict.fromkeys(folders))
