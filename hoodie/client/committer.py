@@ -39,6 +39,7 @@ from hoodie.exception import (
 )
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable
+from hoodie.metadata.metadata_table import MetadataTableUpkeep
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.attempted_files import reconcile_with_markers
 from hoodie.table.action.completion import (
@@ -48,7 +49,6 @@ from hoodie.table.action.completion import (
     complete_later,
 )
 from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
-from hoodie.table.metadata_table import MetadataTableUpkeep
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, WriteStart
 from hoodie.transaction.conflict_resolver import ConflictResolver

@@ -13,33 +13,23 @@ import attrs
 
 from hoodie.avro.service_metadata import HoodieIndexCommitMetadata
 from hoodie.client.open_table import load_table
-from hoodie.common.table.index_plans import planned_partitions
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
-from hoodie.exception import HoodieConfigException, HoodieIndexException
-from hoodie.metadata.reader.index_definitions import load_index_definitions
-from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.metadata.writer.index_definition_writer import delete_index_definition
-from hoodie.metadata.writer.secondary_index_definitions import (
-    new_secondary_index,
-    require_record_index,
-    secondary_index_partition,
-)
-from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
+from hoodie.exception import HoodieConfigException
+from hoodie.metadata.metadata_indexes import MetadataIndexes
+from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep, one_at_a_time
+from hoodie.metadata.records.metadata_partition_type import secondary_index_partition
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.index.run_index_action_executor import RunIndexActionExecutor
 from hoodie.table.action.index.schedule_index_action_executor import ScheduleIndexActionExecutor
-from hoodie.table.metadata_table import MetadataTableUpkeep, listed_partitions, refuse_unknown_partitions
-from hoodie.table.misplaced_metadata_table import refuse_misplaced_times
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
-_NEEDED = (MetadataPartitionType.FILES.partition_path, MetadataPartitionType.RECORD_INDEX.partition_path)
 _NO_INDEXING = "nothing is indexed until it is finished"
 
 
@@ -73,7 +63,7 @@ class IndexService:
         ):
             snapshot = snapshot.with_properties_reloaded().refreshed()
             refuse_pending_restore(snapshot, _NO_INDEXING)
-            refuse_misplaced_times(snapshot, ", ".join(partitions))
+            MetadataTable(snapshot).refuse_misplaced_times(", ".join(partitions))
             return ScheduleIndexActionExecutor(snapshot, self.config.metadata).execute(partitions)
 
     def index(self, instant_time: str) -> HoodieIndexCommitMetadata | None:
@@ -105,7 +95,7 @@ class IndexService:
     def _load(self) -> TableSnapshot:
         snapshot = load_table(self.config)
         refuse_pending_restore(snapshot, _NO_INDEXING)
-        refuse_unknown_partitions(snapshot)
+        MetadataTable(snapshot).refuse_unknown_partitions()
         return snapshot
 
     # --- secondary indexes ----------------------------------------------------------------------------------------
@@ -119,33 +109,20 @@ class IndexService:
                 f"hoodie.metadata.enable=false: an index of {snapshot.base_path} is part of its metadata table; leave "
                 "the option out"
             )
-        definition = new_secondary_index(snapshot, partition, column)
-        what = f"creating the index {name}"
+        upkeep = MetadataTableUpkeep.of(self.config, self.context)
+        definition = MetadataIndexes(snapshot, upkeep).definition(partition, column)
         with (
             self.metrics.step("create the index"),
-            self.transactions.transaction(snapshot, what),
+            self.transactions.transaction(snapshot, f"creating the index {name}"),
             one_at_a_time(snapshot),
         ):
-            snapshot = snapshot.with_properties_reloaded().refreshed()
-            refuse_unknown_partitions(snapshot)
-            refuse_misplaced_times(snapshot, f"the index {name}")
-            listed = snapshot.table_config.metadata_partitions
-            known = load_index_definitions(snapshot.storage, snapshot.meta_path).get(partition)
-            if partition in listed:
-                if known is not None and known.source_fields == (column,):
-                    return False
-                of = "" if known is None else f" of {', '.join(known.source_fields)}"
-                raise HoodieIndexException(
-                    f"{snapshot.base_path} has an index {name}{of} already: drop it first (client.drop_index), or "
-                    "choose another name"
-                )
-            _refuse_pending(snapshot, what)
-            require_record_index(snapshot, self.config.metadata, (*_NEEDED, partition))
-            upkeep = MetadataTableUpkeep.of(self.config, self.context)
-            snapshot = upkeep.writer(snapshot).initialise([path for path in _NEEDED if path not in listed])
-            upkeep.writer(snapshot).initialise([partition], {partition: definition})
-        logger.info("created the index %s on %s of %s", name, column, snapshot.base_path)
-        return True
+            metadata_table = MetadataTable(snapshot).now()
+            metadata_table.refuse_unknown_partitions()
+            metadata_table.refuse_misplaced_times(f"the index {name}")
+            is_created = MetadataIndexes(metadata_table.table, upkeep).create(definition)
+        if is_created:
+            logger.info("created the index %s on %s of %s", name, column, snapshot.base_path)
+        return is_created
 
     def drop(self, name: str) -> bool:
         """Delete an index; see `BaseHoodieTableServiceClient.drop_index`."""
@@ -153,25 +130,4 @@ class IndexService:
         snapshot = load_table(self.config)
         with self.transactions.transaction(snapshot, f"dropping the index {name}"), one_at_a_time(snapshot):
             snapshot = snapshot.with_properties_reloaded().refreshed()
-            planned = planned_partitions(snapshot.active_timeline).get(partition)
-            if planned is not None:
-                raise HoodieIndexException(
-                    f"the index {name} of {snapshot.base_path} cannot be dropped while indexing {planned} is pending, "
-                    f"which is to build it: take that back with client.rollback('{planned}')"
-                )
-            # One that was set aside would be built by the next write, which then finds no definition.
-            is_listed = partition in listed_partitions(snapshot.table_config)
-            if is_listed:
-                MetadataTableUpkeep.of(self.config, self.context).writer(snapshot).drop([partition])
-            is_defined = delete_index_definition(snapshot, partition)
-        return is_listed or is_defined
-
-
-def _refuse_pending(snapshot: TableSnapshot, what: str) -> None:
-    """Refuse while instants are pending, whose files are neither committed nor gone."""
-    pending = [one for one in snapshot.active_timeline.filter_pending() if one.action is not Action.SAVEPOINT]
-    if pending:
-        raise HoodieIndexException(
-            f"{what} of {snapshot.base_path} is not possible while {pending[0].action} {pending[0].requested_time} is "
-            "pending: let its writer end, or roll it back; a pending compaction is to be carried out. Then call again"
-        )
+            return MetadataIndexes(snapshot, MetadataTableUpkeep.of(self.config, self.context)).drop(partition)

@@ -26,8 +26,8 @@ from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import TableNotFoundException
+from hoodie.metadata.metadata_table import one_at_a_time
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
-from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean, retention_now

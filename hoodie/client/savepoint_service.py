@@ -21,6 +21,7 @@ from hoodie.exception import (
     HoodieRestoreException,
     HoodieSavepointException,
 )
+from hoodie.metadata.metadata_table import MetadataTable
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.restore.restore_action_executor import (
@@ -35,7 +36,6 @@ from hoodie.table.action.savepoint.savepoint_action_executor import (
     delete_savepoint,
 )
 from hoodie.table.action.table_action import announce, carry_out, no_check
-from hoodie.table.metadata_table import set_aside_metadata_table
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import Transaction, TransactionManager
 
@@ -157,7 +157,7 @@ class SavepointService:
         check: Callable[[], None] = no_check,
     ) -> tuple[str, ...]:
         """Restore the table, and build its metadata table anew."""
-        set_aside_metadata_table(executor.snapshot, is_usual=True)
+        MetadataTable(executor.snapshot).set_aside(is_usual=True)
         with self._metrics.step("restore"):
             undone = carry_out(executor, restore_time, is_left_behind=is_left_behind, check=check)
         try:

@@ -22,7 +22,7 @@ from hoodie.exception import (
     HoodieWriteException,
 )
 from hoodie.index.index import HoodieIndex
-from hoodie.metadata.writer.partition_indexer import KeyLookUp, KeyScope
+from hoodie.metadata.records.key_look_up import KeyLookUp, KeyScope
 from hoodie.metrics.metrics import StepDuration
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.action.commit.bulk_insert_commit_action_executor import (

@@ -16,21 +16,10 @@ from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
-from hoodie.metadata.writer.due_partitions import due_partitions
+from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.rollback.failed_writes import FailedWrites
-from hoodie.table.metadata_table import (
-    MetadataTableUpkeep,
-    adapt_metadata_table,
-    has_metadata_table,
-    initialise_metadata_table,
-    is_to_be_adapted,
-    metadata_table_folders,
-    refuse_unwritable_metadata_table,
-    switch_off_metadata_table,
-)
-from hoodie.table.misplaced_metadata_table import misplaced_time_of, set_aside_misplaced_metadata_table
 from hoodie.transaction.transaction_manager import TransactionManager
 
 
@@ -61,18 +50,19 @@ class TablePreparation:
             The table as it is then.
 
         Raises:
-            HoodieException: See `refuse_unwritable_metadata_table`.
+            HoodieException: See `MetadataTable.refuse_unwritable`.
             HoodieCommitException: It would be deleted, and instants are pending.
             HoodieHeartbeatException: Likewise, EAGER, and the writer of a pending write is alive.
             HoodieLockException: The lock was not given.
         """
+        metadata_table = self._metadata_table(snapshot)
         if self.config.metadata.enable is not False:
-            if not is_to_be_adapted(snapshot, self.config.metadata):
-                refuse_unwritable_metadata_table(snapshot)
+            if not metadata_table.is_to_be_adapted():
+                metadata_table.refuse_unwritable()
                 return snapshot
             with self.transactions.transaction(snapshot, "adapting the metadata table"):
-                return adapt_metadata_table(snapshot, self.config.metadata)
-        if not has_metadata_table(snapshot):
+                return metadata_table.adapt()
+        if not metadata_table.is_there():
             return snapshot
         failed = FailedWrites(self.config.write)
 
@@ -80,7 +70,7 @@ class TablePreparation:
             return instant.requested_time in given_up or failed.is_dead(snapshot, instant)
 
         with self.transactions.transaction(snapshot, "deleting the metadata table"):
-            return switch_off_metadata_table(snapshot, is_asked_for=True, is_dead=is_dead)
+            return metadata_table.switch_off(is_asked_for=True, is_dead=is_dead)
 
     def for_write(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Give a table the metadata table that its writer wants; failed writes were rolled back.
@@ -97,9 +87,10 @@ class TablePreparation:
             HoodieException: See `for_action` and `build_metadata_table`.
         """
         snapshot = self.for_action(snapshot)
-        if self.config.metadata.enable is not False and misplaced_time_of(snapshot) is not None:
+        metadata_table = self._metadata_table(snapshot)
+        if self.config.metadata.enable is not False and metadata_table.is_misplaced():
             with self.transactions.transaction(snapshot, "setting the metadata table aside"):
-                snapshot = set_aside_misplaced_metadata_table(snapshot, self.config.metadata)
+                snapshot = metadata_table.set_aside_if_misplaced()
         return self.build_metadata_table(snapshot)
 
     def build_metadata_table(self, snapshot: TableSnapshot) -> TableSnapshot:
@@ -114,14 +105,17 @@ class TablePreparation:
         Raises:
             HoodieException: A file of the table cannot be read, or storage failed; call again.
         """
-        due = due_partitions(snapshot, self.config.metadata, self.engine)
-        if not due.missing and not due.unwanted:
+        if not self._metadata_table(snapshot).is_build_due():
             return snapshot
         with (
             self.metrics.step("build the metadata table"),
             self.transactions.transaction(snapshot, "building the metadata table"),
         ):
-            return initialise_metadata_table(snapshot, MetadataTableUpkeep.of(self.config, self.engine))
+            return MetadataTable(snapshot, MetadataTableUpkeep.of(self.config, self.engine)).build()
+
+    def _metadata_table(self, snapshot: TableSnapshot) -> MetadataTable:
+        """The metadata table, for all that needs no record merger, which is loaded once something is built."""
+        return MetadataTable(snapshot, MetadataTableUpkeep(self.config.metadata, self.engine))
 
 
 def temporary_file_folders(snapshot: TableSnapshot) -> tuple[str, ...]:
@@ -136,6 +130,6 @@ def temporary_file_folders(snapshot: TableSnapshot) -> tuple[str, ...]:
         snapshot.active_timeline.layout.active_path(snapshot.meta_path),
         join(snapshot.meta_path, TEMP_FOLDER_NAME),
         join(snapshot.meta_path, snapshot.table_config.archive_folder),
-        *metadata_table_folders(snapshot),
+        *MetadataTable(snapshot).folders(),
     )
     return tuple(dict.fromkeys(folders))

@@ -23,7 +23,7 @@ import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.metadata.writer.due_partitions import due_partitions
+from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import normalise_path, scheme
 from hoodie.transaction.begun_instants import forget_instant, note_instant
@@ -117,10 +117,7 @@ class TransactionManager:
         """Whether a single writer must lock the table, as its storage has no locks of the operating system."""
         if not self._config.lock.single_writer_enable or scheme(self._base_path) == "file":
             return False
-        table = snapshot.table_config
-        is_listed = bool(table.metadata_partitions or table.metadata_partitions_inflight)
-        metadata = self._config.metadata
-        return is_listed or bool(metadata.enable) or bool(due_partitions(snapshot, metadata).missing)
+        return MetadataTable(snapshot, MetadataTableUpkeep(self._config.metadata)).is_wanted()
 
     @property
     def gave_up(self) -> bool:

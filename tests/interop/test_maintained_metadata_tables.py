@@ -15,8 +15,7 @@ import pytest
 from hoodie import HoodieTableType
 from hoodie.common.table.timeline.instant import Action
 from hoodie.metadata import validate
-from hoodie.table.action import completion
-from hoodie.table.metadata_table import record_action
+from hoodie.metadata.metadata_table import MetadataTable
 from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import SIMPLE, Row, rows_of
 from tests.interop.table_with_metadata import OFF, SCHEMA, WITH, WITHOUT, TableWithMetadata, leave_out
@@ -234,8 +233,10 @@ def dying(table: TableWithMetadata, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """A client of hoodie that is made within dies between the completion in the metadata table and its own."""
     dead: list[str] = []
 
-    def record_and_die(snapshot: Any, instant_time: str, *arguments: Any, **given: Any) -> None:
-        record_action(snapshot, instant_time, *arguments, **given)
+    record = MetadataTable.record
+
+    def record_and_die(metadata_table: MetadataTable, instant_time: str, *arguments: Any, **given: Any) -> None:
+        record(metadata_table, instant_time, *arguments, **given)
         dead.append(instant_time)
         raise Killed
 
@@ -244,7 +245,7 @@ def dying(table: TableWithMetadata, monkeypatch: pytest.MonkeyPatch) -> Iterator
             raise Killed
 
     with hooked(monkeypatch, fail_when_dead), monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(completion, "record_action", record_and_die)
+        patch.setattr(MetadataTable, "record", record_and_die)
         yield
     assert dead[0] in table.pending()
     assert (dead[0], "deltacommit", "COMPLETED") in table.metadata_instants()

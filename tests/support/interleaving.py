@@ -33,7 +33,7 @@ from hoodie.common.table import table_metadata
 from hoodie.common.table.timeline import active_timeline, archived_timeline
 from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
 from hoodie.engine import local_engine_context
-from hoodie.metadata.writer import table_metadata_writer
+from hoodie.metadata import metadata_table
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.storage import FileStatus
 from hoodie.transaction import heartbeat_client
@@ -569,7 +569,7 @@ def virtual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(active_timeline, "datetime", _Datetime)
         patch.setattr(in_process_lock_provider, "_condition", _Condition())
         patch.setattr(in_process_lock_provider, "_owners", {})
-        patch.setattr(table_metadata_writer, "_mutexes", _NoMutexes())
+        patch.setattr(metadata_table, "_mutexes", _NoMutexes())
         patch.setattr(archived_timeline, "_read_block", _read_block)
         patch.setattr(table_metadata, "map_concurrently", map)
         patch.setattr(local_engine_context, "_ATTEMPTS", _Attempts())

@@ -66,7 +66,7 @@ def times_of_the_process() -> Iterator[None]:
 def mending_nothing() -> Iterator[None]:
     """Writers look at no times of metadata tables, as those of hoodie before 0.1.0, and those of Hudi."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hoodie.table.misplaced_metadata_table.first_misplaced_time", lambda files: None)
+        patch.setattr("hoodie.metadata.writer.misplaced_metadata_table.first_misplaced_time", lambda files: None)
         yield
 
 

@@ -371,6 +371,11 @@ class HoodieTableConfig:
         """The updates that switch the metadata table off, as Hudi stores them: both lists empty."""
         return {_METADATA_PARTITIONS: "", _METADATA_PARTITIONS_INFLIGHT: ""}
 
+    @property
+    def listed_metadata_partitions(self) -> tuple[str, ...]:
+        """All partitions of the metadata table that the properties list, ready ones and those that are being built."""
+        return tuple(sorted({*self.metadata_partitions, *self.metadata_partitions_inflight}))
+
     def with_metadata_partitions(self, ready: Iterable[str], inflight: Iterable[str] = ()) -> dict[str, str]:
         """The updates that list the partitions of the metadata table.
 

@@ -8,11 +8,12 @@ from enum import Enum, IntEnum
 
 import numpy as np
 
-from hoodie.exception import HoodieNotSupportedException
+from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.keygen.partition_path_encoding import escape_path_name
 
 _LATER_VERSION = 8
 _FILE_ID = re.compile(r"(?P<prefix>.*-)(?P<number>[0-9]{4,})(?:-0)?", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 _MIN_RECORD_INDEX_GROUPS = 10
 _MAX_RECORD_INDEX_GROUPS = 10_000
 _RECORD_INDEX_GROWTH = 2.0
@@ -186,3 +187,31 @@ def record_index_group_count(
     expected = math.ceil(np.float32(record_count) * np.float32(_RECORD_INDEX_GROWTH))
     estimated = expected // (_RECORD_INDEX_GROUP_BYTES // _RECORD_INDEX_ENTRY_BYTES)
     return max(1, min(max(estimated, minimum), maximum))
+
+
+def is_secondary_index(partition_path: str) -> bool:
+    """Whether a partition of a metadata table is a secondary index.
+
+    Args:
+        partition_path: The partition.
+    """
+    return MetadataPartitionType.of_path(partition_path) is MetadataPartitionType.SECONDARY_INDEX
+
+
+def secondary_index_partition(name: object) -> str:
+    """The partition of an index.
+
+        secondary_index_partition("idx_rider")    "secondary_index_idx_rider"
+
+    Args:
+        name: Its name, with or without the prefix.
+
+    Raises:
+        HoodieConfigException: It is no name.
+    """
+    prefix = MetadataPartitionType.SECONDARY_INDEX.partition_path
+    if not isinstance(name, str) or not _NAME.fullmatch(name.removeprefix(prefix)):
+        raise HoodieConfigException(
+            f"the name of an index is {name!r}: give one of letters, digits and underscores, such as idx_rider"
+        )
+    return name if name.startswith(prefix) else f"{prefix}{name}"

@@ -30,7 +30,8 @@ from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieAmbiguousKeyException, HoodieIndexException, HoodieWriteConflictException
 from hoodie.merge.record_merger import HoodieRecordMerger
-from hoodie.metadata.writer.partition_indexer import CommittedChange, KeyScope
+from hoodie.metadata.records.key_look_up import KeyScope
+from hoodie.metadata.writer.partition_indexer import CommittedChange
 from hoodie.metadata.writer.slice_keys import FileGroupChange, SliceKeys
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from enum import IntEnum
 from typing import Protocol
 
 import attrs
@@ -23,6 +22,7 @@ from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition
+from hoodie.metadata.records.key_look_up import KeyLookUp
 from hoodie.metadata.records.metadata_entries import MetadataEntries, encoded_together
 from hoodie.metadata.writer.file_group_writer import MetadataFileGroupWriter
 from hoodie.storage.storage import FileStatus
@@ -124,28 +124,6 @@ class IndexingContext:
     metadata: HoodieBackedTableMetadata | None = None
     found: dict[object, object] = attrs.field(factory=dict, repr=False)
     merger: HoodieRecordMerger | None = None
-
-
-class KeyScope(IntEnum):
-    """Where a writer has looked for a key before it added it; a larger scope includes the smaller ones."""
-
-    NOWHERE = 0
-    PARTITION = 1
-    """In the partition that it added the key to."""
-    TABLE = 2
-
-
-@attrs.frozen
-class KeyLookUp:
-    """What the writer of an action knows of the keys that it adds.
-
-    Attributes:
-        scope: Where it has looked for them.
-        others: Writes that were completed since then: they may have added the same keys.
-    """
-
-    scope: KeyScope = KeyScope.NOWHERE
-    others: tuple[str, ...] = ()
 
 
 @attrs.frozen

@@ -5,17 +5,16 @@ Hudi's ``CREATE INDEX`` checks the same, and allows a record index by partitions
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from hoodie.avro.service_metadata import HoodieIndexPlan
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
-from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
+from hoodie.exception import HoodieIndexException, HoodieNotSupportedException
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
-from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, is_secondary_index
 from hoodie.metadata.writer.partition_indexer import IndexingContext
 from hoodie.metadata.writer.record_index_indexer import RecordIndexIndexer
 from hoodie.metadata.writer.secondary_index_indexer import INDEX_TYPE, check_indexed_column
@@ -26,35 +25,7 @@ _FILES = MetadataPartitionType.FILES.partition_path
 _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
 COLUMN_KEY = "hoodie.metadata.index.secondary.column"
 """In the plan of an index that hoodie makes: its column. Hudi's option of that name says the same."""
-_NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 _FIRST_VERSION, _FIRST_HASHED_BY_VALUE = 8, 9
-
-
-def is_secondary_index(partition_path: str) -> bool:
-    """Whether a partition of a metadata table is a secondary index.
-
-    Args:
-        partition_path: The partition.
-    """
-    return MetadataPartitionType.of_path(partition_path) is _KIND
-
-
-def secondary_index_partition(name: object) -> str:
-    """The partition of an index.
-
-        secondary_index_partition("idx_rider")    "secondary_index_idx_rider"
-
-    Args:
-        name: Its name, with or without the prefix.
-
-    Raises:
-        HoodieConfigException: It is no name.
-    """
-    if not isinstance(name, str) or not _NAME.fullmatch(name.removeprefix(_PREFIX)):
-        raise HoodieConfigException(
-            f"the name of an index is {name!r}: give one of letters, digits and underscores, such as idx_rider"
-        )
-    return name if name.startswith(_PREFIX) else f"{_PREFIX}{name}"
 
 
 def new_secondary_index(table: TableSnapshot, partition_path: str, column: str) -> HoodieIndexDefinition:

@@ -19,9 +19,7 @@ takes back, and makes no rollback instants in the metadata table.
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -80,21 +78,6 @@ logger = logging.getLogger(__name__)
 
 _FILES = MetadataPartitionType.FILES.partition_path
 _NO_INSTANT = "00000000000000"
-_mutexes: dict[str, threading.RLock] = {}
-_mutexes_guard = threading.Lock()
-
-
-@contextmanager
-def one_at_a_time(table: TableSnapshot) -> Iterator[None]:
-    """Keep the threads of this process apart, which the lock of a single writer does not.
-
-    Args:
-        table: The table.
-    """
-    with _mutexes_guard:
-        mutex = _mutexes.setdefault(table.base_path, threading.RLock())
-    with mutex:
-        yield
 
 
 @attrs.frozen(eq=False)

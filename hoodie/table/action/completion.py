@@ -28,13 +28,8 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, newest, next_instant_time
 from hoodie.exception import HoodieCommitException, HoodieIOException, HoodieLockException
-from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
+from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep, one_at_a_time
 from hoodie.table.action.table_action import no_check
-from hoodie.table.metadata_table import (
-    MetadataTableUpkeep,
-    forget_action,
-    record_action,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -93,13 +88,14 @@ def complete_instant(
         found = now.active_timeline.find(instant_time, action)
         if found is not None and found.is_completed:
             return None
-        recorded = record_action(now, instant_time, action, metadata, check, upkeep or MetadataTableUpkeep())
+        metadata_table = MetadataTable(now, upkeep or MetadataTableUpkeep())
+        recorded = metadata_table.record(instant_time, action, metadata, check)
         try:
             completed = timeline.save_as_complete(instant_time, action, metadata, check)
         except HoodieCommitException:
             # It was rolled back: no rollback will take back what was just recorded.
             if recorded is not None:
-                forget_action(now, instant_time)
+                metadata_table.forget(instant_time)
             raise
     if completed is None:
         return None
@@ -135,9 +131,7 @@ def compact_metadata_table(
             raise HoodieLockException("the lock was lost meanwhile", was_lost=True) from error
 
     try:
-        with one_at_a_time(table):
-            writer = (upkeep or MetadataTableUpkeep()).writer(table.refreshed())
-            writer.compact_if_due(instant_time, check_lock)
+        MetadataTable(table, upkeep or MetadataTableUpkeep()).compact_if_due(instant_time, check_lock)
     except Exception as error:
         logger.warning(
             "the compaction of the metadata table of %s failed after %s was completed, which stands; the next write "

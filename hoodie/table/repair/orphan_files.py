@@ -29,6 +29,7 @@ from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieIOException
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
+from hoodie.metadata.metadata_table import MetadataTable
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_factory import open_storage
@@ -36,7 +37,6 @@ from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.written_file import written_file
 from hoodie.table.action.rollback.instant_files import stored_blocks
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
-from hoodie.table.metadata_table import set_aside_metadata_table
 from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, check_flags
 from hoodie.table.table_state import being_rolled_back
 
@@ -187,7 +187,7 @@ def remove_orphan_files(
         wanted = tuple(file for file in files if include_visible or not file.is_visible)
         if not dry_run and any(file.is_visible for file in wanted):
             # It may list them.
-            set_aside_metadata_table(snapshot)
+            MetadataTable(snapshot).set_aside()
         for file in wanted if not dry_run else ():
             path = storage_path.join(snapshot.base_path, file.path)
             try:

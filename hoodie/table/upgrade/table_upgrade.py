@@ -43,9 +43,9 @@ from hoodie.exception import (
     HoodieHeartbeatException,
     HoodieNotSupportedException,
 )
+from hoodie.metadata.metadata_table import MetadataTable
 from hoodie.metadata.reader.index_definition_file import adapt_index_definitions
 from hoodie.storage.storage_path import file_name, join, parent
-from hoodie.table.metadata_table import listed_partitions, refuse_indexes, switch_off_metadata_table
 from hoodie.table.repair.repaired_table import check_flags
 from hoodie.table.upgrade.archive_copy import ArchiveCopy, ArchiveOfHistory, HistoryOfArchive
 from hoodie.table.upgrade.completion_order import CompletedInstant, completion_times_of, time_of_change
@@ -187,7 +187,7 @@ class _VersionChange:
             raise self._not_possible(changed.problems)
         target = HoodieTableConfig({**changed.properties, **stored.without_metadata_table()})
         result = attrs.evolve(
-            result, metadata_partitions=listed_partitions(stored), notes=changed.notes,
+            result, metadata_partitions=stored.listed_metadata_partitions, notes=changed.notes,
             properties=changed_properties(stored.properties, self._with_metadata_keys(changed.properties)),
         )  # fmt: skip
         target.check_writable()
@@ -231,7 +231,7 @@ class _VersionChange:
         """
         self._snapshot.table_config.check_writable()
         if self._config.metadata.enable is not False:
-            refuse_indexes(self._snapshot, listed_partitions(self._snapshot.table_config))
+            MetadataTable(self._snapshot).refuse_loss_of_indexes()
         problem = key_generator_problem(self._snapshot.table_config, self._config.properties)
         if problem is not None:
             raise self._not_possible([problem])
@@ -381,7 +381,7 @@ class _VersionChange:
 
     def _switch_off_metadata_table(self) -> None:
         is_asked_for = self._config.metadata.enable is False
-        self._snapshot = switch_off_metadata_table(self._snapshot, is_asked_for=is_asked_for)
+        self._snapshot = MetadataTable(self._snapshot).switch_off(is_asked_for=is_asked_for)
         adapt_index_definitions(self._storage, self._snapshot.meta_path, self._to_version)
 
     def _as_completed(self, one: CompletedInstant) -> CompletedInstant:

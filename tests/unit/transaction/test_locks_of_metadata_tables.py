@@ -12,7 +12,7 @@ import hoodie
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieLockException
-from hoodie.metadata.writer import table_metadata_writer
+from hoodie.metadata import metadata_table
 from hoodie.transaction.transaction_manager import TransactionManager
 from tests.support.object_store_servers import Bucket, FaultyProxy, Request
 from tests.support.table_builder import init_table, local_client, read_rows, rows
@@ -141,7 +141,7 @@ def test_two_clients_at_once_leave_a_right_metadata_table(
     base_path: str, s3_bucket: Bucket, table_version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in two processes: without what keeps the threads of one process apart."""
-    monkeypatch.setattr(table_metadata_writer, "_mutexes", _NoMutexes())
+    monkeypatch.setattr(metadata_table, "_mutexes", _NoMutexes())
     options = s3_bucket.options()
     with local_client(base_path, ON, storage_options=options) as client:
         client.upsert(rows(("a", "x", 1)))

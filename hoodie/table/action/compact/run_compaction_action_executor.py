@@ -38,12 +38,12 @@ from hoodie.index.index import IndexedTable
 from hoodie.io.compaction_handle import HoodieCompactionHandle
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.write_context import WriteContext
+from hoodie.metadata.metadata_table import MetadataTableUpkeep
 from hoodie.storage.storage_path import file_name
 from hoodie.table.action.attempted_files import reconcile_with_markers
 from hoodie.table.action.completion import compact_metadata_table, complete_instant
 from hoodie.table.action.rollback.rollback_service import rolled_back_by
 from hoodie.table.action.table_action import TableAction, check_planned_instant, no_check
-from hoodie.table.metadata_table import MetadataTableUpkeep
 from hoodie.table.missing_files import find_missing_files
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore

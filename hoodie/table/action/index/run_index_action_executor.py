@@ -28,25 +28,19 @@ from contextlib import contextmanager
 
 import attrs
 
-from hoodie.avro.service_metadata import HoodieIndexCommitMetadata, HoodieIndexPartitionInfo, HoodieIndexPlan
+from hoodie.avro.service_metadata import HoodieIndexCommitMetadata, HoodieIndexPartitionInfo
 from hoodie.common.table.index_plans import read_index_plan
-from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.config.write_options import HoodieWriteOptions
 from hoodie.exception import HoodieException, HoodieIndexException, HoodieRollbackException
-from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
+from hoodie.metadata.metadata_indexes import BuildingSite, MetadataIndexes
+from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep, one_at_a_time
+from hoodie.metadata.reader.metadata_table_files import metadata_folder
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.metadata.writer.index_definition_writer import delete_index_definition
-from hoodie.metadata.writer.secondary_index_definitions import is_secondary_index, planned_secondary_indexes
-from hoodie.metadata.writer.table_difference import ListedTable
-from hoodie.metadata.writer.table_metadata_writer import BuildingSite, one_at_a_time
-from hoodie.metadata.writer.taken_back import withdraw_delta_commit
 from hoodie.storage.storage_clock import is_older
 from hoodie.storage.storage_path import join
 from hoodie.table.action.completion import complete_instant
-from hoodie.table.metadata_table import MetadataTableUpkeep
-from hoodie.table.misplaced_metadata_table import refuse_misplaced_times
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient, is_heartbeat_expired
 from hoodie.transaction.transaction_manager import TransactionManager
 
@@ -139,12 +133,7 @@ class RunIndexActionExecutor:
                 )
             self._refuse_if_alive(table, found)
             plan = read_index_plan(table.active_timeline, found)
-            table = self._cleared(table, instant_time, plan)
-            for partition in self._left(table, plan):
-                table.storage.delete_directory(join(metadata_folder(table), partition))
-                # It is stored right before the index is listed, or was so by Hudi, whose writers build what is defined.
-                if is_secondary_index(partition):
-                    delete_index_definition(table, partition)
+            table = MetadataIndexes(table, self.upkeep).delete_unlisted(instant_time, plan)
             table.active_timeline.delete_pending(instant_time, Action.INDEXING)
             table.storage.delete_file(table.heartbeat_path(instant_time))
         return True
@@ -189,19 +178,16 @@ class RunIndexActionExecutor:
                     f"{table.base_path} has no metadata table now, of which {', '.join(plan.partition_paths)} would be "
                     "part: the next write builds it anew; then call again"
                 )
-            refuse_misplaced_times(table, ", ".join(plan.partition_paths))
+            MetadataTable(table).refuse_misplaced_times(", ".join(plan.partition_paths))
             timeline.transition_requested_to_inflight(instant_time, Action.INDEXING)
-            table = self._cleared(table, instant_time, plan)
-            left = self._left(table, plan)
-            definitions = planned_secondary_indexes(table, plan)
-            return self.upkeep.writer(table).begin_building(left, definitions) if left else None
+            return MetadataIndexes(table, self.upkeep).begin_building(instant_time, plan)
 
     def _build(self, instant_time: str, site: BuildingSite | None) -> HoodieIndexCommitMetadata:
         """Build without the lock; then finish and complete the instant under it."""
         stats = []
         if site is not None:
-            writer = self.upkeep.writer(site.listed.table)
-            stats = writer.build(site, lambda: self.heartbeats.check_alive(instant_time, self.snapshot.base_path))
+            indexes = MetadataIndexes(site.listed.table, self.upkeep)
+            stats = indexes.build(site, lambda: self.heartbeats.check_alive(instant_time, self.snapshot.base_path))
         with self._locked(f"end of indexing {instant_time}") as (table, lock_check):
 
             def check() -> None:
@@ -218,8 +204,7 @@ class RunIndexActionExecutor:
                         f"the metadata table of {table.base_path} was dropped while {', '.join(site.partitions)} was "
                         "built: the next write builds it anew; then call again"
                     )
-                definitions = planned_secondary_indexes(table, plan)
-                table = self.upkeep.writer(table).finish_building(site, stats, definitions, check)
+                table = MetadataIndexes(table, self.upkeep).finish_building(site, stats, plan, check)
             last = table.active_timeline.completed_writes().last_instant
             upto = plan.index_partition_infos[0].index_upto_instant if last is None else last.requested_time
             infos = tuple(HoodieIndexPartitionInfo(path, upto) for path in plan.partition_paths)
@@ -242,29 +227,7 @@ class RunIndexActionExecutor:
     def _has_lost_files(self, site: BuildingSite) -> bool:
         """Whether files of the table that was listed are not committed any more."""
         table = self.snapshot.with_properties_reloaded().refreshed()
-        if _FILES not in table.table_config.metadata_partitions:
-            return False
-        return ListedTable.of(table).lacks_files_of(site.listed)
-
-    @staticmethod
-    def _left(table: TableSnapshot, plan: HoodieIndexPlan) -> list[str]:
-        """The partitions of a plan that are not ready."""
-        return [path for path in plan.partition_paths if path not in table.table_config.metadata_partitions]
-
-    def _cleared(self, table: TableSnapshot, instant_time: str, plan: HoodieIndexPlan) -> TableSnapshot:
-        """The table without what an attempt of Hudi has left: it lists what it builds."""
-        config = table.table_config
-        inflight = set(config.metadata_partitions_inflight)
-        if _FILES in config.metadata_partitions:
-            files = MetadataTableFiles.load(table)
-            left = files.snapshot.active_timeline.find(instant_time, Action.DELTA_COMMIT)
-            if left is not None and left.is_pending:
-                withdraw_delta_commit(files, instant_time)
-        if not inflight & set(plan.partition_paths):
-            return table
-        updates = config.with_metadata_partitions(config.metadata_partitions, inflight - set(plan.partition_paths))
-        HoodieTableConfig.update(table.storage, table.base_path, updates)
-        return table.with_properties_reloaded()
+        return MetadataIndexes(table, self.upkeep).has_lost_files(site)
 
     def _refuse_if_alive(self, table: TableSnapshot, instant: HoodieInstant) -> None:
         """Refuse to go on while the process of an indexing is alive, or may be."""

@@ -12,20 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hoodie.avro.service_metadata import HoodieIndexPartitionInfo, HoodieIndexPlan
 from hoodie.common.table.index_plans import planned_partitions
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.exception import HoodieConfigException, HoodieIndexException, HoodieNotSupportedException
-from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.metadata.writer.secondary_index_definitions import (
-    COLUMN_KEY,
+from hoodie.metadata.metadata_indexes import MetadataIndexes
+from hoodie.metadata.metadata_table import MetadataTableUpkeep
+from hoodie.metadata.records.metadata_partition_type import (
+    MetadataPartitionType,
     is_secondary_index,
-    new_secondary_index,
-    require_record_index,
     secondary_index_partition,
-    stored_secondary_indexes,
 )
 
 _FILES = MetadataPartitionType.FILES
@@ -34,7 +30,6 @@ _PARTITION_STATS = MetadataPartitionType.PARTITION_STATS
 _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX
 _BLOOM_FILTERS = MetadataPartitionType.BLOOM_FILTERS
 _KINDS = (_COLUMN_STATS, _PARTITION_STATS, _BLOOM_FILTERS, _RECORD_INDEX)
-_NO_INSTANT = "00000000000000"
 
 
 def index_partitions(
@@ -103,39 +98,7 @@ class ScheduleIndexActionExecutor:
             HoodieException: See `BaseHoodieTableServiceClient.schedule_indexing`.
         """
         self._refuse(list(partitions))
-        self._check_secondary_indexes(partitions)
-        return self.plan(partitions)
-
-    def plan(self, partitions: Mapping[str, str | None]) -> str:
-        """Make the requested instant, whatever the table has.
-
-        Args:
-            partitions: The partitions, and the columns of secondary indexes.
-
-        Returns:
-            Its time.
-
-        Raises:
-            HoodieIOException: Storage failed.
-        """
-        timeline = self._snapshot.active_timeline
-        pending = timeline.commits_timeline().filter_pending().first_instant
-        completed = timeline.completed_writes()
-        last = (completed if pending is None else completed.before(pending.requested_time)).last_instant
-        base = _NO_INSTANT if last is None else last.requested_time
-        more = {path: {} if column is None else {COLUMN_KEY: column} for path, column in partitions.items()}
-        infos = (HoodieIndexPartitionInfo(path, base, extra_metadata=more[path]) for path in partitions)
-        plan = HoodieIndexPlan(tuple(infos))
-        return timeline.create_new_instant_time(Action.INDEXING, plan)
-
-    def _check_secondary_indexes(self, partitions: Mapping[str, str | None]) -> None:
-        """Refuse what cannot be built: by a column that is given, or by a definition that is stored."""
-        table = self._snapshot
-        stored = stored_secondary_indexes(table, [path for path, column in partitions.items() if column is None])
-        columns = {path: column for path, column in partitions.items() if column is not None}
-        for path, column in (columns | {path: one.source_fields[0] for path, one in stored.items()}).items():
-            new_secondary_index(table, path, column)
-        require_record_index(table, self._config, partitions)
+        return MetadataIndexes(self._snapshot, MetadataTableUpkeep(self._config)).plan(partitions)
 
     def _refuse(self, partitions: Sequence[str]) -> None:
         path, table_config, config = self._snapshot.base_path, self._snapshot.table_config, self._config

@@ -32,6 +32,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_after, newest
 from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
 from hoodie.io.log.log_file_owner import is_log_file_of
+from hoodie.metadata.metadata_table import MetadataTable
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to, resolve_inside
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import compact_metadata_table, complete_instant
@@ -39,7 +40,6 @@ from hoodie.table.action.rollback.command_blocks import WRITE_TOKEN, take_back, 
 from hoodie.table.action.rollback.instant_files import COMPACTIONS, InstantFile, InstantFiles
 from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
 from hoodie.table.action.table_action import TableAction, check_planned_instant
-from hoodie.table.metadata_table import forget_action
 from hoodie.table.slices_of_other_version import slice_of_other_version
 from hoodie.table.table_state import LOG_FILES, last_versions
 from hoodie.transaction.concurrent_operation import created_file_groups
@@ -149,7 +149,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         metadata = self._delete_files(instant_time, plan, started)
         # From here on readers of the metadata table would take what it records of the instant for committed.
         if not self._is_time_of_another(info.commit_time, action):
-            forget_action(self.snapshot, info.commit_time)
+            MetadataTable(self.snapshot).forget(info.commit_time)
         timeline.delete_pending(info.commit_time, action, keeps_plan=self._is_compaction(info.commit_time, action))
         self._delete_late_files(markers, plan)
         completed = complete_instant(self.snapshot, instant_time, self.kind, metadata)

@@ -20,16 +20,9 @@ from hoodie.exception import (
     HoodieHeartbeatException,
     HoodieNotSupportedException,
 )
+from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
 from hoodie.metadata.writer.index_definition_writer import save_index_definition
-from hoodie.table.metadata_table import (
-    MetadataTableUpkeep,
-    adapt_metadata_table,
-    forget_action,
-    initialise_metadata_table,
-    set_aside_metadata_table,
-    switch_off_metadata_table,
-)
 from hoodie.table.repair import remove_orphan_files
 from tests.support.hookable_storage import Faults, faults_of, hooked, run_with_faults
 from tests.support.later_version import change_properties
@@ -71,7 +64,7 @@ def switch_off(
     is_dead: Callable[[TableSnapshot, HoodieInstant], bool] = lambda snapshot, instant: False,
 ) -> TableSnapshot:
     snapshot = TableSnapshot.load(str(base_path))
-    return switch_off_metadata_table(snapshot, is_asked_for=is_asked_for, is_dead=is_dead)
+    return MetadataTable(snapshot).switch_off(is_asked_for=is_asked_for, is_dead=is_dead)
 
 
 def listed(base_path: Path) -> tuple[str, ...]:
@@ -296,7 +289,7 @@ def test_a_drop_of_an_index_that_died_at_any_call_is_finished_by_the_next(table:
     config = HoodieWriteConfig.from_properties("/t", DROP).metadata
 
     def drop() -> None:
-        adapt_metadata_table(TableSnapshot.load(str(table.base_path)), config)
+        MetadataTable(TableSnapshot.load(str(table.base_path)), MetadataTableUpkeep(config)).adapt()
 
     counted = Faults()
     assert run_with_faults(counted, drop) is None
@@ -457,7 +450,7 @@ def test_visible_orphan_files_set_it_aside(table: ServicesTable) -> None:
     orphan = table.base_path / "x/orphan-0_0-0-0_20200101000000000.parquet"
     shutil.copy(next(table.base_path.glob("x/*.parquet")), orphan)
     upkeep = MetadataTableUpkeep(HoodieWriteConfig.from_properties("/t", ON).metadata)
-    initialise_metadata_table(TableSnapshot.load(str(table.base_path)), upkeep)
+    MetadataTable(TableSnapshot.load(str(table.base_path)), upkeep).build()
     assert listed(table.base_path) == ("files",)
     found = remove_orphan_files(str(table.base_path), delete=True, include_visible=True)
     assert not orphan.exists() and found.removed
@@ -476,10 +469,10 @@ def test_nothing_is_built_while_an_instant_is_pending(table: ServicesTable) -> N
     with table.client(hoodie__auto__commit="false") as client:
         instant_time = client.start_commit()
         written = client.upsert(to_write(("a", "x", 9)), instant_time)
-        initialise_metadata_table(TableSnapshot.load(str(table.base_path)), upkeep)
+        MetadataTable(TableSnapshot.load(str(table.base_path)), upkeep).build()
         assert listed(table.base_path) == () and not has_folder(table.base_path)
         client.commit(instant_time, written)
-    initialise_metadata_table(TableSnapshot.load(str(table.base_path)), upkeep)
+    MetadataTable(TableSnapshot.load(str(table.base_path)), upkeep).build()
     assert listed(table.base_path) == ("files",)
     check_equals_a_new_one(table.base_path)
 
@@ -489,7 +482,7 @@ def test_the_properties_are_read_again_when_an_action_is_completed(table: Servic
     with table.client(hoodie__auto__commit="false") as client:
         instant_time = client.start_commit()
         written = client.upsert(to_write(("a", "x", 9)), instant_time)
-        set_aside_metadata_table(TableSnapshot.load(str(table.base_path)))
+        MetadataTable(TableSnapshot.load(str(table.base_path))).set_aside()
         client.commit(instant_time, written)
     assert not has_folder(table.base_path)
     table.upsert("b")
@@ -527,5 +520,5 @@ def test_what_it_was_built_with_is_undone_by_building_it_anew(table: ServicesTab
 def test_an_instant_that_was_never_recorded_is_forgotten_without_a_change(table: ServicesTable) -> None:
     enable(table)
     before = content(table.base_path)
-    forget_action(TableSnapshot.load(str(table.base_path)), "20991231235959999")
+    MetadataTable(TableSnapshot.load(str(table.base_path))).forget("20991231235959999")
     assert content(table.base_path) == before

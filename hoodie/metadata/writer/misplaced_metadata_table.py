@@ -19,15 +19,15 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.config.metadata_config import HoodieMetadataConfig
-from hoodie.exception import HoodieException, HoodieIndexException
+from hoodie.exception import HoodieException
 from hoodie.metadata.reader.index_definitions import load_index_definitions
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
 from hoodie.metadata.reader.misplaced_times import MisplacedTime, first_misplaced_time
-from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
+from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, is_secondary_index
 from hoodie.metadata.writer.index_definition_writer import delete_index_definition
-from hoodie.metadata.writer.secondary_index_definitions import is_secondary_index
-from hoodie.table.action.index.schedule_index_action_executor import ScheduleIndexActionExecutor
-from hoodie.table.metadata_table import CONTINUED, listed_partitions, set_aside_metadata_table
+from hoodie.metadata.writer.planned_indexes import plan_indexing
+from hoodie.metadata.writer.set_aside import set_aside_metadata_table
+from hoodie.metadata.writer.switched_off import CONTINUED
 
 logger = logging.getLogger(__name__)
 
@@ -47,24 +47,6 @@ def misplaced_time_of(snapshot: TableSnapshot) -> MisplacedTime | None:
     except HoodieException as error:
         logger.debug("the times of the metadata table of %s cannot be told: %s", snapshot.base_path, error)
         return None
-
-
-def refuse_misplaced_times(snapshot: TableSnapshot, what: str) -> None:
-    """Refuse to build on a metadata table whose times are no moments of the table.
-
-    Args:
-        snapshot: The table.
-        what: What would be built.
-
-    Raises:
-        HoodieIndexException: It is such a metadata table.
-    """
-    misplaced = misplaced_time_of(snapshot)
-    if misplaced is not None:
-        raise HoodieIndexException(
-            f"{what} cannot be built on the metadata table of {snapshot.base_path}, which may hide rows: {misplaced}. "
-            "The next write of hoodie builds it anew; then call again"
-        )
 
 
 def set_aside_misplaced_metadata_table(snapshot: TableSnapshot, config: HoodieMetadataConfig) -> TableSnapshot:
@@ -101,7 +83,7 @@ def set_aside_misplaced_metadata_table(snapshot: TableSnapshot, config: HoodieMe
     due = {path: column for path, column in columns.items() if path not in planned}
     times = {planned[path] for path in columns if path in planned}
     if due:
-        times.add(ScheduleIndexActionExecutor(snapshot, config).plan(due))
+        times.add(plan_indexing(snapshot, due))
     for path in filter(is_secondary_index, columns):
         # Writers of Hudi build what is defined. The plan says what it indexes.
         delete_index_definition(snapshot, path)
@@ -128,7 +110,7 @@ def _indexes_of_keys(snapshot: TableSnapshot, config: HoodieMetadataConfig) -> d
         return {}
     defined = load_index_definitions(snapshot.storage, snapshot.meta_path)
     found: dict[str, str | None] = {}
-    for path in listed_partitions(snapshot.table_config):
+    for path in snapshot.table_config.listed_metadata_partitions:
         if path == MetadataPartitionType.RECORD_INDEX.partition_path:
             found[path] = None
         elif is_secondary_index(path) and path in defined and len(defined[path].source_fields) == 1:
