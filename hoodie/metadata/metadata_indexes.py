@@ -32,11 +32,10 @@ from hoodie.metadata.writer.secondary_index_definitions import (
     stored_secondary_indexes,
 )
 from hoodie.metadata.writer.table_difference import ListedTable
-from hoodie.metadata.writer.table_metadata_writer import BuildingSite, HoodieBackedTableMetadataWriter
+from hoodie.metadata.writer.table_metadata_writer import BuildingSite as BuildingSite  # for those who carry it out
+from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter
 from hoodie.metadata.writer.taken_back import withdraw_delta_commit
 from hoodie.storage.storage_path import join
-
-__all__ = ["BuildingSite", "MetadataIndexes"]
 
 _FILES = MetadataPartitionType.FILES.partition_path
 _NEEDED = (_FILES, MetadataPartitionType.RECORD_INDEX.partition_path)
