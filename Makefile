@@ -34,7 +34,7 @@ WITH_METADATA := tests/contract/test_local_indexes.py $(addprefix tests/unit/cli
 	$(addprefix tests/unit/query/test_,log_files.py metadata_pruning.py times.py)
 # All tests run in a zone that is not UTC (tests/conftest.py). Those of times also run west of UTC, where the zone of a
 # process is wrong in another way.
-OF_TIMES := tests/unit/common/table/timeline tests/unit/metadata/reader tests/unit/metadata/validation tests/unit/table/action/clean \
+OF_TIMES := tests/unit/common/table/timeline tests/unit/metadata/reader tests/unit/validation tests/unit/table/action/clean \
 	$(addprefix tests/unit/client/test_,archiving.py times_of_metadata_tables.py) \
 	$(addprefix tests/unit/metadata/writer/test_,maintained_metadata_tables.py metadata_table_services.py new_tables.py) \
 	$(addprefix tests/unit/query/test_,completion_ranges.py times.py)

@@ -8,13 +8,13 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
-    from hoodie.metadata.validation.metadata_validation import (
+    from hoodie.validation.metadata_validation import (
         MetadataDifference,
         MetadataDifferenceKind,
         MetadataTableValidation,
     )
-    from hoodie.metadata.validation.table_description import MetadataStatement, MetadataTableDescription, describe
-    from hoodie.metadata.validation.table_validator import validate
+    from hoodie.validation.table_description import MetadataStatement, MetadataTableDescription, describe
+    from hoodie.validation.table_validator import validate
 
 __all__ = [
     "HoodieBackedTableMetadata",
@@ -29,13 +29,13 @@ __all__ = [
 
 _MODULES = {
     "HoodieBackedTableMetadata": "hoodie.metadata.reader.backed_table_metadata",
-    "MetadataDifference": "hoodie.metadata.validation.metadata_validation",
-    "MetadataDifferenceKind": "hoodie.metadata.validation.metadata_validation",
-    "MetadataStatement": "hoodie.metadata.validation.table_description",
-    "MetadataTableDescription": "hoodie.metadata.validation.table_description",
-    "MetadataTableValidation": "hoodie.metadata.validation.metadata_validation",
-    "describe": "hoodie.metadata.validation.table_description",
-    "validate": "hoodie.metadata.validation.table_validator",
+    "MetadataDifference": "hoodie.validation.metadata_validation",
+    "MetadataDifferenceKind": "hoodie.validation.metadata_validation",
+    "MetadataStatement": "hoodie.validation.table_description",
+    "MetadataTableDescription": "hoodie.validation.table_description",
+    "MetadataTableValidation": "hoodie.validation.metadata_validation",
+    "describe": "hoodie.validation.table_description",
+    "validate": "hoodie.validation.table_validator",
 }
 
 

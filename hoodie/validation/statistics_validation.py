@@ -36,11 +36,11 @@ from hoodie.metadata.records.metadata_partition_type import MetadataPartitionTyp
 from hoodie.metadata.records.metadata_record_schema import WRAPPERS
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.metadata.records.range_union import union_of_ranges
-from hoodie.metadata.validation.metadata_validation import Findings, MetadataDifferenceKind
 from hoodie.metadata.writer.file_statistics import DataFile, FileStatisticsReader, has_statistics
 from hoodie.metadata.writer.indexed_columns import indexed_columns_of_table
 from hoodie.metadata.writer.partition_indexer import IndexingContext
 from hoodie.storage.storage_path import join
+from hoodie.validation.metadata_validation import Findings, MetadataDifferenceKind
 
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
 _PARTITION_STATS = MetadataPartitionType.PARTITION_STATS.partition_path

@@ -19,18 +19,18 @@ from hoodie.metadata.reader.metadata_record_reader import MetadataRecords, Slice
 from hoodie.metadata.reader.misplaced_times import all_misplaced_times
 from hoodie.metadata.records.file_records import listing_of, partitions_of
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.metadata.validation.index_validation import validate_record_index, validate_secondary_index
-from hoodie.metadata.validation.instants_of_nothing import TIMELINE, instants_of_nothing
-from hoodie.metadata.validation.metadata_validation import Findings, MetadataDifferenceKind, MetadataTableValidation
-from hoodie.metadata.validation.statistics_validation import (
+from hoodie.storage.storage import FileStatus
+from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.action.rollback.instant_files import stored_blocks
+from hoodie.validation.index_validation import validate_record_index, validate_secondary_index
+from hoodie.validation.instants_of_nothing import TIMELINE, instants_of_nothing
+from hoodie.validation.metadata_validation import Findings, MetadataDifferenceKind, MetadataTableValidation
+from hoodie.validation.statistics_validation import (
     StoredFile,
     validate_bloom_filters,
     validate_column_stats,
     validate_partition_stats,
 )
-from hoodie.storage.storage import FileStatus
-from hoodie.storage.storage_options import StorageOptions
-from hoodie.table.action.rollback.instant_files import stored_blocks
 
 logger = logging.getLogger(__name__)
 

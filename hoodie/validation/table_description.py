@@ -20,9 +20,9 @@ from hoodie.exception import HoodieConfigException, HoodieIndexException
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.records.metadata_keys import partition_identifier
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.metadata.validation.statistics_validation import shown_stats
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.repair.repaired_table import RepairResult
+from hoodie.validation.statistics_validation import shown_stats
 
 _FILES = MetadataPartitionType.FILES.partition_path
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path

@@ -25,8 +25,8 @@ from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetada
 from hoodie.metadata.reader.metadata_record_reader import MetadataRecords
 from hoodie.metadata.records.metadata_keys import secondary_index_keys
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.metadata.validation.key_places import FileGroup, KeyPlaces, shown_group
-from hoodie.metadata.validation.metadata_validation import Findings, MetadataDifferenceKind
+from hoodie.validation.key_places import FileGroup, KeyPlaces, shown_group
+from hoodie.validation.metadata_validation import Findings, MetadataDifferenceKind
 
 _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
 

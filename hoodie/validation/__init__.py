@@ -1,0 +1,1 @@
+"""Tools that compare the metadata table of a table with its files; users find them in `hoodie.metadata`."""
