@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 import attrs
 
@@ -29,7 +30,7 @@ from hoodie.metadata.writer.secondary_index_definitions import (
 )
 from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
 from hoodie.metrics.metrics import HoodieMetrics
-from hoodie.table.action.index.run_index_action_executor import RunIndexActionExecutor
+from hoodie.table.action.index.run_index_action_executor import IndexTakeover, RunIndexActionExecutor
 from hoodie.table.action.index.schedule_index_action_executor import ScheduleIndexActionExecutor
 from hoodie.table.metadata_table import MetadataTableUpkeep, listed_partitions, refuse_unknown_partitions
 from hoodie.table.misplaced_metadata_table import refuse_misplaced_times
@@ -100,7 +101,13 @@ class IndexService:
 
     def _executor(self, snapshot: TableSnapshot) -> RunIndexActionExecutor:
         upkeep = MetadataTableUpkeep.of(self.config, self.context)
-        return RunIndexActionExecutor(snapshot, upkeep, self.config.write, self.transactions, self.heartbeats)
+        takeover = IndexTakeover(
+            options=self.config.write,
+            transactions=self.transactions,
+            heartbeats=self.heartbeats,
+            load=partial(load_table, self.config),
+        )
+        return RunIndexActionExecutor(snapshot, upkeep, self.transactions, takeover)
 
     def _load(self) -> TableSnapshot:
         snapshot = load_table(self.config)

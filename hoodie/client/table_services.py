@@ -12,7 +12,7 @@ from collections.abc import Callable
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
-from hoodie.client.compaction_service import CompactionService, TakenCompactionException
+from hoodie.client.compaction_service import CompactionService
 from hoodie.client.metadata_table_cleaning import MetadataTableCleaning
 from hoodie.client.open_table import load_table
 from hoodie.client.write_result import HoodieWriteResult
@@ -28,6 +28,7 @@ from hoodie.metrics.metrics import HoodieMetrics, Step
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor, EmptyPlan, OutdatedPlanException
 from hoodie.table.action.clean.clean_planner import CleanPlanner
+from hoodie.table.action.compact.run_compaction_action_executor import TakenCompactionException
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.action.table_action import announce, carry_out, has_no_plan
 from hoodie.table.table_state import refuse_pending_restore

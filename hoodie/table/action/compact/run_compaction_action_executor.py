@@ -43,6 +43,7 @@ from hoodie.table.action.attempted_files import reconcile_with_markers
 from hoodie.table.action.completion import compact_metadata_table, complete_instant
 from hoodie.table.action.rollback.rollback_service import rolled_back_by
 from hoodie.table.action.table_action import TableAction, check_planned_instant, no_check
+from hoodie.table.action.takeover import Takeover
 from hoodie.table.metadata_table import MetadataTableUpkeep
 from hoodie.table.missing_files import find_missing_files
 from hoodie.table.table import HoodieTable
@@ -69,6 +70,18 @@ class Compacted:
     metadata: HoodieCommitMetadata
     statuses: tuple[WriteStatus, ...]
     failures: tuple[str, ...] = ()
+
+
+class TakenCompactionException(HoodieCompactionException):
+    """Another process, which is alive, is carrying the compaction out."""
+
+
+class CompactionTakeover(Takeover):
+    """Takes over compactions: an attempt that failed is rolled back, which leaves the plan."""
+
+    kind = Action.COMPACTION
+    missing_error = HoodieCompactionException
+    taken_error = TakenCompactionException
 
 
 class RunCompactionActionExecutor(TableAction[HoodieCompactionPlan, Compacted | None]):
