@@ -21,13 +21,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.completion import complete
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, newest, next_instant_time
-from hoodie.exception import HoodieCommitException, HoodieIOException, HoodieLockException
+from hoodie.exception import HoodieIOException, HoodieLockException
 from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
 from hoodie.table.action.table_action import no_check
 from hoodie.table.metadata_table import (
@@ -62,7 +64,7 @@ def complete_instant(
     *,
     is_current: bool = False,
 ) -> CompletedAction | None:
-    """Complete an instant of any action: the only place where one becomes complete.
+    """Complete an instant of any action of a table, once its metadata table knows of the action.
 
     Args:
         snapshot: The table.
@@ -86,7 +88,7 @@ def complete_instant(
     timeline = snapshot.active_timeline
     now = snapshot if is_current else snapshot.with_properties_reloaded()
     if not now.table_config.metadata_partitions:
-        completed = timeline.save_as_complete(instant_time, action, metadata, check)
+        completed = complete(timeline, instant_time, action, metadata, check)
         return None if completed is None else CompletedAction(completed)
     with one_at_a_time(now):
         now = now if is_current else now.refreshed()
@@ -94,13 +96,8 @@ def complete_instant(
         if found is not None and found.is_completed:
             return None
         recorded = record_action(now, instant_time, action, metadata, check, upkeep or MetadataTableUpkeep())
-        try:
-            completed = timeline.save_as_complete(instant_time, action, metadata, check)
-        except HoodieCommitException:
-            # It was rolled back: no rollback will take back what was just recorded.
-            if recorded is not None:
-                forget_action(now, instant_time)
-            raise
+        forget = None if recorded is None else partial(forget_action, now, instant_time)
+        completed = complete(timeline, instant_time, action, metadata, check, forget=forget)
     if completed is None:
         return None
     return CompletedAction(completed, now if recorded is not None and recorded.is_compaction_due else None)
