@@ -22,6 +22,7 @@ from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieCompactionException
 from hoodie.index.index import HoodieIndex
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.compact.run_compaction_action_executor import (
     Compacted,
     CompactionTakeover,
@@ -32,7 +33,6 @@ from hoodie.table.action.compact.schedule_compaction_action_executor import (
     ScheduleCompactionActionExecutor,
 )
 from hoodie.table.action.rollback.rollback_service import RollbackService
-from hoodie.table.action.table_action import announce, carry_out, has_no_plan
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient

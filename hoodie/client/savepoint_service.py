@@ -22,6 +22,7 @@ from hoodie.exception import (
     HoodieSavepointException,
 )
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.table.action.action import announce, carry_out, no_check
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.restore.restore_action_executor import (
     RestoreActionExecutor,
@@ -34,7 +35,6 @@ from hoodie.table.action.savepoint.savepoint_action_executor import (
     SavepointActionExecutor,
     delete_savepoint,
 )
-from hoodie.table.action.table_action import announce, carry_out, no_check
 from hoodie.table.metadata_table import set_aside_metadata_table
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import Transaction, TransactionManager

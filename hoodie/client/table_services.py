@@ -25,12 +25,12 @@ from hoodie.config.write_options import FailedWritesPolicy, WriteConcurrencyMode
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieException
 from hoodie.metrics.metrics import HoodieMetrics, Step
+from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor, EmptyPlan, OutdatedPlanException
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.compact.run_compaction_action_executor import TakenCompactionException
 from hoodie.table.action.rollback.rollback_service import RollbackService
-from hoodie.table.action.table_action import announce, carry_out, has_no_plan
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.threads import start_thread
 from hoodie.transaction.transaction_manager import TransactionManager

@@ -13,7 +13,7 @@
 
 A metadata table must know of an action before it counts. The completion time, which
 names the completed file in tables of versions 8 and 9, is taken between 3 and 4. Times are given out under the table's
-lock there, so actions that need no lock for anything else take it for these two steps: see `AnnouncedAction.locked`.
+lock there, so actions that need no lock for anything else take it for these two steps: see `BaseAction.locked`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, newest, next_instant_time
 from hoodie.exception import HoodieIOException, HoodieLockException
 from hoodie.metadata.writer.table_metadata_writer import one_at_a_time
-from hoodie.table.action.table_action import no_check
+from hoodie.table.action.action import no_check
 from hoodie.table.metadata_table import (
     MetadataTableUpkeep,
     forget_action,

@@ -27,9 +27,9 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieException, HoodieIOException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join, normalise_path, parent, relative_to, resolve_inside, scheme
+from hoodie.table.action.action import TableAction
 from hoodie.table.action.clean.clean_planner import CleanPlanner, files_that_stay
 from hoodie.table.action.completion import compact_metadata_table, complete_instant
-from hoodie.table.action.table_action import TableAction
 from hoodie.table.metadata_table import MetadataTableUpkeep
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.threads import ThreadPool

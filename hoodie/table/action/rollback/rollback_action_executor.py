@@ -33,12 +33,12 @@ from hoodie.common.table.timeline.instant_time import in_order, is_after, newest
 from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
 from hoodie.io.log.log_file_owner import is_log_file_of
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to, resolve_inside
+from hoodie.table.action.action import TableAction, check_planned_instant
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import compact_metadata_table, complete_instant
 from hoodie.table.action.rollback.command_blocks import WRITE_TOKEN, take_back, uri_of
 from hoodie.table.action.rollback.instant_files import COMPACTIONS, InstantFile, InstantFiles
 from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
-from hoodie.table.action.table_action import TableAction, check_planned_instant
 from hoodie.table.metadata_table import forget_action
 from hoodie.table.slices_of_other_version import slice_of_other_version
 from hoodie.table.table_state import LOG_FILES, last_versions

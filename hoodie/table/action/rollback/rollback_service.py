@@ -24,9 +24,9 @@ from hoodie.metadata.writer.due_partitions import due_partitions
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_clock import age_ms
 from hoodie.storage.storage_path import join, parent
+from hoodie.table.action.action import announce, carry_out
 from hoodie.table.action.completion import complete_later
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
-from hoodie.table.action.table_action import announce, carry_out
 from hoodie.table.metadata_table import (
     MetadataTableUpkeep,
     adapt_metadata_table,
