@@ -9,7 +9,7 @@
 | 5 | the metadata table is compacted, if that is due now | the action calls `compact_metadata_table` |
 | 6 | the lock is released | the action |
 | 7 | markers, heartbeats and other leftovers of the action are deleted | the action |
-| 8 | metrics, callbacks, services that are due | the client |
+| 8 | metrics, callbacks, services that are due | `hoodie.table.action.listeners` |
 
 A metadata table must know of an action before it counts. The completion time, which
 names the completed file in tables of versions 8 and 9, is taken between 3 and 4. Times are given out under the table's

@@ -31,6 +31,7 @@ from hoodie.exception import (
 )
 from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.table.action.listeners import CompletionListeners
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
@@ -64,9 +65,11 @@ class Writer:
             LocalEngineContext(parallelism=1),
             transactions,
             self.heartbeats,
-            CommitCallbacks(self.config),
             validate,
-            MetricsPublisher(self.config, lambda: metrics.steps, lambda: "t"),
+            CompletionListeners(
+                metrics,
+                (MetricsPublisher(self.config, lambda: metrics.steps, lambda: "t"), CommitCallbacks(self.config)),
+            ),
             RollbackService(self.config, transactions, metrics),
         )
 
