@@ -162,7 +162,7 @@ class TableServices:
         return MetadataTableCleaning(self._context, self._config, self._transactions)
 
     def _executor(self, snapshot: TableSnapshot, min_commits: int = 0) -> CleanActionExecutor:
-        executor = CleanActionExecutor(
+        return CleanActionExecutor(
             self._context,
             self._config.clean,
             snapshot,
@@ -170,9 +170,9 @@ class TableServices:
             self._empty_plan,
             min_commits,
             self._config.metadata,
+            # A metadata table may have been built meanwhile.
+            lambda: self._transactions.giving_a_time(snapshot.with_properties_reloaded()),
         )
-        # A metadata table may have been built meanwhile.
-        return executor.completed_under(lambda: self._transactions.giving_a_time(snapshot.with_properties_reloaded()))
 
     def _finish_pending_cleans(self, snapshot: TableSnapshot) -> tuple[list[HoodieCleanMetadata], TableSnapshot]:
         """Carry out the cleans that other runs left behind, the oldest first; returns the table after that."""

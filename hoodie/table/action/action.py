@@ -29,8 +29,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import ClassVar, Generic, Self, TypeVar
+from contextlib import contextmanager
+from typing import ClassVar, Generic, TypeVar
 
 import attrs
 
@@ -65,20 +65,6 @@ class BaseAction(ABC):
 
     def __init__(self, snapshot: TableSnapshot) -> None:
         self.snapshot = snapshot
-        self._lock: Callable[[], AbstractContextManager[object]] = nullcontext
-
-    def completed_under(self, lock: Callable[[], AbstractContextManager[object]]) -> Self:
-        """Take a lock to complete the action, for actions that are carried out without one.
-
-        Args:
-            lock: Takes the table's lock for a block, where its layout has completion times.
-        """
-        self._lock = lock
-        return self
-
-    def locked(self) -> AbstractContextManager[object]:
-        """Hold the table's lock for a block in which a completion time is taken, unless it is held anyway."""
-        return self._lock()
 
     def look(self) -> TableSnapshot:
         """Look at the table again.

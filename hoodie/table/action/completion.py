@@ -13,7 +13,7 @@
 
 A metadata table must know of an action before it counts. The completion time, which
 names the completed file in tables of versions 8 and 9, is taken between 3 and 4. Times are given out under the table's
-lock there, so actions that need no lock for anything else take it for these two steps: see `BaseAction.locked`.
+lock there, so a clean, which needs no lock to delete its files, takes it for these two steps.
 """
 
 from __future__ import annotations
