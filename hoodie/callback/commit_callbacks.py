@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 
 from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
-from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.util.class_loading import create_object
 from hoodie.config.callback_config import HTTP_CALLBACK
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.metrics.metrics import HoodieMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +36,18 @@ def create_callback(config: HoodieWriteConfig) -> HoodieWriteCommitCallback | No
 
 
 class CommitCallbacks:
-    """Calls the callback after each commit; never fails.
+    """Calls the callback after each commit; never fails. A `hoodie.table.action.listeners.CompletionListener`.
 
     Args:
         config: The writer's configuration.
+        metrics: Times the calls.
 
     Raises:
         HoodieConfigException: See `create_callback`.
     """
 
-    def __init__(self, config: HoodieWriteConfig) -> None:
+    def __init__(self, config: HoodieWriteConfig, metrics: HoodieMetrics | None = None) -> None:
+        self._metrics = metrics or HoodieMetrics()
         self._callback = create_callback(config)
         self._failures: list[str] = []
 
@@ -54,30 +56,26 @@ class CommitCallbacks:
         """Whether there is a callback."""
         return self._callback is not None
 
-    def tell(
-        self, instant_time: str, table_name: str, base_path: str, action: str, metadata: HoodieCommitMetadata
-    ) -> None:
+    def completed(self, message: HoodieWriteCommitCallbackMessage) -> None:
         """Call the callback; its errors are logged, and kept for `take_failures`.
 
         Args:
-            instant_time: The commit's instant.
-            table_name: The table's name.
-            base_path: The table's folder.
-            action: The commit's action.
-            metadata: What the commit stored.
+            message: The commit.
         """
         if self._callback is None:
             return
+        with self._metrics.step("call the callback"):
+            self._call(self._callback, message)
+
+    def _call(self, callback: HoodieWriteCommitCallback, message: HoodieWriteCommitCallbackMessage) -> None:
         try:
-            self._callback.call(
-                HoodieWriteCommitCallbackMessage(instant_time, table_name, base_path, str(action), metadata)
-            )
+            callback.call(message)
         except Exception as error:
             logger.warning(
                 "the callback %s failed after commit %s of %s; the commit stands",
-                type(self._callback).__name__, instant_time, base_path, exc_info=True,
+                type(callback).__name__, message.commit_time, message.base_path, exc_info=True,
             )  # fmt: skip
-            self._failures.append(f"callback of {instant_time}: {type(error).__name__}: {error}")
+            self._failures.append(f"callback of {message.commit_time}: {type(error).__name__}: {error}")
 
     def take_failures(self) -> list[str]:
         """The errors since the last call of this method, one line each."""

@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.callback.write_commit_callback import HoodieWriteCommitCallbackMessage
 from hoodie.client.call_arguments import check_text, check_time
 from hoodie.client.compaction_service import CompactionService
 from hoodie.client.index_calls import IndexCalls
@@ -39,6 +40,7 @@ from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics, Operation
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
 from hoodie.metrics.progress_bar import progress_bar
+from hoodie.table.action.listeners import CompletionListeners
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint
 from hoodie.table.repair.damaged_log_file import SalvagedLogFile, salvage_log_file
@@ -93,6 +95,7 @@ class BaseHoodieTableServiceClient(IndexCalls):
             context.check_running,
             display_value("hoodie.base.path", config.base_path).strip("'"),
         )
+        self._service_listeners = CompletionListeners(self._metrics, (self._publisher,))
         self._measured_instant: str | None = None
         index_type = str(config.index.index_type)
         if config.index.index_class is None and index_type not in self.supported_indexes:
@@ -333,9 +336,13 @@ class BaseHoodieTableServiceClient(IndexCalls):
         with self._call("compact") as call, self._alone():
             result = self._services.compact(instant_time)
             call.summary = "nothing to compact" if result is None else result.summary
-            if result is not None and self._publisher.is_on:
-                name = load_table(self._config).table_config.table_name
-                self._publisher.note_commit(name, Action.COMPACTION, result.commit_metadata)
+            if result is not None and self._service_listeners.is_on:
+                name, time = load_table(self._config).table_config.table_name, result.instant_time
+                self._service_listeners.completed(
+                    HoodieWriteCommitCallbackMessage(
+                        time, name, self._config.base_path, str(Action.COMPACTION), result.commit_metadata
+                    )
+                )
         return result
 
     def _upgraded(self, snapshot: TableSnapshot) -> TableSnapshot:

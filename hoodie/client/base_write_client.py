@@ -62,6 +62,7 @@ from hoodie.table.action.commit.delete_partition_commit_action_executor import D
 from hoodie.table.action.commit.delete_prepped_commit_action_executor import StoredRows
 from hoodie.table.action.commit.upsert_commit_action_executor import UpsertCommitActionExecutor
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
+from hoodie.table.action.listeners import CompletionListeners
 from hoodie.table.table import HoodieTable
 
 logger = logging.getLogger(__name__)
@@ -100,7 +101,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         super().__init__(context, config, on_progress)
         self._given_config = config
         check_named_classes(config)
-        self._callbacks = CommitCallbacks(config)
+        self._listeners = CompletionListeners(
+            self._metrics, (self._publisher, CommitCallbacks(config, self._metrics)), self._run_due_services
+        )
         self._service_errors: tuple[str, ...] = ()
         self._validators = PreCommitValidators(config, validators, self.sql_validators)
         self._committer = Committer(
@@ -110,9 +113,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             context,
             self._transactions,
             self._heartbeats,
-            self._callbacks,
             self._validate,
-            self._publisher,
+            self._listeners,
             self._rollbacks,
         )
 
@@ -552,12 +554,13 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """Run what follows a commit; errors here do not fail the write."""
         self._service_errors = ()
         if is_committed:
-            with self._metrics.step("post-commit"):
-                failed = ["no table service ran: the client was closed while it wrote"]
-                if not self._is_closed:
-                    failed = self.post_commit(result.instant_time) or []
-                self._service_errors = (*self._committer.take_failures(), *self._callbacks.take_failures(), *failed)
+            self._service_errors = self._listeners.follow_up(result.instant_time, self._committer.take_failures())
         result.commit_state.service_errors = self._service_errors
+
+    def _run_due_services(self, instant_time: str) -> list[str]:
+        if self._is_closed:
+            return ["no table service ran: the client was closed while it wrote"]
+        return self.post_commit(instant_time) or []
 
     # --- committing ---------------------------------------------------------------------------------------------
 

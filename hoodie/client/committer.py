@@ -11,8 +11,7 @@ from contextlib import ExitStack, nullcontext
 
 import attrs
 
-from hoodie.callback.commit_callbacks import CommitCallbacks
-from hoodie.client.metrics_publisher import MetricsPublisher
+from hoodie.callback.write_commit_callback import HoodieWriteCommitCallbackMessage
 from hoodie.client.open_table import load_table
 from hoodie.client.streaming_checkpoint import refuse_repeated_batch
 from hoodie.client.unknown_writes import refuse_unknown_writes
@@ -48,6 +47,7 @@ from hoodie.table.action.completion import (
     complete_instant,
     complete_later,
 )
+from hoodie.table.action.listeners import CompletionListeners
 from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, WriteStart
@@ -74,9 +74,8 @@ class Committer:
         context: The engine for the index's update.
         transactions: The table's lock.
         heartbeats: The heartbeats of the instants that the client writes.
-        callbacks: Are called after each completed instant.
         validate: Raises if what was written must not be completed.
-        publisher: Reports the metrics of each completed instant.
+        listeners: Are told of each completed instant.
         rollbacks: Rolls back instants that must not be completed.
     """
 
@@ -86,9 +85,8 @@ class Committer:
     _context: HoodieEngineContext
     _transactions: TransactionManager
     _heartbeats: HoodieHeartbeatClient
-    _callbacks: CommitCallbacks
     _validate: Callable[[TableSnapshot, HoodieWriteResult, HoodieCommitMetadata], None]
-    _publisher: MetricsPublisher
+    _listeners: CompletionListeners
     _rollbacks: RollbackService
     _resolver: ConflictResolver = attrs.field(init=False)
     _written_to: dict[str, WriteStart] = attrs.field(init=False, factory=dict)
@@ -238,11 +236,10 @@ class Committer:
                 f"completed; nothing was committed. {ONE_AT_A_TIME}, and write again. "
                 f"{SEVERAL_WRITERS}"
             )
-        self._publisher.note_commit(snapshot.table_config.table_name, action, metadata)
-        if self._callbacks.is_on:
-            with self._metrics.step("call the callback"):
-                name = snapshot.table_config.table_name
-                self._callbacks.tell(instant_time, name, snapshot.base_path, action, metadata)
+        name = snapshot.table_config.table_name
+        self._listeners.completed(
+            HoodieWriteCommitCallbackMessage(instant_time, name, snapshot.base_path, str(action), metadata)
+        )
         if others:
             # Without a lock nothing prevents this. Both writers look after they have completed their own instants, so
             # at least one of them sees the other.

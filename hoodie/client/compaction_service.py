@@ -14,27 +14,28 @@ import attrs
 from hoodie.client.open_table import load_table
 from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
-from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieCompactionException
 from hoodie.index.index import HoodieIndex
 from hoodie.metrics.metrics import HoodieMetrics
-from hoodie.storage.storage_clock import is_older
-from hoodie.table.action.compact.run_compaction_action_executor import Compacted, RunCompactionActionExecutor
+from hoodie.table.action.action import announce, carry_out, has_no_plan
+from hoodie.table.action.compact.run_compaction_action_executor import (
+    Compacted,
+    CompactionTakeover,
+    RunCompactionActionExecutor,
+)
 from hoodie.table.action.compact.schedule_compaction_action_executor import (
     OutdatedCompactionPlanException,
     ScheduleCompactionActionExecutor,
 )
 from hoodie.table.action.rollback.rollback_service import RollbackService
-from hoodie.table.action.table_action import announce, carry_out, has_no_plan
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_state import refuse_pending_restore
-from hoodie.transaction.begun_instants import is_begun_here
-from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient, is_heartbeat_expired
+from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
@@ -43,16 +44,11 @@ _PLANS = 3
 """How often a compaction is planned again where others wrote meanwhile."""
 
 
-class TakenCompactionException(HoodieCompactionException):
-    """Another process, which is alive, is carrying the compaction out."""
-
-
 @attrs.define(eq=False, repr=False, slots=False)
 class CompactionService:
     """The compactions of one client.
 
-    One process at a time carries a compaction out: the one that has its heartbeat. A process that finds an attempt of a
-    dead one rolls it back, which leaves the plan, and begins anew under the same instant.
+    One process at a time carries a compaction out; see `CompactionTakeover`.
 
     Args:
         context: The engine.
@@ -169,23 +165,17 @@ class CompactionService:
         if snapshot is None:
             raise HoodieCompactionException(f"{self._config.base_path} is a copy-on-write table, without compactions")
         with self._metrics.step("compact", instant_time) as step:
-            if not self._take(snapshot, instant_time):
-                return None
-            try:
-                table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
-                alive: Callable[[], None] = partial(self._heartbeats.check_alive, instant_time, snapshot.base_path)
-                executor = RunCompactionActionExecutor(table, self._transactions, alive)
-                done = carry_out(executor, instant_time, is_left_behind=is_left_behind)
-            except Exception as error:
-                self._give_up(instant_time, error)
-                raise
-            except BaseException:
-                # It was interrupted. The heartbeat, which ends, tells the next attempt that this one is dead.
-                self._heartbeats.abandon(instant_time)
-                raise
-            finally:
-                self._heartbeats.stop(instant_time)
-                self._transactions.drop(instant_time)
+            table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
+
+            def work(check_alive: Callable[[], None]) -> Compacted | None:
+                executor = RunCompactionActionExecutor(table, self._transactions, check_alive)
+                try:
+                    return carry_out(executor, instant_time, is_left_behind=is_left_behind)
+                except Exception:
+                    self._index.rollback_commit(instant_time)
+                    raise
+
+            done = self._takeover.carry_out(snapshot, instant_time, work)
             if done is not None:
                 step.count(records=done.metadata.total_records_written, files=len(done.statuses))
         return None if done is None else self._result_of(done)
@@ -200,82 +190,15 @@ class CompactionService:
             commit_state=CommitState(True, done.instant.completion_time, done.failures),
         )
 
-    def _take(self, snapshot: TableSnapshot, instant_time: str) -> bool:
-        """Take a compaction over: roll back what a dead process left of it, and start its heartbeat.
-
-        Returns:
-            False if it is completed.
-        """
-        with self._transactions.transaction(snapshot, f"beginning of compaction {instant_time}"):
-            snapshot = snapshot.refreshed()
-            found = snapshot.active_timeline.find(instant_time, Action.COMPACTION)
-            if found is None:
-                raise HoodieCompactionException(
-                    f"there is no compaction {instant_time} in the active timeline of {snapshot.base_path}: it was "
-                    "never scheduled, or was withdrawn, or is archived"
-                )
-            if found.is_completed:
-                logger.info("compaction %s of %s is completed already", instant_time, snapshot.base_path)
-                return False
-            self._refuse_if_alive(snapshot, found)
-            if found.state is State.INFLIGHT:
-                logger.warning(
-                    "rolling back an attempt of compaction %s of %s: its process failed", instant_time,
-                    snapshot.base_path,
-                )  # fmt: skip
-                self._rollbacks.rollback(snapshot, instant_time)
-            snapshot.storage.delete_file(snapshot.heartbeat_path(instant_time))
-            if not self._heartbeats.start(snapshot, instant_time):
-                raise self._taken(snapshot, instant_time, "another process was faster")
-            self._transactions.announce(instant_time)
-        return True
-
-    def _refuse_if_alive(self, snapshot: TableSnapshot, instant: HoodieInstant) -> None:
-        """Refuse a compaction whose process is alive; a lock that keeps processes apart shows that none of ours is."""
-        time, path = instant.requested_time, snapshot.heartbeat_path(instant.requested_time)
-        if snapshot.storage.exists(path):
-            is_ours = is_begun_here(snapshot.base_path, time)
-            may_be_alive = is_ours or not self._transactions.keeps_processes_apart
-            if may_be_alive and not is_heartbeat_expired(snapshot, time, self._config.write):
-                raise self._taken(snapshot, time, f"its heartbeat {path} is fresh")
-        elif instant.state is State.INFLIGHT:
-            # Hudi's compactions have no heartbeat.
-            newest = self._newest_file(snapshot, instant)
-            if newest is not None:
-                raise self._taken(snapshot, time, f"it has no heartbeat, as with Hudi, and {newest} is new")
-
-    def _newest_file(self, snapshot: TableSnapshot, instant: HoodieInstant) -> str | None:
-        """The path of a file that an attempt without a heartbeat made a short time ago; None if there is none."""
-        storage, tolerance = snapshot.storage, self._config.write.heartbeat_tolerance_ms
-        begun = storage.file_status(snapshot.active_timeline.path_of(instant))
-        markers = storage.list_files(WriteMarkers(storage, snapshot.meta_path, instant.requested_time).folder)
-        files = [status for status in (begun, *markers) if status is not None]
-        return next((status.path for status in files if not is_older(storage, status, tolerance)), None)
-
-    def _taken(self, snapshot: TableSnapshot, instant_time: str, reason: str) -> TakenCompactionException:
-        return TakenCompactionException(
-            f"compaction {instant_time} of {snapshot.base_path} is being carried out: {reason}. Let that process "
-            f"finish; if it is dead, call again in {self._config.write.heartbeat_tolerance_ms / 1000:.0f} s, or roll "
-            f"its attempt back with rollback({instant_time!r}), which keeps the plan"
+    @property
+    def _takeover(self) -> CompactionTakeover:
+        return CompactionTakeover(
+            options=self._config.write,
+            transactions=self._transactions,
+            heartbeats=self._heartbeats,
+            load=partial(load_table, self._config),
+            undo=self._rollbacks.rollback,
         )
-
-    def _give_up(self, instant_time: str, error: Exception) -> None:
-        """Roll back a failed attempt; the plan stays, and a later call runs it again."""
-        self._index.rollback_commit(instant_time)
-        if self._heartbeats.is_expired(instant_time):
-            # Another process may be carrying it out by now.
-            return
-        try:
-            snapshot = load_table(self._config)
-            found = snapshot.active_timeline.find(instant_time, Action.COMPACTION)
-            if found is not None and found.state is State.INFLIGHT:
-                self._rollbacks.rollback(snapshot, instant_time)
-        except Exception as second:
-            # The heartbeat tells the next attempt that this one was of hoodie, and is dead.
-            self._heartbeats.abandon(instant_time)
-            text = f"the attempt of compaction {instant_time} could not be rolled back ({second}): the next one does so"
-            logger.warning("%s", text)
-            error.add_note(text)
 
     def _prepare_table(self) -> TableSnapshot | None:
         """Load and check the table; None for a copy-on-write table."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 import attrs
 
@@ -22,7 +23,7 @@ from hoodie.metadata.metadata_indexes import MetadataIndexes
 from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep, one_at_a_time
 from hoodie.metadata.records.metadata_partition_type import secondary_index_partition
 from hoodie.metrics.metrics import HoodieMetrics
-from hoodie.table.action.index.run_index_action_executor import RunIndexActionExecutor
+from hoodie.table.action.index.run_index_action_executor import IndexTakeover, RunIndexActionExecutor
 from hoodie.table.action.index.schedule_index_action_executor import ScheduleIndexActionExecutor
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
@@ -90,7 +91,13 @@ class IndexService:
 
     def _executor(self, snapshot: TableSnapshot) -> RunIndexActionExecutor:
         upkeep = MetadataTableUpkeep.of(self.config, self.context)
-        return RunIndexActionExecutor(snapshot, upkeep, self.config.write, self.transactions, self.heartbeats)
+        takeover = IndexTakeover(
+            options=self.config.write,
+            transactions=self.transactions,
+            heartbeats=self.heartbeats,
+            load=partial(load_table, self.config),
+        )
+        return RunIndexActionExecutor(snapshot, upkeep, self.transactions, takeover)
 
     def _load(self) -> TableSnapshot:
         snapshot = load_table(self.config)

@@ -28,10 +28,10 @@ from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import TableNotFoundException
 from hoodie.metadata.metadata_table import one_at_a_time
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
+from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean, retention_now
-from hoodie.table.action.table_action import announce, carry_out, has_no_plan
 from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
 
+from hoodie.callback.write_commit_callback import HoodieWriteCommitCallbackMessage
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.config.metrics_config import REPORTER_TYPES, HoodieMetricsConfig, parse_labels
 from hoodie.config.write_config import HoodieWriteConfig
@@ -100,6 +101,8 @@ def step_gauges(steps: Iterable[StepDuration]) -> dict[str, float]:
 class MetricsPublisher(ProgressListener):
     """Listens to a client's calls, and reports their metrics when each call ends; never fails.
 
+    It is a `hoodie.table.action.listeners.CompletionListener` too: what a call completed is part of its metrics.
+
     Args:
         config: The writer's configuration.
         steps: Returns the steps that have ended.
@@ -125,17 +128,20 @@ class MetricsPublisher(ProgressListener):
         """Whether metrics are reported."""
         return self._reporter is not None
 
-    def note_commit(self, table_name: str, action: str, metadata: HoodieCommitMetadata) -> None:
+    def completed(self, message: HoodieWriteCommitCallbackMessage) -> None:
         """Note that the current call completed a commit.
 
         Args:
-            table_name: The table's name, the prefix of the metrics where the configuration has none.
-            action: ``commit``, ``deltacommit`` or ``replacecommit``; ``compaction`` of one that was asked for.
-            metadata: What the commit stored.
+            message: The commit. The table's name is the prefix of the metrics where the configuration has none. The
+                action is ``commit``, ``deltacommit`` or ``replacecommit``; ``compaction`` of one that was asked for.
         """
-        self._prefix = self._prefix or table_name.replace(".", "_")
-        self._action = str(action)
-        self._commit = commit_gauges(self._action, metadata)
+        self._prefix = self._prefix or message.table_name.replace(".", "_")
+        self._action = message.commit_action_type
+        self._commit = commit_gauges(self._action, message.metadata)
+
+    def take_failures(self) -> list[str]:
+        """None: what fails is only logged."""
+        return []
 
     def end(self, summary: str) -> None:
         """Report the metrics of the call."""

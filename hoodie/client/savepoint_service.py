@@ -23,6 +23,7 @@ from hoodie.exception import (
 )
 from hoodie.metadata.metadata_table import MetadataTable
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.table.action.action import announce, carry_out, no_check
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.restore.restore_action_executor import (
     RestoreActionExecutor,
@@ -35,7 +36,6 @@ from hoodie.table.action.savepoint.savepoint_action_executor import (
     SavepointActionExecutor,
     delete_savepoint,
 )
-from hoodie.table.action.table_action import announce, carry_out, no_check
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import Transaction, TransactionManager
 

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from hoodie.callback.commit_callbacks import CommitCallbacks
+from hoodie.callback.write_commit_callback import HoodieWriteCommitCallbackMessage
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.chosen_operation import run_operation
 from hoodie.client.new_table import create_table, name_of_table
@@ -102,7 +103,11 @@ class TableReplacement:
             return
         config = HoodieTableConfig.load(self.table.storage, base_path)
         action = commit_action(config.table_type)
-        callbacks.tell(result.instant_time, config.table_name, base_path, action, result.commit_metadata)
+        callbacks.completed(
+            HoodieWriteCommitCallbackMessage(
+                result.instant_time, config.table_name, base_path, str(action), result.commit_metadata
+            )
+        )
         state = result.commit_state
         state.service_errors = (*state.service_errors, *callbacks.take_failures())
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
-from hoodie.client.compaction_service import CompactionService, TakenCompactionException
+from hoodie.client.compaction_service import CompactionService
 from hoodie.client.metadata_table_cleaning import MetadataTableCleaning
 from hoodie.client.open_table import load_table
 from hoodie.client.write_result import HoodieWriteResult
@@ -25,11 +25,12 @@ from hoodie.config.write_options import FailedWritesPolicy, WriteConcurrencyMode
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieException
 from hoodie.metrics.metrics import HoodieMetrics, Step
+from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor, EmptyPlan, OutdatedPlanException
 from hoodie.table.action.clean.clean_planner import CleanPlanner
+from hoodie.table.action.compact.run_compaction_action_executor import TakenCompactionException
 from hoodie.table.action.rollback.rollback_service import RollbackService
-from hoodie.table.action.table_action import announce, carry_out, has_no_plan
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.threads import start_thread
 from hoodie.transaction.transaction_manager import TransactionManager
@@ -161,7 +162,7 @@ class TableServices:
         return MetadataTableCleaning(self._context, self._config, self._transactions)
 
     def _executor(self, snapshot: TableSnapshot, min_commits: int = 0) -> CleanActionExecutor:
-        executor = CleanActionExecutor(
+        return CleanActionExecutor(
             self._context,
             self._config.clean,
             snapshot,
@@ -169,9 +170,9 @@ class TableServices:
             self._empty_plan,
             min_commits,
             self._config.metadata,
+            # A metadata table may have been built meanwhile.
+            lambda: self._transactions.giving_a_time(snapshot.with_properties_reloaded()),
         )
-        # A metadata table may have been built meanwhile.
-        return executor.completed_under(lambda: self._transactions.giving_a_time(snapshot.with_properties_reloaded()))
 
     def _finish_pending_cleans(self, snapshot: TableSnapshot) -> tuple[list[HoodieCleanMetadata], TableSnapshot]:
         """Carry out the cleans that other runs left behind, the oldest first; returns the table after that."""

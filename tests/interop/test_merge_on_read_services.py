@@ -9,8 +9,8 @@ import pytest
 from hoodie import HoodieLocalWriteClient
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
+from hoodie.table.action.action import no_check
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
-from hoodie.table.action.table_action import no_check
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import completed_file, timeline_folder
 from tests.interop.test_delta_commits import Table, made

@@ -46,3 +46,12 @@ def test_every_layer_is_a_module(contract: str) -> None:
         if not any(module == layer or module.startswith(layer + ".") for module in modules)
     ]
     assert missing == []
+
+
+def test_one_function_makes_instants_complete() -> None:
+    callers = [
+        str(path.relative_to(REPOSITORY))
+        for path in sorted((REPOSITORY / "hoodie").rglob("*.py"))
+        for _ in range(path.read_text().count(".save_as_complete("))
+    ]
+    assert callers == ["hoodie/common/table/timeline/completion.py"]

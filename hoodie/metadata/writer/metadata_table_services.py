@@ -36,6 +36,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.partition_metadata import check_partition_path
+from hoodie.common.table.timeline.completion import complete
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -255,7 +256,7 @@ class MetadataTableCompactor:
         stats = [stat for stat in results if stat is not None]
         if large or len(stats) < len(plan.operations):
             self._delete_base_files(plan, instant_time, frozenset(file_name(str(stat.path)) for stat in stats))
-        timeline.save_as_complete(instant_time, Action.COMPACTION, _metadata(stats, avro_schema), self.check)
+        complete(timeline, instant_time, Action.COMPACTION, _metadata(stats, avro_schema), self.check)
         logger.info("compacted %d file groups of %s at %s", len(stats), snapshot.base_path, instant_time)
         try:
             markers.delete_all()

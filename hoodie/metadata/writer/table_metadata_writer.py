@@ -33,6 +33,7 @@ from hoodie.common.table.partition_metadata import ensure_partition_metadata
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.completion import complete
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -385,7 +386,7 @@ class HoodieBackedTableMetadataWriter:
     ) -> None:
         metadata = attrs.evolve(metadata, extra_metadata={**metadata.extra_metadata, **noted})
         _begin(timeline, instant_time)
-        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata, check)
+        complete(timeline, instant_time, Action.DELTA_COMMIT, metadata, check)
 
     def _keep_only(self, site: BuildingSite, partition: str, stats: Sequence[HoodieWriteStat]) -> None:
         """Delete base files of attempts that lost, and check that the others are there."""
@@ -435,7 +436,7 @@ class HoodieBackedTableMetadataWriter:
             self._clear(metadata_table, partition, instant_time)
             raise
         metadata = _metadata(stats, avro_schema, WriteOperationType.BULK_INSERT)
-        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata)
+        complete(timeline, instant_time, Action.DELTA_COMMIT, metadata)
         definition = definition or indexer.definition(context)
         if definition is not None:
             save_index_definition(table, definition)
@@ -506,7 +507,7 @@ class HoodieBackedTableMetadataWriter:
             stats, avro_schema = self._write_records(files, self._context(files), instant_time, records_of)
         metadata = _metadata(stats, avro_schema, WriteOperationType.UPSERT_PREPPED)
         timeline = files.snapshot.active_timeline
-        timeline.save_as_complete(instant_time, Action.DELTA_COMMIT, metadata, check, is_sole_writer=True)
+        complete(timeline, instant_time, Action.DELTA_COMMIT, metadata, check, is_sole_writer=True)
         return makes_compaction_due(files, self.config, instant_time)
 
     def _write_records(

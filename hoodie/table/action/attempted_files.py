@@ -15,7 +15,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieCommitException
 from hoodie.io.log.log_file_owner import is_log_file_of
 from hoodie.storage.storage_path import join
-from hoodie.table.action.table_action import no_check
+from hoodie.table.action.action import no_check
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@
 | 5 | the metadata table is compacted, if that is due now | the action calls `compact_metadata_table` |
 | 6 | the lock is released | the action |
 | 7 | markers, heartbeats and other leftovers of the action are deleted | the action |
-| 8 | metrics, callbacks, services that are due | the client |
+| 8 | metrics, callbacks, services that are due | `hoodie.table.action.listeners` |
 
 A metadata table must know of an action before it counts. The completion time, which
 names the completed file in tables of versions 8 and 9, is taken between 3 and 4. Times are given out under the table's
-lock there, so actions that need no lock for anything else take it for these two steps: see `AnnouncedAction.locked`.
+lock there, so a clean, which needs no lock to delete its files, takes it for these two steps.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.completion import complete
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, newest, next_instant_time
-from hoodie.exception import HoodieCommitException, HoodieIOException, HoodieLockException
+from hoodie.exception import HoodieIOException, HoodieLockException
 from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep, one_at_a_time
-from hoodie.table.action.table_action import no_check
+from hoodie.table.action.action import no_check
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +59,7 @@ def complete_instant(
     *,
     is_current: bool = False,
 ) -> CompletedAction | None:
-    """Complete an instant of any action: the only place where one becomes complete.
+    """Complete an instant of any action of a table, once its metadata table knows of the action.
 
     Args:
         snapshot: The table.
@@ -81,7 +83,7 @@ def complete_instant(
     timeline = snapshot.active_timeline
     now = snapshot if is_current else snapshot.with_properties_reloaded()
     if not now.table_config.metadata_partitions:
-        completed = timeline.save_as_complete(instant_time, action, metadata, check)
+        completed = complete(timeline, instant_time, action, metadata, check)
         return None if completed is None else CompletedAction(completed)
     with one_at_a_time(now):
         now = now if is_current else now.refreshed()
@@ -90,13 +92,8 @@ def complete_instant(
             return None
         metadata_table = MetadataTable(now, upkeep or MetadataTableUpkeep())
         recorded = metadata_table.record(instant_time, action, metadata, check)
-        try:
-            completed = timeline.save_as_complete(instant_time, action, metadata, check)
-        except HoodieCommitException:
-            # It was rolled back: no rollback will take back what was just recorded.
-            if recorded is not None:
-                metadata_table.forget(instant_time)
-            raise
+        forget = None if recorded is None else partial(metadata_table.forget, instant_time)
+        completed = complete(timeline, instant_time, action, metadata, check, forget=forget)
     if completed is None:
         return None
     return CompletedAction(completed, now if recorded is not None and recorded.is_compaction_due else None)

@@ -33,10 +33,10 @@ from hoodie.exception import (
     HoodieRollbackException,
 )
 from hoodie.storage.local_storage import LocalStorage
+from hoodie.table.action.action import announce
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
-from hoodie.table.action.table_action import announce
 from hoodie.transaction.transaction_manager import TransactionManager
 from tests.support.hookable_storage import hooked
 from tests.support.services_table import ServicesTable

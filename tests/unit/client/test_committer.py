@@ -31,6 +31,7 @@ from hoodie.exception import (
 )
 from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.table.action.listeners import CompletionListeners
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.table_preparation import TablePreparation
 from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
@@ -65,9 +66,11 @@ class Writer:
             LocalEngineContext(parallelism=1),
             transactions,
             self.heartbeats,
-            CommitCallbacks(self.config),
             validate,
-            MetricsPublisher(self.config, lambda: metrics.steps, lambda: "t"),
+            CompletionListeners(
+                metrics,
+                (MetricsPublisher(self.config, lambda: metrics.steps, lambda: "t"), CommitCallbacks(self.config)),
+            ),
             RollbackService(self.config, transactions, metrics, TablePreparation(self.config, transactions, metrics)),
         )
 

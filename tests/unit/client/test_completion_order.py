@@ -93,8 +93,8 @@ def test_a_commit_that_others_have_built_on_keeps_its_completion_time(
     original = HoodieActiveTimeline.save_as_complete
     done: list[Any] = []
 
-    def complete(self: HoodieActiveTimeline, *arguments: Any) -> Any:
-        completed = original(self, *arguments)
+    def complete(self: HoodieActiveTimeline, *arguments: Any, **options: Any) -> Any:
+        completed = original(self, *arguments, **options)
         if not done:
             done.append(completed)
             os.unlink(f"{path}/.hoodie/lock")

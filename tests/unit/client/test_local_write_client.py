@@ -27,8 +27,8 @@ from hoodie.exception import (
     SchemaCompatibilityException,
     TableNotFoundException,
 )
+from hoodie.table.action.action import announce, carry_out
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
-from hoodie.table.action.table_action import announce, carry_out
 from tests.support.table_builder import TRIPS, local_client, read_trips, rows
 
 Rows = list[tuple[str, str, int, float]]

@@ -732,8 +732,8 @@ def test_a_commit_whose_lock_was_lost_right_after_it_stands_though_others_build_
     mine = client(path)
     original = HoodieActiveTimeline.save_as_complete
 
-    def complete(self: HoodieActiveTimeline, instant_time: str, *rest: Any) -> bool:
-        is_complete = original(self, instant_time, *rest)
+    def complete(self: HoodieActiveTimeline, instant_time: str, *rest: Any, **options: Any) -> bool:
+        is_complete = original(self, instant_time, *rest, **options)
         if not done and os.path.exists(f"{path}/.hoodie/lock"):
             done.append(instant_time)
             os.unlink(f"{path}/.hoodie/lock")

@@ -15,8 +15,8 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, ProgressEvent
 from hoodie.exception import HoodieKeyException
 from hoodie.metrics.metrics import StepDuration
 from hoodie.metrics.progress import ProgressState
+from hoodie.table.action.action import announce
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
-from hoodie.table.action.table_action import announce
 from tests.support.table_builder import rows_of_keys, write_config
 
 REPOSITORY = Path(__file__).parents[3]

@@ -44,9 +44,11 @@ def given_out(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, bool]]:
     for step in ("_claim", "save_as_complete"):
         original = getattr(HoodieActiveTimeline, step)
 
-        def record(self: Any, time: str, action: Any, *rest: Any, step: str = step, original: Any = original) -> Any:
+        def record(
+            self: Any, time: str, action: Any, *rest: Any, step: str = step, original: Any = original, **options: Any
+        ) -> Any:
             taken.append((step, str(action), Lock.held > 0))
-            return original(self, time, action, *rest)
+            return original(self, time, action, *rest, **options)
 
         monkeypatch.setattr(HoodieActiveTimeline, step, record)
     return taken

@@ -64,8 +64,8 @@ def _agreed(instant_time: str) -> bool:
     return True
 
 
-def _no_check() -> None:
-    pass
+def no_check() -> None:
+    """Does nothing; takes the place of the check of a lock where there is no lock."""
 
 
 @attrs.frozen(slots=False, repr=False, eq=False)
@@ -285,7 +285,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         instant_time: str,
         action: Action,
         content: Content,
-        check: Callable[[], None] = _no_check,
+        check: Callable[[], None] = no_check,
         *,
         is_sole_writer: bool = False,
     ) -> HoodieInstant | None:

@@ -37,10 +37,10 @@ from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
+from hoodie.table.action.action import no_check
 from hoodie.table.action.archive.archive_files import ArchiveFiles, LogArchiveFiles
 from hoodie.table.action.archive.lsm_archive_files import LsmArchiveFiles
 from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean
-from hoodie.table.action.table_action import no_check
 from hoodie.table.table_state import being_rolled_back
 
 logger = logging.getLogger(__name__)

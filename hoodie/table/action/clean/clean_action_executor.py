@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 import attrs
 
@@ -28,9 +29,9 @@ from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException
 from hoodie.metadata.metadata_table import MetadataTableUpkeep
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join, normalise_path, parent, relative_to, resolve_inside, scheme
+from hoodie.table.action.action import TableAction
 from hoodie.table.action.clean.clean_planner import CleanPlanner, files_that_stay
 from hoodie.table.action.completion import compact_metadata_table, complete_instant
-from hoodie.table.action.table_action import TableAction
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.threads import ThreadPool
 
@@ -75,6 +76,8 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         last_empty_plan: The empty plan of an earlier clean of the same client; None without one.
         min_commits: A clean is due once there are this many commits after the last clean.
         metadata_config: How the metadata table is kept up to date.
+        lock: Takes the table's lock to complete a clean, which deletes its files without one; does nothing if the lock
+            is held anyway.
 
     Attributes:
         empty_plan: Set by `plan` when it looked and found no file to delete.
@@ -96,8 +99,10 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         last_empty_plan: EmptyPlan | None = None,
         min_commits: int = 0,
         metadata_config: HoodieMetadataConfig | None = None,
+        lock: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         super().__init__(snapshot)
+        self._lock = lock
         self._metadata_config = metadata_config or HoodieMetadataConfig()
         self._context = context
         self._clean = clean
@@ -198,7 +203,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         gone = self._delete_partitions(plan.partitions_to_be_deleted)
         metadata = _metadata_of(instant_time, plan, files, failed, gone, started)
         try:
-            with self.locked():
+            with self._lock():
                 upkeep = MetadataTableUpkeep(self._metadata_config, self._context)
                 completed = complete_instant(self.snapshot, instant_time, self.kind, metadata, upkeep=upkeep)
                 if completed is not None:

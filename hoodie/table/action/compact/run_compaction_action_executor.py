@@ -40,10 +40,11 @@ from hoodie.io.merging_reader import LogMerging
 from hoodie.io.write_context import WriteContext
 from hoodie.metadata.metadata_table import MetadataTableUpkeep
 from hoodie.storage.storage_path import file_name
+from hoodie.table.action.action import PlannedAction, check_planned_instant, no_check
 from hoodie.table.action.attempted_files import reconcile_with_markers
 from hoodie.table.action.completion import compact_metadata_table, complete_instant
 from hoodie.table.action.rollback.rollback_service import rolled_back_by
-from hoodie.table.action.table_action import TableAction, check_planned_instant, no_check
+from hoodie.table.action.takeover import Takeover
 from hoodie.table.missing_files import find_missing_files
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
@@ -71,7 +72,19 @@ class Compacted:
     failures: tuple[str, ...] = ()
 
 
-class RunCompactionActionExecutor(TableAction[HoodieCompactionPlan, Compacted | None]):
+class TakenCompactionException(HoodieCompactionException):
+    """Another process, which is alive, is carrying the compaction out."""
+
+
+class CompactionTakeover(Takeover):
+    """Takes over compactions: an attempt that failed is rolled back, which leaves the plan."""
+
+    kind = Action.COMPACTION
+    missing_error = HoodieCompactionException
+    taken_error = TakenCompactionException
+
+
+class RunCompactionActionExecutor(PlannedAction[HoodieCompactionPlan, Compacted | None]):
     """Carries out one planned compaction, also one of Hudi's; a failed attempt is run again under its instant.
 
     The slices of the plan are merged as they are now: a log file that belongs to such a slice and is not in the plan,
@@ -102,17 +115,16 @@ class RunCompactionActionExecutor(TableAction[HoodieCompactionPlan, Compacted | 
         self._transactions = transactions
         self._check_alive = check_alive
 
-    def plan(self) -> HoodieCompactionPlan | None:
-        """Never called: `ScheduleCompactionActionExecutor` plans."""
-        raise AssertionError("a schedule executor makes the plan")
-
-    def refuse_rivals(self, plan: HoodieCompactionPlan, instant_time: str, before: TableSnapshot | None) -> None:
+    def refuse_left_behind(self, plan: HoodieCompactionPlan, instant_time: str, check: Callable[[], None]) -> None:
         """Stop where an older pending compaction has one of the file groups, or a restore is pending.
+
+        The plan stays: in timeline layout 1 log files may be named after it, and nobody would read them.
 
         Raises:
             HoodieCompactionException: The plan must not be carried out.
             HoodieCommitException: A restore is pending.
         """
+        check()
         refuse_pending_restore(self.snapshot, "nothing is compacted until it is finished")
         own = {_group_of(operation) for operation in plan.operations}
         for group, instants in pending_compactions(self.snapshot.active_timeline).items():
@@ -125,11 +137,8 @@ class RunCompactionActionExecutor(TableAction[HoodieCompactionPlan, Compacted | 
                     f"named after {instant_time}, delete its requested file, and plan again"
                 )
 
-    def withdraw(self, instant_time: str) -> None:
-        """Leave the plan: in timeline layout 1 log files may be named after it, and nobody would read them."""
-
     def read_plan(self, instant_time: str) -> HoodieCompactionPlan:
-        """See `TableAction.read_plan`."""
+        """See `PlannedAction.read_plan`."""
         requested = HoodieInstant(instant_time, self.kind, State.REQUESTED)
         timeline = self.snapshot.active_timeline
         plan, source = timeline.read_as(requested, HoodieCompactionPlan), timeline.path_of(requested)

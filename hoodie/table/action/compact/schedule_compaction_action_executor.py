@@ -16,9 +16,9 @@ from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieI
 from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieCompactionException
+from hoodie.table.action.action import AnnouncedAction
 from hoodie.table.action.compact.compaction_planner import plan_compaction
 from hoodie.table.action.compact.compaction_trigger import is_compaction_due
-from hoodie.table.action.table_action import AnnouncedAction
 from hoodie.table.table_state import refuse_pending_restore
 
 logger = logging.getLogger(__name__)
@@ -87,14 +87,13 @@ class ScheduleCompactionActionExecutor(AnnouncedAction[HoodieCompactionPlan]):
         )  # fmt: skip
         return instant_time
 
-    def refuse_rivals(self, plan: HoodieCompactionPlan, instant_time: str, before: TableSnapshot | None) -> None:
+    def refuse_rivals(self, plan: HoodieCompactionPlan, instant_time: str, before: TableSnapshot) -> None:
         """Stop where others wrote, went back, or planned, since the table was looked at; see the class.
 
         Raises:
             OutdatedCompactionPlanException: They did.
             HoodieCommitException: A restore is pending.
         """
-        assert before is not None
         refuse_pending_restore(self.snapshot, "nothing is compacted until it is finished")
         old, new = before.active_timeline, self.snapshot.active_timeline
         known = {instant.requested_time for instant in old.commits_timeline()}

@@ -23,7 +23,7 @@ being built, and nothing is caught up one action after the other; ``docs/decisio
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import attrs
@@ -32,16 +32,15 @@ from hoodie.avro.service_metadata import HoodieIndexCommitMetadata, HoodieIndexP
 from hoodie.common.table.index_plans import read_index_plan
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
-from hoodie.config.write_options import HoodieWriteOptions
 from hoodie.exception import HoodieException, HoodieIndexException, HoodieRollbackException
 from hoodie.metadata.metadata_indexes import BuildingSite, MetadataIndexes
 from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep, one_at_a_time
 from hoodie.metadata.reader.metadata_table_files import metadata_folder
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.storage.storage_clock import is_older
+from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 from hoodie.table.action.completion import complete_instant
-from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient, is_heartbeat_expired
+from hoodie.table.action.takeover import Takeover
 from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
@@ -51,27 +50,56 @@ _ATTEMPTS = 4
 """How often the building is begun anew where files that it reads were deleted meanwhile."""
 
 
+class IndexTakeover(Takeover):
+    """Takes over indexings; nothing is undone in between, as the next attempt clears the place when it begins."""
+
+    kind = Action.INDEXING
+    missing_error = HoodieIndexException
+    taken_error = HoodieIndexException
+    is_alone = False
+
+    @contextmanager
+    def locked(self, snapshot: TableSnapshot, what: str) -> Iterator[TableSnapshot]:
+        """See `Takeover.locked`; the metadata table may be changed."""
+        with self.transactions.transaction(snapshot, what), one_at_a_time(snapshot):
+            yield snapshot.with_properties_reloaded().refreshed()
+
+    def rivals(self, table: TableSnapshot, instant: HoodieInstant) -> Iterable[HoodieInstant]:
+        """All pending indexings: one process at a time builds partitions of a table."""
+        return table.active_timeline.filter_actions(Action.INDEXING).filter_pending()
+
+    def files_of_attempt(self, table: TableSnapshot, instant: HoodieInstant) -> Iterable[FileStatus]:
+        """Hudi's indexings list what they build: the inflight file, and the files of these partitions."""
+        plan = read_index_plan(table.active_timeline, instant)
+        paths = set(plan.partition_paths) & set(table.table_config.metadata_partitions_inflight)
+        if not paths:
+            return []
+        begun = table.storage.file_status(table.active_timeline.path_of(instant))
+        files = [file for name in paths for file in table.storage.list_directory(join(metadata_folder(table), name))]
+        return [*([] if begun is None else [begun]), *files]
+
+    def another_way(self, instant_time: str) -> str:
+        """None: a rollback takes the plan back, too, and refuses while a process lives."""
+        return ""
+
+
 @attrs.frozen(eq=False)
 class RunIndexActionExecutor:
     """Carries an indexing out, or takes it back. Lives on the driver.
 
-    One process at a time builds partitions of a table: the one that has the heartbeat of its indexing.
-
     Attributes:
         snapshot: The table.
         upkeep: What its metadata table holds; runs the tasks.
-        options: Interval and tolerable misses of heartbeats.
         transactions: The table's lock.
-        heartbeats: Signs of life of this process.
+        takeover: Sees to it that one process at a time builds partitions.
 
     Hudi: org.apache.hudi.table.action.index.RunIndexActionExecutor.
     """
 
     snapshot: TableSnapshot
     upkeep: MetadataTableUpkeep
-    options: HoodieWriteOptions
     transactions: TransactionManager
-    heartbeats: HoodieHeartbeatClient
+    takeover: IndexTakeover
 
     def execute(self, instant_time: str) -> HoodieIndexCommitMetadata | None:
         """Build what the plan names.
@@ -85,26 +113,19 @@ class RunIndexActionExecutor:
         Raises:
             HoodieException: See `BaseHoodieTableServiceClient.index`.
         """
-        if not self._take(instant_time):
-            return None
-        try:
+
+        def work(check_alive: Callable[[], None]) -> HoodieIndexCommitMetadata:
             for attempt in range(1, _ATTEMPTS + 1):
-                site = self._begin(instant_time)
+                site = self._begin(instant_time, check_alive)
                 try:
-                    return self._build(instant_time, site)
+                    return self._build(instant_time, site, check_alive)
                 except HoodieException as error:
                     if attempt == _ATTEMPTS or site is None or not self._has_lost_files(site):
                         raise
                     logger.warning("building %s anew: %s", ", ".join(site.partitions), error)
-        except Exception:
-            raise
-        except BaseException:
-            # It was interrupted. The heartbeat, which ends, tells the next attempt that this one is dead.
-            self.heartbeats.abandon(instant_time)
-            raise
-        finally:
-            self.heartbeats.stop(instant_time)
-        raise AssertionError("unreachable")
+            raise AssertionError("unreachable")
+
+        return self.takeover.carry_out(self.snapshot, instant_time, work)
 
     def take_back(self, instant_time: str) -> bool:
         """Take an indexing back that is not completed: delete what was built, and then the instant.
@@ -131,7 +152,7 @@ class RunIndexActionExecutor:
                     f"indexing {instant_time} of {table.base_path} is completed: a write with the option of an index "
                     "set to false drops it"
                 )
-            self._refuse_if_alive(table, found)
+            self.takeover.refuse_if_alive(table, found)
             plan = read_index_plan(table.active_timeline, found)
             table = MetadataIndexes(table, self.upkeep).delete_unlisted(instant_time, plan)
             table.active_timeline.delete_pending(instant_time, Action.INDEXING)
@@ -140,29 +161,11 @@ class RunIndexActionExecutor:
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
-    def _take(self, instant_time: str) -> bool:
-        """Take an indexing over, with a heartbeat; False if it is completed."""
-        with self._locked(f"beginning of indexing {instant_time}") as (table, _):
-            found = table.active_timeline.find(instant_time, Action.INDEXING)
-            if found is None:
-                raise HoodieIndexException(
-                    f"there is no indexing {instant_time} in the timeline of {table.base_path}: it was never "
-                    "scheduled, or was taken back"
-                )
-            if found.is_completed:
-                logger.info("indexing %s of %s is completed already", instant_time, table.base_path)
-                return False
-            for other in table.active_timeline.filter_actions(Action.INDEXING).filter_pending():
-                self._refuse_if_alive(table, other)
-            table.storage.delete_file(table.heartbeat_path(instant_time))
-            if not self.heartbeats.start(table, instant_time):
-                raise self._taken(table, found, "another process was faster")
-        return True
-
-    def _begin(self, instant_time: str) -> BuildingSite | None:
+    def _begin(self, instant_time: str, check_alive: Callable[[], None]) -> BuildingSite | None:
         """Make the instant inflight, and clear the place; None if its partitions are listed already."""
         with self._locked(f"beginning of indexing {instant_time}") as (table, check):
-            self._check(table, instant_time, check)
+            check()
+            check_alive()
             timeline = table.active_timeline
             found = timeline.find(instant_time, Action.INDEXING)
             if found is None or found.is_completed:
@@ -182,16 +185,19 @@ class RunIndexActionExecutor:
             timeline.transition_requested_to_inflight(instant_time, Action.INDEXING)
             return MetadataIndexes(table, self.upkeep).begin_building(instant_time, plan)
 
-    def _build(self, instant_time: str, site: BuildingSite | None) -> HoodieIndexCommitMetadata:
+    def _build(
+        self, instant_time: str, site: BuildingSite | None, check_alive: Callable[[], None]
+    ) -> HoodieIndexCommitMetadata:
         """Build without the lock; then finish and complete the instant under it."""
         stats = []
         if site is not None:
             indexes = MetadataIndexes(site.listed.table, self.upkeep)
-            stats = indexes.build(site, lambda: self.heartbeats.check_alive(instant_time, self.snapshot.base_path))
+            stats = indexes.build(site, check_alive)
         with self._locked(f"end of indexing {instant_time}") as (table, lock_check):
 
             def check() -> None:
-                self._check(table, instant_time, lock_check)
+                lock_check()
+                check_alive()
 
             check()
             found = table.active_timeline.find(instant_time, Action.INDEXING)
@@ -220,35 +226,7 @@ class RunIndexActionExecutor:
         with self.transactions.transaction(self.snapshot, what) as transaction, one_at_a_time(self.snapshot):
             yield self.snapshot.with_properties_reloaded().refreshed(), transaction.check_held
 
-    def _check(self, table: TableSnapshot, instant_time: str, lock_check: Callable[[], None]) -> None:
-        lock_check()
-        self.heartbeats.check_alive(instant_time, table.base_path)
-
     def _has_lost_files(self, site: BuildingSite) -> bool:
         """Whether files of the table that was listed are not committed any more."""
         table = self.snapshot.with_properties_reloaded().refreshed()
         return MetadataIndexes(table, self.upkeep).has_lost_files(site)
-
-    def _refuse_if_alive(self, table: TableSnapshot, instant: HoodieInstant) -> None:
-        """Refuse to go on while the process of an indexing is alive, or may be."""
-        path = table.heartbeat_path(instant.requested_time)
-        if table.storage.exists(path):
-            if not is_heartbeat_expired(table, instant.requested_time, self.options):
-                raise self._taken(table, instant, f"its heartbeat {path} is fresh")
-        elif not instant.is_requested:
-            # Hudi's indexings have no heartbeat, and list what they build.
-            plan = read_index_plan(table.active_timeline, instant)
-            paths = set(plan.partition_paths) & set(table.table_config.metadata_partitions_inflight)
-            begun = table.storage.file_status(table.active_timeline.path_of(instant))
-            files = [
-                file for name in paths for file in table.storage.list_directory(join(metadata_folder(table), name))
-            ]
-            for status in [begun, *files] if paths else []:
-                if status is not None and not is_older(table.storage, status, self.options.heartbeat_tolerance_ms):
-                    raise self._taken(table, instant, f"it has no heartbeat, as with Hudi, and {status.path} is new")
-
-    def _taken(self, table: TableSnapshot, instant: HoodieInstant, reason: str) -> HoodieIndexException:
-        return HoodieIndexException(
-            f"indexing {instant.requested_time} of {table.base_path} is being carried out: {reason}. Let that process "
-            f"finish; if it is dead, call again in {self.options.heartbeat_tolerance_ms / 1000:.0f} s"
-        )

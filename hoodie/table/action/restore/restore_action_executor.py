@@ -24,12 +24,12 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException
+from hoodie.table.action.action import TableAction, check_planned_instant
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.rollback.command_blocks import SliceKey, take_back
 from hoodie.table.action.rollback.instant_files import COMPACTIONS
 from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
-from hoodie.table.action.table_action import TableAction, check_planned_instant
 from hoodie.table.slices_of_other_version import slice_of_other_version
 from hoodie.table.table_state import files_at, missing_at
 

@@ -34,12 +34,12 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackExcepti
 from hoodie.io.log.log_file_owner import is_log_file_of
 from hoodie.metadata.metadata_table import MetadataTable
 from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to, resolve_inside
+from hoodie.table.action.action import TableAction, check_planned_instant
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import compact_metadata_table, complete_instant
 from hoodie.table.action.rollback.command_blocks import WRITE_TOKEN, take_back, uri_of
 from hoodie.table.action.rollback.instant_files import COMPACTIONS, InstantFile, InstantFiles
 from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
-from hoodie.table.action.table_action import TableAction, check_planned_instant
 from hoodie.table.slices_of_other_version import slice_of_other_version
 from hoodie.table.table_state import LOG_FILES, last_versions
 from hoodie.transaction.concurrent_operation import created_file_groups

@@ -20,10 +20,10 @@ from hoodie.exception import HoodieIOException, HoodieRollbackException
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_clock import age_ms
 from hoodie.storage.storage_path import join, parent
+from hoodie.table.action.action import announce, carry_out
 from hoodie.table.action.completion import complete_later
 from hoodie.table.action.rollback.failed_writes import WRITE_ACTIONS, FailedWrites
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
-from hoodie.table.action.table_action import announce, carry_out
 from hoodie.table.table_preparation import TablePreparation, temporary_file_folders
 from hoodie.table.table_state import pending_rollback_plan, refuse_pending_restore
 from hoodie.transaction.begun_instants import is_begun_here

@@ -16,9 +16,9 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieException, HoodieSavepointException
+from hoodie.table.action.action import AnnouncedAction
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned
 from hoodie.table.action.completion import complete_instant
-from hoodie.table.action.table_action import AnnouncedAction
 from hoodie.table.slices_of_other_version import slice_of_other_version
 from hoodie.table.table_state import files_at, missing_at
 
@@ -146,7 +146,7 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
             raise self._refusal("another process savepointed it at the same moment")
         return instant_time
 
-    def refuse_rivals(self, plan: HoodieSavepoint, instant_time: str, before: TableSnapshot | None) -> None:
+    def refuse_rivals(self, plan: HoodieSavepoint, instant_time: str, before: TableSnapshot) -> None:
         """Stop beside a clean that was planned before the savepoint was seen, and beside archiving.
 
         Raises:

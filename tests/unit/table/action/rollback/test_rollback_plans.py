@@ -14,9 +14,9 @@ from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.exception import HoodieCorruptedDataException, HoodieRestoreException, HoodieRollbackException
+from hoodie.table.action.action import announce, no_check
 from hoodie.table.action.restore.restore_action_executor import RestoreActionExecutor
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
-from hoodie.table.action.table_action import announce, no_check
 from tests.support.services_table import ServicesTable
 from tests.support.table_builder import content, rows
 from tests.support.timeline_files import state_file

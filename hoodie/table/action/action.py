@@ -1,4 +1,18 @@
-"""One course for every action that takes something from a table: announce it, look again, then carry it out.
+"""One life of every action on a table other than a write: announce it, look again, then carry it out.
+
+| step | what happens | where |
+|---|---|---|
+| plan | what would be done; nothing, if nothing is due | `AnnouncedAction.plan` |
+| announce | others can see the plan | `AnnouncedAction.publish` |
+| look | the timeline again: stop where others came first | `AnnouncedAction.refuse_rivals` |
+| take | of long actions: one living process at a time | `hoodie.table.action.takeover.Takeover` |
+| do | begin, then do the work, from where an earlier attempt stopped | `PlannedAction.begin`, `PlannedAction.do` |
+| complete | the metadata table, then the completed file | `hoodie.table.action.completion` |
+| tell | metrics, callbacks, services that are due | `hoodie.table.action.listeners` |
+
+A savepoint is complete once it is announced: an `AnnouncedAction`. A compaction is planned by one class and carried out
+by another one, maybe in another process: an `AnnouncedAction` and a `PlannedAction`. Cleans, rollbacks and restores are
+both: `TableAction`. An indexing plans and begins under the lock, and uses the steps from `take` on.
 
 Other actions may rely on what a clean, a rollback, a restore or a savepoint takes away or keeps. No lock keeps all of
 them apart: a lock may be lost, a single writer has none, and a clean deletes its files without one. Four rules keep
@@ -14,9 +28,9 @@ them apart instead; ``docs/decisions/0052-announce-then-look.md`` gives their re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import ClassVar, Generic, Self, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ClassVar, Generic, TypeVar
 
 import attrs
 
@@ -34,8 +48,8 @@ def no_check() -> None:
     """Does nothing; takes the place of the check of a lock where there is no lock."""
 
 
-class AnnouncedAction(ABC, Generic[PlanT]):
-    """A plan for a table that is made visible to others, and withdrawn where they are in its way.
+class BaseAction(ABC):
+    """An action on a table.
 
     Args:
         snapshot: The table.
@@ -44,27 +58,13 @@ class AnnouncedAction(ABC, Generic[PlanT]):
         kind: The action's name on the timeline.
         snapshot: The table as this action saw it last.
 
-    Hudi: org.apache.hudi.table.action.BaseActionExecutor. Differs: planning and executing are one class.
+    Hudi: org.apache.hudi.table.action.BaseActionExecutor. Differs: planning and executing may be one class.
     """
 
     kind: ClassVar[Action]
 
     def __init__(self, snapshot: TableSnapshot) -> None:
         self.snapshot = snapshot
-        self._lock: Callable[[], AbstractContextManager[object]] = nullcontext
-
-    def completed_under(self, lock: Callable[[], AbstractContextManager[object]]) -> Self:
-        """Take a lock to complete the action, for actions that are carried out without one.
-
-        Args:
-            lock: Takes the table's lock for a block, where its layout has completion times.
-        """
-        self._lock = lock
-        return self
-
-    def locked(self) -> AbstractContextManager[object]:
-        """Hold the table's lock for a block in which a completion time is taken, unless it is held anyway."""
-        return self._lock()
 
     def look(self) -> TableSnapshot:
         """Look at the table again.
@@ -74,6 +74,10 @@ class AnnouncedAction(ABC, Generic[PlanT]):
         """
         self.snapshot = self.snapshot.refreshed()
         return self.snapshot
+
+
+class AnnouncedAction(BaseAction, Generic[PlanT]):
+    """A plan for a table that is made visible to others, and withdrawn where they are in its way."""
 
     @abstractmethod
     def plan(self) -> PlanT | None:
@@ -96,13 +100,13 @@ class AnnouncedAction(ABC, Generic[PlanT]):
         """
 
     @abstractmethod
-    def refuse_rivals(self, plan: PlanT, instant_time: str, before: TableSnapshot | None) -> None:
+    def refuse_rivals(self, plan: PlanT, instant_time: str, before: TableSnapshot) -> None:
         """Stop where others did, or announced, what conflicts with this action; see rule 1.
 
         Args:
             plan: The plan.
             instant_time: The action's own instant time.
-            before: The table for which it was planned; None for a plan that another process left behind.
+            before: The table for which it was planned.
 
         Raises:
             HoodieException: The plan must not be carried out.
@@ -113,12 +117,8 @@ class AnnouncedAction(ABC, Generic[PlanT]):
         self.snapshot.active_timeline.withdraw_requested(instant_time, self.kind)
 
 
-class TableAction(AnnouncedAction[PlanT], Generic[PlanT, ResultT]):
-    """An action that is announced by a plan and then carried out."""
-
-    def publish(self, plan: PlanT, check: Callable[[], None]) -> str:
-        """Make the plan visible as the content of a requested instant; see `AnnouncedAction.publish`."""
-        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
+class PlannedAction(BaseAction, Generic[PlanT, ResultT]):
+    """An action that is carried out by the plan of a pending instant."""
 
     @abstractmethod
     def read_plan(self, instant_time: str) -> PlanT:
@@ -126,6 +126,19 @@ class TableAction(AnnouncedAction[PlanT], Generic[PlanT, ResultT]):
 
         Raises:
             HoodieCorruptedDataException: It is damaged, or names something that does not belong to the table.
+        """
+
+    @abstractmethod
+    def refuse_left_behind(self, plan: PlanT, instant_time: str, check: Callable[[], None]) -> None:
+        """Stop where a plan of another process must not be carried out, or not any more; see rule 3.
+
+        Args:
+            plan: The plan.
+            instant_time: The action's own instant time.
+            check: Raises where the lock was lost.
+
+        Raises:
+            HoodieException: The plan must not be carried out.
         """
 
     def begin(self, plan: PlanT, instant_time: str) -> None:
@@ -145,6 +158,24 @@ class TableAction(AnnouncedAction[PlanT], Generic[PlanT, ResultT]):
     @abstractmethod
     def already_ended(self, instant_time: str) -> ResultT:
         """The result, or an error, where there is no such pending instant any more."""
+
+
+class TableAction(AnnouncedAction[PlanT], PlannedAction[PlanT, ResultT], Generic[PlanT, ResultT]):
+    """An action that is announced by a plan and then carried out."""
+
+    def publish(self, plan: PlanT, check: Callable[[], None]) -> str:
+        """Make the plan visible as the content of a requested instant; see `AnnouncedAction.publish`."""
+        return self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
+
+    @abstractmethod
+    def refuse_rivals(self, plan: PlanT, instant_time: str, before: TableSnapshot | None) -> None:
+        """See `AnnouncedAction.refuse_rivals`; before is None for a plan that another process left behind."""
+
+    def refuse_left_behind(self, plan: PlanT, instant_time: str, check: Callable[[], None]) -> None:
+        """See `PlannedAction.refuse_left_behind`; such a plan is withdrawn."""
+        with _withdrawn_by_errors(self, instant_time):
+            check()
+            self.refuse_rivals(plan, instant_time, None)
 
 
 @attrs.frozen
@@ -179,12 +210,14 @@ def announce(action: AnnouncedAction[PlanT], check: Callable[[], None] = no_chec
     before = action.snapshot
     instant_time = action.publish(plan, check)
     action.look()
-    _look_for_rivals(action, plan, instant_time, before, check)
+    with _withdrawn_by_errors(action, instant_time):
+        check()
+        action.refuse_rivals(plan, instant_time, before)
     return Announcement(instant_time, plan)
 
 
 def carry_out(
-    action: TableAction[PlanT, ResultT],
+    action: PlannedAction[PlanT, ResultT],
     instant_time: str,
     *,
     is_left_behind: bool = False,
@@ -207,7 +240,7 @@ def carry_out(
     plan = action.read_plan(instant_time)
     if instant.is_requested:
         if is_left_behind:
-            _look_for_rivals(action, plan, instant_time, None, check)
+            action.refuse_left_behind(plan, instant_time, check)
         action.begin(plan, instant_time)
     return action.do(plan, instant_time, is_left_behind)
 
@@ -242,16 +275,11 @@ def check_planned_instant(instant_time: str, action: str, source: str) -> None:
         )
 
 
-def _look_for_rivals(
-    action: AnnouncedAction[PlanT],
-    plan: PlanT,
-    instant_time: str,
-    before: TableSnapshot | None,
-    check: Callable[[], None],
-) -> None:
+@contextmanager
+def _withdrawn_by_errors(action: AnnouncedAction[PlanT], instant_time: str) -> Iterator[None]:
+    """Withdraw an announcement where a block fails."""
     try:
-        check()
-        action.refuse_rivals(plan, instant_time, before)
+        yield
     except HoodieException:
         action.withdraw(instant_time)
         raise

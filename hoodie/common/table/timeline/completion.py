@@ -1,0 +1,49 @@
+"""The one function that makes an instant complete, of tables and of metadata tables alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hoodie.common.table.timeline.active_timeline import Content, HoodieActiveTimeline, no_check
+from hoodie.common.table.timeline.instant import Action, HoodieInstant
+from hoodie.exception import HoodieCommitException
+
+
+def complete(
+    timeline: HoodieActiveTimeline,
+    instant_time: str,
+    action: Action,
+    metadata: Content,
+    check: Callable[[], None] = no_check,
+    *,
+    forget: Callable[[], object] | None = None,
+    is_sole_writer: bool = False,
+) -> HoodieInstant | None:
+    """Make the completed file of an instant: from here on the action counts.
+
+    `hoodie.table.action.completion.complete_instant` calls this for the actions of a table, once the metadata table
+    knows of them; the writers of a metadata table call it for its own instants.
+
+    Args:
+        timeline: The timeline.
+        instant_time: The instant, inflight.
+        action: Its action.
+        metadata: What was done.
+        check: Called right before the file is made; when it raises, the instant stays as it is.
+        forget: Takes back what was recorded of the action elsewhere, such as in the metadata table. It is called if the
+            instant was rolled back meanwhile, because no rollback will do so.
+        is_sole_writer: See `HoodieActiveTimeline.save_as_complete`.
+
+    Returns:
+        The completed instant; None when it was complete already.
+
+    Raises:
+        HoodieCommitException: There is no inflight file: the instant was rolled back.
+        HoodieIOException: Storage failed; nothing was completed.
+    """
+    try:
+        return timeline.save_as_complete(instant_time, action, metadata, check, is_sole_writer=is_sole_writer)
+    except HoodieCommitException:
+        if forget is not None:
+            forget()
+        raise

@@ -1,0 +1,80 @@
+"""What happens after an action is complete, in one order: metrics, callbacks, services that are due.
+
+The action counts by then, so none of this can fail it: errors are logged and kept, for
+`HoodieWriteResult.service_errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import attrs
+
+from hoodie.callback.write_commit_callback import HoodieWriteCommitCallbackMessage
+from hoodie.metrics.metrics import HoodieMetrics
+
+
+class CompletionListener(Protocol):
+    """Is told of completed actions that have a commit."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it wants to be told; looked at before each action."""
+
+    def completed(self, message: HoodieWriteCommitCallbackMessage) -> None:
+        """An action was completed. Never raises.
+
+        Args:
+            message: What was completed.
+        """
+
+    def take_failures(self) -> list[str]:
+        """What failed since the last call of this method, one line each."""
+
+
+@attrs.frozen(eq=False)
+class CompletionListeners:
+    """Who is told of the completed actions of one client, and what runs after them.
+
+    Services of a client have listeners of their own: as in Hudi, callbacks are told of writes only.
+
+    Attributes:
+        metrics: Times the services.
+        listeners: Are told in this order.
+        services: Runs the services that are due after an instant, and returns what failed; None runs none.
+    """
+
+    metrics: HoodieMetrics
+    listeners: tuple[CompletionListener, ...]
+    services: Callable[[str], Iterable[str]] | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether somebody wants to be told."""
+        return any(listener.is_on for listener in self.listeners)
+
+    def completed(self, message: HoodieWriteCommitCallbackMessage) -> None:
+        """Tell the listeners of a completed action.
+
+        Args:
+            message: What was completed.
+        """
+        for listener in self.listeners:
+            if listener.is_on:
+                listener.completed(message)
+
+    def follow_up(self, instant_time: str, failures: Iterable[str] = ()) -> tuple[str, ...]:
+        """Run the services that are due.
+
+        Args:
+            instant_time: The instant that was completed; the listeners were told of it.
+            failures: What failed meanwhile, one line each.
+
+        Returns:
+            What failed: that, then of the listeners, then of the services.
+        """
+        with self.metrics.step("post-commit"):
+            failed = () if self.services is None else tuple(self.services(instant_time))
+            told = [line for listener in self.listeners for line in listener.take_failures()]
+            return (*failures, *told, *failed)
