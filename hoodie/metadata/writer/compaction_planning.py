@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 
 from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.table.compaction_plans import compaction_operation, delta_commits_after, last_completed_compaction
+from hoodie.common.table.compaction_plans import compaction_operations, delta_commits_after, last_completed_compaction
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, newest, next_instant_time
 from hoodie.config.metadata_config import HoodieMetadataConfig
@@ -135,10 +135,8 @@ def plan_metadata_compaction(files: MetadataTableFiles) -> HoodieCompactionPlan 
         HoodieCorruptedDataException: A file has a name that no file group has; or the timeline is damaged.
         HoodieIOException: Storage failed.
     """
-    operations = tuple(
-        compaction_operation(file_slice, _MAX_FILE_BYTES) for file_slice in _slices(files) if file_slice.log_files
-    )
-    return HoodieCompactionPlan(operations) if operations else None
+    operations = compaction_operations(_slices(files), _MAX_FILE_BYTES)
+    return HoodieCompactionPlan(tuple(operations)) if operations else None
 
 
 def compaction_time(files: MetadataTableFiles) -> str:

@@ -21,6 +21,7 @@ from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.exception import (
     HoodieCorruptedDataException,
+    HoodieException,
     HoodieMetadataException,
     HoodieMissingFileException,
 )
@@ -34,6 +35,7 @@ from hoodie.metadata.writer import metadata_table_services
 from hoodie.metadata.writer.compaction_planning import delta_commits_to_compact, held_back_by
 from hoodie.metadata.writer.metadata_table_services import MetadataTableCompactor
 from hoodie.metadata.writer.new_metadata_table import newest_record_schema
+from hoodie.metadata.writer.taken_back import withdraw_delta_commit
 from tests.support.hookable_storage import Faults, FaultyStorage, faults_of, run_with_faults, use_for_local_files
 from tests.support.metadata_table_records import opened, records_of, uncomplete_last_commit
 from tests.support.metadata_tampering import copied, tables_with_metadata
@@ -317,6 +319,49 @@ def test_a_torn_block_of_a_commit_stops_it_before_it_counts(table: Path) -> None
     with pytest.raises(HoodieCorruptedDataException, match="it is damaged"):
         compact(table)
     assert len(pending_compactions(table)) == 1
+
+
+def plan_and_die(table: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Leave a planned compaction behind; its instant time."""
+
+    def die(*_: object, **__: object) -> None:
+        raise HoodieException("dead")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetadataTableCompactor, "_carry_out", die)
+        with pytest.raises(HoodieException, match="dead"):
+            compact(table)
+    (planned,) = pending_compactions(table)
+    return planned
+
+
+def newest_log_file(table: Path) -> Path:
+    logs = opened(table).files.file_groups("files")[None][0].log_files
+    return Path(logs[-1].path)
+
+
+def test_a_plan_outlives_the_rollback_of_a_commit_that_it_holds(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned, log_file = plan_and_die(table, monkeypatch), newest_log_file(table)
+    time, _, _ = uncomplete_last_commit(table)
+    metadata = opened(table)
+    without = records_of(metadata)
+    assert withdraw_delta_commit(metadata.files, time)
+    assert not log_file.exists()
+    compact(table)
+    done = opened(table).files.snapshot.active_timeline.find(planned)
+    assert done is not None
+    assert done.is_completed
+    assert records_of(opened(table)) == without
+
+
+@pytest.mark.parametrize("table", SMALL[1:], indirect=True)
+def test_a_lost_log_file_of_a_plan_stops_it(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In version 6 the name of a log file does not tell its write, which may have been rolled back."""
+    planned, log_file = plan_and_die(table, monkeypatch), newest_log_file(table)
+    log_file.unlink()
+    with pytest.raises(HoodieMissingFileException, match=rf"{planned} .* planned with {log_file.name} .*'files'"):
+        compact(table)
+    assert pending_compactions(table) == [planned]
 
 
 # --- deaths -----------------------------------------------------------------------------------------------------------
