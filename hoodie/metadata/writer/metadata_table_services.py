@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCompactionPlan
-from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.planned_compaction import PlannedCompaction
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -50,6 +49,7 @@ from hoodie.metadata.writer.compaction_planning import (
     refuse_if_held_back,
 )
 from hoodie.metadata.writer.new_metadata_table import newest_record_schema
+from hoodie.metadata.writer.taken_back import delete_other_base_files
 from hoodie.storage.storage_path import file_name, join
 
 logger = logging.getLogger(__name__)
@@ -224,13 +224,7 @@ class MetadataTableCompactor:
         compaction.delete_markers()
 
     def _delete_base_files(self, compaction: PlannedCompaction, kept: frozenset[str]) -> None:
-        """Delete the base files of the compaction that do not count: those of attempts that failed or lost."""
         snapshot = compaction.snapshot
         for path in compaction.partition_paths:
-            for status in snapshot.storage.list_directory(join(snapshot.base_path, path)):
-                parsed = parse_base_file_name(status.name)
-                is_of_attempt = parsed is not None and parsed.instant_time == compaction.instant_time
-                if is_of_attempt and status.name not in kept:
-                    self.check()
-                    snapshot.storage.delete_file(status.path)
-                    logger.info("deleted %s, which an attempt of %s left", status.path, compaction)
+            folder = join(snapshot.base_path, path)
+            delete_other_base_files(snapshot.storage, folder, compaction.instant_time, kept, self.check)

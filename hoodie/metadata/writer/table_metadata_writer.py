@@ -27,7 +27,6 @@ import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
-from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
@@ -73,7 +72,7 @@ from hoodie.metadata.writer.partition_indexer import (
 )
 from hoodie.metadata.writer.secondary_index_definitions import require_record_index
 from hoodie.metadata.writer.table_difference import CatchingUpIndexer, ListedTable, TableDifference
-from hoodie.metadata.writer.taken_back import PENDING_KEY, withdraw_delta_commit
+from hoodie.metadata.writer.taken_back import PENDING_KEY, delete_other_base_files, withdraw_delta_commit
 from hoodie.storage.storage_path import file_name, join
 
 logger = logging.getLogger(__name__)
@@ -407,13 +406,8 @@ class HoodieBackedTableMetadataWriter:
     def _keep_only(self, site: BuildingSite, partition: str, stats: Sequence[HoodieWriteStat]) -> None:
         """Delete base files of attempts that lost, and check that the others are there."""
         kept = {file_name(str(stat.path)): stat.file_size_bytes for stat in stats if stat.partition_path == partition}
-        found = {}
-        for status in self.table.storage.list_directory(join(metadata_folder(self.table), partition)):
-            parsed = parse_base_file_name(status.name)
-            if parsed is not None and parsed.instant_time == site.instant_time:
-                found[status.name] = status.size_bytes
-                if status.name not in kept:
-                    self.table.storage.delete_file(status.path)
+        folder = join(metadata_folder(self.table), partition)
+        found = delete_other_base_files(self.table.storage, folder, site.instant_time, kept)
         if not kept.items() <= found.items():
             raise HoodieMetadataException(
                 f"somebody has deleted files of the partition {partition} of the metadata table of "
