@@ -86,6 +86,15 @@ def delta_commits_after(timeline: HoodieActiveTimeline, last: HoodieInstant | No
     return completed.filter(lambda instant: is_after(instant.newest_time, last.requested_time))
 
 
+def delta_commits_to_compact(timeline: HoodieActiveTimeline) -> tuple[HoodieInstant, ...]:
+    """The completed delta commits since the last completed compaction, the oldest first.
+
+    Args:
+        timeline: Of a merge-on-read table, or of a metadata table.
+    """
+    return delta_commits_after(timeline, last_completed_compaction(timeline)).instants
+
+
 def compaction_operations(file_slices: Iterable[FileSlice], max_file_size: int) -> list[HoodieCompactionOperation]:
     """The operations of a plan that compacts slices, without those that have no log files to merge.
 

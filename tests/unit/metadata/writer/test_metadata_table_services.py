@@ -16,6 +16,7 @@ from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import NULL_COMMIT
+from hoodie.common.table.compaction_plans import delta_commits_to_compact
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.metadata_config import HoodieMetadataConfig
@@ -32,7 +33,7 @@ from hoodie.metadata import HoodieBackedTableMetadata, validate
 from hoodie.metadata.records.metadata_record_schema import with_meta_columns
 from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values, encode_values
 from hoodie.metadata.writer import metadata_table_services
-from hoodie.metadata.writer.compaction_planning import delta_commits_to_compact, held_back_by
+from hoodie.metadata.writer.compaction_planning import held_back_by
 from hoodie.metadata.writer.metadata_table_services import MetadataTableCompactor
 from hoodie.metadata.writer.new_metadata_table import newest_record_schema
 from hoodie.metadata.writer.taken_back import withdraw_delta_commit
@@ -83,7 +84,7 @@ def test_compacted_metadata_tables_of_real_hudi_say_what_they_said(
             held.add(table.name)
             assert not compact(table)
             continue
-        has_news = bool(delta_commits_to_compact(metadata.files))
+        has_news = bool(delta_commits_to_compact(metadata.files.snapshot.active_timeline))
         assert compact(table) == has_news, table
         assert records_of(opened(table)) == before, table
         # One who loaded the table before the compaction.
@@ -104,7 +105,7 @@ def test_compacted_metadata_tables_of_real_hudi_say_what_they_said(
 def test_a_compaction_has_the_files_of_one_of_hudi(table: Path) -> None:
     metadata = opened(table)
     files, version = metadata.files, metadata.table.table_config.table_version
-    last = delta_commits_to_compact(files)[-1]
+    last = delta_commits_to_compact(files.snapshot.active_timeline)[-1]
     assert compact(table)
     timeline = opened(table).files.snapshot.active_timeline
     done = timeline.filter_actions(Action.COMMIT).filter_completed_instants().last_instant
@@ -153,7 +154,7 @@ def test_a_compaction_has_the_files_of_one_of_hudi(table: Path) -> None:
 
 
 def test_it_is_due_after_some_delta_commits(table: Path) -> None:
-    count = len(delta_commits_to_compact(opened(table).files))
+    count = len(delta_commits_to_compact(opened(table).files.snapshot.active_timeline))
     assert count > 2
     assert not compact(table, HoodieMetadataConfig(compact_max_delta_commits=count + 1))
     assert compact(table, HoodieMetadataConfig(compact_max_delta_commits=count))
@@ -209,7 +210,7 @@ def test_records_of_a_commit_that_may_fail_get_into_no_base_file(table: Path) ->
 
 def test_an_error_names_the_instant_that_holds_it_back_for_too_long(table: Path) -> None:
     time, _, _ = uncomplete_last_commit(table)
-    count = len(delta_commits_to_compact(opened(table).files))
+    count = len(delta_commits_to_compact(opened(table).files.snapshot.active_timeline))
     assert not compact(
         table, HoodieMetadataConfig(compact_max_delta_commits=1, max_delta_commits_when_pending=count + 1)
     )
@@ -263,8 +264,8 @@ def listed(table: Path) -> set[str]:
 
 def middle_time(table: Path) -> str:
     """A time between the last two commits that the metadata table has not compacted, which no instant has."""
-    times = [instant.requested_time for instant in delta_commits_to_compact(opened(table).files)][-2:]
-    return str((int(times[0]) + int(times[1])) // 2)
+    first, second = delta_commits_to_compact(opened(table).files.snapshot.active_timeline)[-2:]
+    return str((int(first.requested_time) + int(second.requested_time)) // 2)
 
 
 def test_a_commit_that_began_before_a_compaction_and_ends_after_it_is_not_lost(table: Path) -> None:
@@ -281,7 +282,7 @@ def test_a_commit_that_began_before_a_compaction_and_ends_after_it_is_not_lost(t
 
 
 def test_a_commit_that_began_after_the_newest_delta_commit_holds_nothing_back(table: Path) -> None:
-    time = f"{int(delta_commits_to_compact(opened(table).files)[-1].newest_time) + 5}"
+    time = f"{int(delta_commits_to_compact(opened(table).files.snapshot.active_timeline)[-1].newest_time) + 5}"
     begin(table, time)
     assert compact(table)
     file = complete_with_file(table, time)
@@ -407,7 +408,7 @@ def test_a_compaction_that_died_anywhere_is_finished_by_the_next_writer(
         left[len(pending_compactions(table))] += 1
         compact(table)
         assert not pending_compactions(table)
-        assert not delta_commits_to_compact(opened(table).files), counted.calls[number - 1]
+        assert not delta_commits_to_compact(opened(table).files.snapshot.active_timeline), counted.calls[number - 1]
         assert not left_base_files(table), counted.calls[number - 1]
         let_readers_see_it(table)
         assert records_of(opened(table)) == before, counted.calls[number - 1]
