@@ -20,10 +20,9 @@ from hoodie.io.hfile.hfile_writer import HFileWriter
 from hoodie.metadata.reader.merged_record_stream import MergedRecordStream
 from hoodie.metadata.reader.metadata_record_reader import MetadataSliceReader
 from hoodie.metadata.records.metadata_records import encode_values
+from hoodie.metadata.writer.file_group_writer import HFILE
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 from hoodie.storage.written_file import written_file
-
-BASE_FILE_EXTENSION = ".hfile"
 
 
 @attrs.frozen
@@ -55,7 +54,7 @@ class CompactMetadataSlice:
         reader = self.readers[file_slice.partition_path]
         storage, payload = reader.storage, reader.payload
         markers = WriteMarkers(storage, join(reader.base_path, METAFOLDER_NAME), self.instant_time)
-        name = make_base_file_name(file_slice.file_id, task.write_token, self.instant_time, BASE_FILE_EXTENSION)
+        name = make_base_file_name(file_slice.file_id, task.write_token, self.instant_time, HFILE)
         path = join(reader.base_path, file_slice.partition_path, name)
         markers.refuse_if_closed(path)
         started = time.monotonic()

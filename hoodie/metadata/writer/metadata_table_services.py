@@ -48,8 +48,8 @@ from hoodie.metadata.writer.compaction_planning import (
     plan_metadata_compaction,
     refuse_if_held_back,
 )
+from hoodie.metadata.writer.file_group_writer import delete_other_base_files
 from hoodie.metadata.writer.new_metadata_table import newest_record_schema
-from hoodie.metadata.writer.taken_back import delete_other_base_files
 from hoodie.storage.storage_path import file_name, join
 
 logger = logging.getLogger(__name__)

@@ -53,7 +53,11 @@ from hoodie.metadata.records.file_records import rollback_files_entries
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, require_supported
 from hoodie.metadata.records.metadata_record_schema import with_meta_columns
 from hoodie.metadata.writer.compaction_planning import makes_compaction_due
-from hoodie.metadata.writer.file_group_writer import MetadataFileGroup, MetadataFileGroupWriter
+from hoodie.metadata.writer.file_group_writer import (
+    MetadataFileGroup,
+    MetadataFileGroupWriter,
+    delete_other_base_files,
+)
 from hoodie.metadata.writer.index_definition_writer import save_index_definition
 from hoodie.metadata.writer.indexers import indexer_of
 from hoodie.metadata.writer.initial_times import initial_time
@@ -72,7 +76,7 @@ from hoodie.metadata.writer.partition_indexer import (
 )
 from hoodie.metadata.writer.secondary_index_definitions import require_record_index
 from hoodie.metadata.writer.table_difference import CatchingUpIndexer, ListedTable, TableDifference
-from hoodie.metadata.writer.taken_back import PENDING_KEY, delete_other_base_files, withdraw_delta_commit
+from hoodie.metadata.writer.taken_back import PENDING_KEY, withdraw_delta_commit
 from hoodie.storage.storage_path import file_name, join
 
 logger = logging.getLogger(__name__)

@@ -1,9 +1,8 @@
-"""Delete what does not count in a metadata table: a delta commit that is taken back, files of attempts that lost."""
+"""Take a delta commit of a metadata table back, as if it had never been."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -12,10 +11,8 @@ from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.log.log_block import HeaderMetadataType
 from hoodie.io.log.log_file_reader import open_log_file
 from hoodie.metadata.reader.metadata_table_files import LAST_INITIAL_TIME, REBUILD, MetadataTableFiles
-from hoodie.storage.storage import FileStatus, HoodieStorage
+from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
-
-logger = logging.getLogger(__name__)
 
 _FIRST_SUFFIX = 10
 """Of the times of instants that built partitions, in table version 6."""
@@ -59,42 +56,6 @@ def withdraw_delta_commit(files: MetadataTableFiles, instant_time: str) -> bool:
     files.snapshot.storage.delete_files(paths)
     timeline.delete_pending(instant_time, Action.DELTA_COMMIT)
     return True
-
-
-def delete_other_base_files(
-    storage: HoodieStorage,
-    folder: str,
-    instant_time: str,
-    kept: Collection[str],
-    check: Callable[[], None] = lambda: None,
-) -> dict[str, int]:
-    """Delete the base files of an instant that do not count: those of attempts that failed or lost.
-
-    Args:
-        storage: The table's storage.
-        folder: Full path of a partition of the metadata table.
-        instant_time: The instant.
-        kept: The names of the files that count.
-        check: Called before each deletion; raises where the lock was lost.
-
-    Returns:
-        The names and sizes of the files that count and are there.
-
-    Raises:
-        HoodieIOException: Storage failed.
-    """
-    found = {}
-    for status in storage.list_directory(folder):
-        parsed = parse_base_file_name(status.name)
-        if parsed is None or parsed.instant_time != instant_time:
-            continue
-        if status.name in kept:
-            found[status.name] = status.size_bytes
-            continue
-        check()
-        storage.delete_file(status.path)
-        logger.info("deleted %s, which an attempt of %s left", status.path, instant_time)
-    return found
 
 
 def is_compacted(files: MetadataTableFiles, instant_time: str) -> bool:
