@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import attrs
 import pyarrow as pa
@@ -20,6 +22,8 @@ from hoodie.common.table.compaction_plans import delta_commits_to_compact
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.config.metadata_config import HoodieMetadataConfig
+from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
     HoodieCorruptedDataException,
     HoodieException,
@@ -41,6 +45,7 @@ from tests.support.hookable_storage import Faults, FaultyStorage, faults_of, run
 from tests.support.metadata_table_records import opened, records_of, uncomplete_last_commit
 from tests.support.metadata_tampering import copied, tables_with_metadata
 
+T, R = TypeVar("T"), TypeVar("R")
 AT_ONCE = HoodieMetadataConfig(compact_max_delta_commits=1)
 SMALL = ("metadata_6", "v8_cow_mdt", "v9_cow_mdt")
 """Tables of versions 6, 8 and 9."""
@@ -188,6 +193,23 @@ def test_a_group_that_loses_all_records_gets_an_empty_base_file(table: Path) -> 
     assert part.base_file is not None
     assert HFileReader.of_bytes(Path(part.base_file.path).read_bytes(), "").entry_count == 0
     assert records_of(metadata)["files"] == {}
+
+
+class EachTaskTwice(LocalEngineContext):
+    """Runs a second attempt of each task, whose result counts."""
+
+    def run_tasks(self, items: Sequence[T], function: Callable[[TaskIdentity, T], R]) -> list[R]:
+        super().run_tasks(items, function)
+        return super().run_tasks(items, function)
+
+
+def test_large_slices_are_compacted_by_tasks(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = records_of(opened(table))
+    monkeypatch.setattr(metadata_table_services, "DRIVER_BYTES", 1)
+    assert MetadataTableCompactor(opened(table), AT_ONCE, EachTaskTwice()).compact_if_due()
+    assert not left_base_files(table)
+    let_readers_see_it(table)
+    assert records_of(opened(table)) == before
 
 
 # --- what holds it back -----------------------------------------------------------------------------------------------
