@@ -198,11 +198,7 @@ class HoodieWriteHandle(ABC):
         """
         self._started = time.monotonic()
         context, markers = self.context, self._markers()
-        if not markers.is_open:
-            raise HoodieCommitException(
-                f"{self.path} was not written: instant {context.instant_time} is being completed or rolled back, "
-                "or was. This attempt of the task came too late, and nothing of it counts"
-            )
+        markers.refuse_if_closed(self.path)
         ensure_partition_metadata(context.storage, context.base_path, self.partition_path, context.instant_time)
         markers.create(self.partition_path, self.file_name, self.io_type)
         self._open_file()

@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.common.util.CompactionUtils.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hoodie.avro.service_metadata import HoodieCompactionOperation, HoodieCompactionPlan
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
@@ -86,22 +86,34 @@ def delta_commits_after(timeline: HoodieActiveTimeline, last: HoodieInstant | No
     return completed.filter(lambda instant: is_after(instant.newest_time, last.requested_time))
 
 
-def compaction_operation(file_slice: FileSlice, max_file_size: int) -> HoodieCompactionOperation:
-    """The operation of a plan that compacts a slice.
+def delta_commits_to_compact(timeline: HoodieActiveTimeline) -> tuple[HoodieInstant, ...]:
+    """The completed delta commits since the last completed compaction, the oldest first.
 
     Args:
-        file_slice: The slice.
+        timeline: Of a merge-on-read table, or of a metadata table.
+    """
+    return delta_commits_after(timeline, last_completed_compaction(timeline)).instants
+
+
+def compaction_operations(file_slices: Iterable[FileSlice], max_file_size: int) -> list[HoodieCompactionOperation]:
+    """The operations of a plan that compacts slices, without those that have no log files to merge.
+
+    Args:
+        file_slices: The slices.
         max_file_size: See `operation_metrics`.
     """
-    base_file = file_slice.base_file
-    return HoodieCompactionOperation(
-        partition_path=file_slice.partition_path,
-        file_id=file_slice.file_id,
-        base_instant_time=file_slice.base_instant_time,
-        delta_file_paths=tuple(log_file.file_name for log_file in file_slice.log_files if not log_file.is_cdc),
-        data_file_path=None if base_file is None else base_file.file_name,
-        metrics=operation_metrics(file_slice, max_file_size),
-    )
+    return [
+        HoodieCompactionOperation(
+            partition_path=file_slice.partition_path,
+            file_id=file_slice.file_id,
+            base_instant_time=file_slice.base_instant_time,
+            delta_file_paths=tuple(log_file.file_name for log_file in file_slice.record_log_files),
+            data_file_path=None if file_slice.base_file is None else file_slice.base_file.file_name,
+            metrics=operation_metrics(file_slice, max_file_size),
+        )
+        for file_slice in file_slices
+        if file_slice.record_log_files
+    ]
 
 
 def operation_metrics(file_slice: FileSlice, max_file_size: int) -> dict[str, float]:

@@ -15,16 +15,14 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.exception import HoodieCommitException
 from hoodie.io.hfile.block_codec import SMALL_LEVEL
 from hoodie.io.hfile.hfile_writer import HFileWriter
 from hoodie.metadata.reader.merged_record_stream import MergedRecordStream
 from hoodie.metadata.reader.metadata_record_reader import MetadataSliceReader
 from hoodie.metadata.records.metadata_records import encode_values
+from hoodie.metadata.writer.file_group_writer import HFILE
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 from hoodie.storage.written_file import written_file
-
-BASE_FILE_EXTENSION = ".hfile"
 
 
 @attrs.frozen
@@ -56,10 +54,10 @@ class CompactMetadataSlice:
         reader = self.readers[file_slice.partition_path]
         storage, payload = reader.storage, reader.payload
         markers = WriteMarkers(storage, join(reader.base_path, METAFOLDER_NAME), self.instant_time)
-        _refuse_if_late(markers, file_slice)
-        started = time.monotonic()
-        name = make_base_file_name(file_slice.file_id, task.write_token, self.instant_time, BASE_FILE_EXTENSION)
+        name = make_base_file_name(file_slice.file_id, task.write_token, self.instant_time, HFILE)
         path = join(reader.base_path, file_slice.partition_path, name)
+        markers.refuse_if_closed(path)
+        started = time.monotonic()
         stream = MergedRecordStream(reader, file_slice)
         parts = (part for part in stream.batches() if len(part.keys))
         first = next(parts, None)
@@ -72,20 +70,12 @@ class CompactMetadataSlice:
                     writer.write(first.keys, encode_values(first.rows, self.avro_schema, payload, name))
                     first = next(parts, None)
                 writer.finish()
-            _refuse_if_late(markers, file_slice)
+            markers.refuse_if_closed(path)
         except BaseException:
             storage.delete_file(path)
             raise
         elapsed_ms = int((time.monotonic() - started) * 1000)
         return _stat(file_slice, join(file_slice.partition_path, name), writer, stream, elapsed_ms)
-
-
-def _refuse_if_late(markers: WriteMarkers, file_slice: FileSlice) -> None:
-    if not markers.is_open:
-        raise HoodieCommitException(
-            f"file group {file_slice.file_id} of {markers.meta_path} was not compacted: compaction "
-            f"{markers.instant_time} is being completed, or was. This attempt of the task came too late"
-        )
 
 
 def _stat(

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 
 from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.table.compaction_plans import compaction_operation, delta_commits_after, last_completed_compaction
+from hoodie.common.table.compaction_plans import compaction_operations, delta_commits_to_compact
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, newest, next_instant_time
 from hoodie.config.metadata_config import HoodieMetadataConfig
@@ -33,16 +33,6 @@ COMPACTION_SUFFIX = "001"
 _MAX_FILE_BYTES = 120 << 20
 """What Hudi's plans take a new base file for."""
 _SHOWN = 3
-
-
-def delta_commits_to_compact(files: MetadataTableFiles) -> list[HoodieInstant]:
-    """The completed delta commits since the last compaction.
-
-    Args:
-        files: The metadata table.
-    """
-    timeline = files.snapshot.active_timeline
-    return list(delta_commits_after(timeline, last_completed_compaction(timeline)))
 
 
 def held_back_by(files: MetadataTableFiles) -> list[HoodieInstant]:
@@ -60,7 +50,7 @@ def held_back_by(files: MetadataTableFiles) -> list[HoodieInstant]:
         for instant in in_table.filter_pending()
         if instant.action not in (Action.SAVEPOINT, Action.INDEXING)
     }
-    waiting = delta_commits_to_compact(files)
+    waiting = delta_commits_to_compact(in_metadata)
     found = [
         pending.get(instant.requested_time, instant)
         for instant in waiting
@@ -82,7 +72,7 @@ def is_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig, f
         config: After how many delta commits it is due.
         factor: So many times as many are asked for.
     """
-    count = len(delta_commits_to_compact(files))
+    count = len(delta_commits_to_compact(files.snapshot.active_timeline))
     return count >= factor * config.compact_max_delta_commits and not held_back_by(files)
 
 
@@ -94,7 +84,7 @@ def makes_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig
         config: After how many delta commits it is due.
         instant_time: The instant, which was pending in the table then.
     """
-    if len(delta_commits_to_compact(files)) + 1 < config.compact_max_delta_commits:
+    if len(delta_commits_to_compact(files.snapshot.active_timeline)) + 1 < config.compact_max_delta_commits:
         return False
     return all(instant.requested_time == instant_time for instant in held_back_by(files))
 
@@ -110,7 +100,7 @@ def refuse_if_held_back(files: MetadataTableFiles, config: HoodieMetadataConfig,
     Raises:
         HoodieMetadataException: They have.
     """
-    count = len(delta_commits_to_compact(files))
+    count = len(delta_commits_to_compact(files.snapshot.active_timeline))
     if count < max(config.max_delta_commits_when_pending, config.compact_max_delta_commits):
         return
     held_by = held_back_by(files)
@@ -135,10 +125,8 @@ def plan_metadata_compaction(files: MetadataTableFiles) -> HoodieCompactionPlan 
         HoodieCorruptedDataException: A file has a name that no file group has; or the timeline is damaged.
         HoodieIOException: Storage failed.
     """
-    operations = tuple(
-        compaction_operation(file_slice, _MAX_FILE_BYTES) for file_slice in _slices(files) if file_slice.log_files
-    )
-    return HoodieCompactionPlan(operations) if operations else None
+    operations = compaction_operations(_slices(files), _MAX_FILE_BYTES)
+    return HoodieCompactionPlan(tuple(operations)) if operations else None
 
 
 def compaction_time(files: MetadataTableFiles) -> str:
@@ -153,7 +141,7 @@ def compaction_time(files: MetadataTableFiles) -> str:
     """
     timeline, table = files.snapshot.active_timeline, files.table.active_timeline
     if not timeline.layout.has_completion_times:
-        return delta_commits_to_compact(files)[-1].requested_time + COMPACTION_SUFFIX
+        return delta_commits_to_compact(timeline)[-1].requested_time + COMPACTION_SUFFIX
     known = [instant.newest_time for one in (timeline, table) for instant in one]
     last = newest([*known, timeline.newest_archived_time(), table.newest_archived_time()])
     return next_instant_time(timeline.clock(), last, table.timezone)

@@ -5,13 +5,14 @@ Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter (commit), which u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Collection, Sequence
 from typing import Self
 
 import attrs
 import pyarrow as pa
 
-from hoodie.common.fs.file_names import make_base_file_name, make_log_file_name
+from hoodie.common.fs.file_names import make_base_file_name, make_log_file_name, parse_base_file_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.exception import HoodieIOException
@@ -24,6 +25,8 @@ from hoodie.io.log.log_block_writer import encode_log_block
 from hoodie.metadata.records.metadata_entries import MetadataEntries
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join
+
+logger = logging.getLogger(__name__)
 
 HFILE = ".hfile"
 """The extension of base files of metadata tables."""
@@ -181,3 +184,39 @@ class MetadataFileGroupWriter:
         path = join(self.base_path, self.partition_path, name)
         if not self.storage.create_if_absent(path, content):
             raise HoodieIOException(f"Cannot write {path}: there is such a file already, of another writer")
+
+
+def delete_other_base_files(
+    storage: HoodieStorage,
+    folder: str,
+    instant_time: str,
+    kept: Collection[str],
+    check: Callable[[], None] = lambda: None,
+) -> dict[str, int]:
+    """Delete the base files of an instant that do not count: those of attempts that failed or lost.
+
+    Args:
+        storage: The table's storage.
+        folder: Full path of a partition of the metadata table.
+        instant_time: The instant.
+        kept: The names of the files that count.
+        check: Called before each deletion; raises where the lock was lost.
+
+    Returns:
+        The names and sizes of the files that count and are there.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    found = {}
+    for status in storage.list_directory(folder):
+        parsed = parse_base_file_name(status.name)
+        if parsed is None or parsed.instant_time != instant_time:
+            continue
+        if status.name in kept:
+            found[status.name] = status.size_bytes
+            continue
+        check()
+        storage.delete_file(status.path)
+        logger.info("deleted %s, which an attempt of %s left", status.path, instant_time)
+    return found

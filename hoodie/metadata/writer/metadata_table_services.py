@@ -28,25 +28,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from hoodie.avro.service_metadata import HoodieCompactionOperation, HoodieCompactionPlan
-from hoodie.common.fs.file_names import parse_base_file_name
-from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
-from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
-from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.model.write_stat import HoodieWriteStat
-from hoodie.common.table.marker.write_markers import WriteMarkers
-from hoodie.common.table.partition_metadata import check_partition_path
+from hoodie.avro.service_metadata import HoodieCompactionPlan
+from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.table.planned_compaction import PlannedCompaction
 from hoodie.common.table.timeline.completion import complete
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.local_engine_context import LocalEngineContext
-from hoodie.exception import (
-    HoodieCorruptedDataException,
-    HoodieIOException,
-    HoodieMetadataException,
-    HoodieMissingFileException,
-)
+from hoodie.exception import HoodieMetadataException
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_record_reader import MetadataSliceReader
 from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFiles
@@ -59,6 +49,7 @@ from hoodie.metadata.writer.compaction_planning import (
     plan_metadata_compaction,
     refuse_if_held_back,
 )
+from hoodie.metadata.writer.file_group_writer import delete_other_base_files
 from hoodie.metadata.writer.new_metadata_table import newest_record_schema
 from hoodie.storage.storage_path import file_name, join
 
@@ -140,7 +131,8 @@ class MetadataTableCompactor:
         instant_time = self._request(plan)
         if instant_time is None:
             return False
-        self._carry_out(plan, instant_time, self._planned_slices(self.files, plan, instant_time))
+        compaction = PlannedCompaction(self.files.snapshot, instant_time, plan, REBUILD, has_lasting_log_files=False)
+        self._carry_out(compaction, self._slices(compaction))
         return True
 
     @property
@@ -172,54 +164,22 @@ class MetadataTableCompactor:
         return instant_time
 
     def _finish(self, instant: HoodieInstant) -> None:
-        """Carry out a compaction that was left behind."""
-        files, instant_time = self.files, instant.requested_time
-        timeline = files.snapshot.active_timeline
-        requested = instant.in_state(State.REQUESTED)
-        plan, source = timeline.read_as(requested, HoodieCompactionPlan), timeline.path_of(requested)
-        for operation in plan.operations:
-            _check_operation(operation, source)
-        slices = self._planned_slices(files, plan, instant_time)
-        self._refuse_hidden_blocks(slices, instant_time)
-        logger.warning("finishing compaction %s of %s, which was left behind", instant_time, files.snapshot.base_path)
-        self._delete_base_files(plan, instant_time, frozenset())
-        self._carry_out(plan, instant_time, slices)
+        """Carry out a compaction that was left behind; its markers may be closed, as it may have died at its end."""
+        compaction = PlannedCompaction.read(
+            self.files.snapshot, instant.requested_time, REBUILD, has_lasting_log_files=False
+        )
+        slices = self._slices(compaction)
+        self._refuse_hidden_blocks(compaction, slices)
+        logger.warning("finishing %s, which was left behind", compaction)
+        self._delete_base_files(compaction, frozenset())
+        self._carry_out(compaction, slices, is_inflight=instant.state is State.INFLIGHT)
 
-    def _planned_slices(
-        self, files: MetadataTableFiles, plan: HoodieCompactionPlan, instant_time: str
-    ) -> list[FileSlice]:
-        """The slices of a plan as they are now, log files that it lacks included."""
-        groups = {
-            group.file_group_id: group
-            for path in sorted({operation.partition_path for operation in plan.operations})
-            if path in files.table.table_config.metadata_partitions
-            for group in files.view.all_file_groups(path)
-        }
-        found = []
-        for operation in plan.operations:
-            if operation.partition_path not in files.table.table_config.metadata_partitions:
-                # It was dropped since the plan was made.
-                continue
-            group = groups.get(HoodieFileGroupId(operation.partition_path, operation.file_id))
-            slices = [part for part in (group.slices if group is not None else ())]
-            there = [part for part in slices if part.base_instant_time == operation.base_instant_time]
-            self._check_base_file(operation, there, instant_time)
-            found += there
-        return found
+    def _slices(self, compaction: PlannedCompaction) -> list[FileSlice]:
+        # Partitions may be dropped after they were planned.
+        listed = self.files.table.table_config.metadata_partitions
+        return compaction.slices(self.files.view, frozenset(compaction.partition_paths).difference(listed))
 
-    def _check_base_file(
-        self, operation: HoodieCompactionOperation, there: Sequence[FileSlice], instant_time: str
-    ) -> None:
-        planned = file_name(operation.data_file_path) if operation.data_file_path else None
-        if planned is None:
-            return
-        if not there or there[0].base_file is None or there[0].base_file.file_name != planned:
-            raise HoodieMissingFileException(
-                f"compaction {instant_time} of {self.files.snapshot.base_path} was planned with the base file "
-                f"{planned} of partition {operation.partition_path}, which is not there. {REBUILD}"
-            )
-
-    def _refuse_hidden_blocks(self, slices: Iterable[FileSlice], instant_time: str) -> None:
+    def _refuse_hidden_blocks(self, compaction: PlannedCompaction, slices: Iterable[FileSlice]) -> None:
         """Stop if log files that the compaction replaces have records of instants that do not count yet."""
         names = {log_file.file_name for file_slice in slices for log_file in file_slice.log_files}
         timeline = self.files.snapshot.active_timeline
@@ -230,77 +190,42 @@ class MetadataTableCompactor:
             stats = timeline.read_commit_metadata(known).write_stats
             if any(file_name(stat.path or "") in names for stat in stats):
                 raise HoodieMetadataException(
-                    f"compaction {instant_time} of {self.files.snapshot.base_path} was left behind, and cannot be "
-                    f"finished while {instant.action} {instant.requested_time} is pending in the table, whose records "
-                    "it would lose: roll that back, or let its writer end"
+                    f"{compaction} was left behind, and cannot be finished while {instant.action} "
+                    f"{instant.requested_time} is pending in the table, whose records it would lose: roll that back, "
+                    "or let its writer end"
                 )
 
     # --- carrying out ---------------------------------------------------------------------------------------------
 
-    def _carry_out(self, plan: HoodieCompactionPlan, instant_time: str, slices: Sequence[FileSlice]) -> None:
-        files, snapshot = self.files, self.files.snapshot
-        timeline = snapshot.active_timeline
-        avro_schema = newest_record_schema(snapshot)
+    def _carry_out(
+        self, compaction: PlannedCompaction, slices: Sequence[FileSlice], *, is_inflight: bool = False
+    ) -> None:
+        avro_schema, instant_time = newest_record_schema(compaction.snapshot), compaction.instant_time
         readers = {
-            path: MetadataSliceReader.of(files, self.metadata.payload_of(path))
+            path: MetadataSliceReader.of(self.files, self.metadata.payload_of(path))
             for path in {part.partition_path for part in slices}
         }
-        task = CompactMetadataSlice(readers, instant_time, with_meta_columns(avro_schema))
-        markers = WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time)
-        markers.open()
-        timeline.transition_requested_to_inflight(instant_time, Action.COMPACTION)
-        small = [part for part in slices if _bytes_of(part) <= DRIVER_BYTES]
-        large = sorted((part for part in slices if _bytes_of(part) > DRIVER_BYTES), key=_bytes_of, reverse=True)
-        results = LocalEngineContext(_DRIVER_THREADS).run_tasks(small, task) + self.engine.run_tasks(large, task)
-        markers.close()
+        write_slice = CompactMetadataSlice(readers, instant_time, with_meta_columns(avro_schema))
+        if is_inflight:
+            compaction.markers.open()
+        else:
+            compaction.begin()
+        small = [part for part in slices if part.size_bytes <= DRIVER_BYTES]
+        large = [part for part in slices if part.size_bytes > DRIVER_BYTES]
+        results = LocalEngineContext(_DRIVER_THREADS).run_tasks(small, write_slice)
+        results += compaction.write(large, write_slice, self.engine)
+        compaction.markers.close()
         stats = [stat for stat in results if stat is not None]
-        if large or len(stats) < len(plan.operations):
-            self._delete_base_files(plan, instant_time, frozenset(file_name(str(stat.path)) for stat in stats))
-        complete(timeline, instant_time, Action.COMPACTION, _metadata(stats, avro_schema), self.check)
-        logger.info("compacted %d file groups of %s at %s", len(stats), snapshot.base_path, instant_time)
-        try:
-            markers.delete_all()
-        except HoodieIOException as error:
-            # The compaction is completed, so this error must not look as if it had failed.
-            logger.warning("after compaction %s was completed: %s", instant_time, error)
+        if large or len(stats) < len(compaction.plan.operations):
+            self._delete_base_files(compaction, frozenset(file_name(str(stat.path)) for stat in stats))
+        metadata = compaction.commit_metadata(stats, avro_schema)
+        timeline = compaction.snapshot.active_timeline
+        complete(timeline, instant_time, Action.COMPACTION, metadata, self.check)
+        logger.info("compacted %d file groups of %s at %s", len(stats), compaction.snapshot.base_path, instant_time)
+        compaction.delete_markers()
 
-    def _delete_base_files(self, plan: HoodieCompactionPlan, instant_time: str, kept: frozenset[str]) -> None:
-        """Delete the base files of the compaction that do not count: those of attempts that failed or lost."""
-        snapshot = self.files.snapshot
-        for path in sorted({operation.partition_path for operation in plan.operations}):
-            for status in snapshot.storage.list_directory(join(snapshot.base_path, path)):
-                parsed = parse_base_file_name(status.name)
-                if parsed is not None and parsed.instant_time == instant_time and status.name not in kept:
-                    self.check()
-                    snapshot.storage.delete_file(status.path)
-                    logger.info("deleted %s, which an attempt of compaction %s left", status.path, instant_time)
-
-
-def _metadata(stats: Iterable[HoodieWriteStat], avro_schema: str) -> HoodieCommitMetadata:
-    by_partition: dict[str, list[HoodieWriteStat]] = {}
-    for stat in stats:
-        by_partition.setdefault(stat.partition_path, []).append(stat)
-    return HoodieCommitMetadata(
-        {path: tuple(found) for path, found in sorted(by_partition.items())},
-        {SCHEMA_KEY: avro_schema},
-        WriteOperationType.COMPACT,
-        compacted=True,
-    )
-
-
-def _bytes_of(file_slice: FileSlice) -> int:
-    base_file = file_slice.base_file
-    return sum(log_file.size_bytes for log_file in file_slice.log_files) + (base_file.size_bytes if base_file else 0)
-
-
-def _check_operation(operation: HoodieCompactionOperation, source: str) -> None:
-    """Refuse an operation whose names do not belong to its file group."""
-    try:
-        check_partition_path(operation.partition_path)
-    except (ValueError, HoodieIOException) as error:
-        raise HoodieCorruptedDataException(f"the plan {source} names no partition: {error}") from error
-    parsed = parse_base_file_name(file_name(operation.data_file_path)) if operation.data_file_path else None
-    if operation.data_file_path and (parsed is None or parsed.file_id != operation.file_id):
-        raise HoodieCorruptedDataException(
-            f"the plan {source} names {operation.data_file_path!r}, which is no base file of {operation.file_id}"
-        )
+    def _delete_base_files(self, compaction: PlannedCompaction, kept: frozenset[str]) -> None:
+        snapshot = compaction.snapshot
+        for path in compaction.partition_paths:
+            folder = join(snapshot.base_path, path)
+            delete_other_base_files(snapshot.storage, folder, compaction.instant_time, kept, self.check)

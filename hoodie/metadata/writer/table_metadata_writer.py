@@ -25,7 +25,6 @@ import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
-from hoodie.common.fs.file_names import parse_base_file_name
 from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
@@ -53,7 +52,11 @@ from hoodie.metadata.records.file_records import rollback_files_entries
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, require_supported
 from hoodie.metadata.records.metadata_record_schema import with_meta_columns
 from hoodie.metadata.writer.compaction_planning import makes_compaction_due
-from hoodie.metadata.writer.file_group_writer import MetadataFileGroup, MetadataFileGroupWriter
+from hoodie.metadata.writer.file_group_writer import (
+    MetadataFileGroup,
+    MetadataFileGroupWriter,
+    delete_other_base_files,
+)
 from hoodie.metadata.writer.index_definition_writer import save_index_definition
 from hoodie.metadata.writer.indexers import indexer_of
 from hoodie.metadata.writer.initial_times import initial_time
@@ -391,13 +394,8 @@ class HoodieBackedTableMetadataWriter:
     def _keep_only(self, site: BuildingSite, partition: str, stats: Sequence[HoodieWriteStat]) -> None:
         """Delete base files of attempts that lost, and check that the others are there."""
         kept = {file_name(str(stat.path)): stat.file_size_bytes for stat in stats if stat.partition_path == partition}
-        found = {}
-        for status in self.table.storage.list_directory(join(metadata_folder(self.table), partition)):
-            parsed = parse_base_file_name(status.name)
-            if parsed is not None and parsed.instant_time == site.instant_time:
-                found[status.name] = status.size_bytes
-                if status.name not in kept:
-                    self.table.storage.delete_file(status.path)
+        folder = join(metadata_folder(self.table), partition)
+        found = delete_other_base_files(self.table.storage, folder, site.instant_time, kept)
         if not kept.items() <= found.items():
             raise HoodieMetadataException(
                 f"somebody has deleted files of the partition {partition} of the metadata table of "

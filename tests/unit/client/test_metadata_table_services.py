@@ -12,13 +12,13 @@ import pytest
 from hoodie import HoodieTableMetaClient
 from hoodie.client.metadata_table_cleaning import is_clean_due, metadata_clean_config
 from hoodie.common.fs.file_names import parse_base_file_name
+from hoodie.common.table.compaction_plans import delta_commits_to_compact
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.clean_config import HoodieCleanConfig
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.exception import HoodieLockException, HoodieMetadataException
 from hoodie.metadata import validate
-from hoodie.metadata.writer.compaction_planning import delta_commits_to_compact
 from hoodie.transaction.transaction_manager import Transaction
 from tests.support.hookable_storage import (
     Faults,
@@ -141,7 +141,7 @@ def test_metadata_tables_with_small_limits_are_cleaned_and_archived(table: Path,
 def test_a_compaction_follows_the_action_that_makes_it_due(table: Path, table_version: int) -> None:
     for number in range(9):
         write(table, number, 1, **SERVICES_SHORT)
-        assert len(delta_commits_to_compact(opened(table).files)) < 3
+        assert len(delta_commits_to_compact(opened(table).files.snapshot.active_timeline)) < 3
     metadata = opened(table)
     compactions = instants(table, Action.COMMIT)
     assert len(compactions) >= 3

@@ -24,7 +24,7 @@ from hoodie.common.fs.file_names import (
 from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.common.table.timeline.instant_time import is_instant_time
-from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
+from hoodie.exception import HoodieCommitException, HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage import storage_path
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_clock import is_older
@@ -98,6 +98,21 @@ class WriteMarkers:
     def is_open(self) -> bool:
         """Whether tasks may still write."""
         return self.storage.exists(self.open_path)
+
+    def refuse_if_closed(self, path: str) -> None:
+        """Stop an attempt of a task that came too late.
+
+        Args:
+            path: The file that it writes.
+
+        Raises:
+            HoodieCommitException: Tasks may not write any more.
+        """
+        if not self.is_open:
+            raise HoodieCommitException(
+                f"{path} was not written: instant {self.instant_time} is being completed or rolled back, or was. This "
+                "attempt of the task came too late, and nothing of it counts"
+            )
 
     def close(self) -> None:
         """Stop tasks from writing: they delete what they announce from now on.

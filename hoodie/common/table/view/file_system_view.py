@@ -312,6 +312,11 @@ class HoodieTableFileSystemView:
         return self._metadata
 
     @property
+    def visible_instants(self) -> VisibleInstants:
+        """The instants whose files are in the view."""
+        return self._instants
+
+    @property
     def committed_log_files(self) -> CommittedLogFiles | None:
         """What tells the sizes of log files that storage has listed; None if nobody asks for them."""
         return self._committed

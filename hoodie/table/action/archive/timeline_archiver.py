@@ -17,7 +17,7 @@ from typing import Any
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.model.write_operation_type import HoodieTableType
-from hoodie.common.table.compaction_plans import delta_commits_after, last_completed_compaction
+from hoodie.common.table.compaction_plans import delta_commits_to_compact, last_completed_compaction
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME, WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
@@ -235,7 +235,7 @@ class HoodieTimelineArchiver:
         if not is_merge_on_read or compaction.trigger_strategy is CompactionTriggerStrategy.TIME_ELAPSED:
             return []
         last = last_completed_compaction(self._timeline)
-        waiting = delta_commits_after(self._timeline, last).instants
+        waiting = delta_commits_to_compact(self._timeline)
         if len(waiting) >= compaction.max_delta_commits:
             return [waiting[len(waiting) - compaction.max_delta_commits].requested_time]
         # In timeline layout 2 one that began before the compaction may have been completed after it was requested.

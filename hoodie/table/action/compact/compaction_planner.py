@@ -8,7 +8,7 @@ from __future__ import annotations
 from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
-from hoodie.common.table.compaction_plans import compacted_file_groups, compaction_operation, pending_compactions
+from hoodie.common.table.compaction_plans import compacted_file_groups, compaction_operations, pending_compactions
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
@@ -39,13 +39,13 @@ def plan_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> Hoodi
     snapshot.load_avro_schema()
     check_files(snapshot, view, partition_paths, doing="compacting")
     held = _held_file_groups(snapshot)
-    operations = [
-        compaction_operation(file_slice, config.storage.parquet_max_file_size)
+    free = (
+        file_slice
         for partition_path in partition_paths
         for file_slice in view.latest_file_slices(partition_path)
         if HoodieFileGroupId(partition_path, file_slice.file_id) not in held
-        and any(not log_file.is_cdc for log_file in file_slice.log_files)
-    ]
+    )
+    operations = compaction_operations(free, config.storage.parquet_max_file_size)
     chosen = tuple(strategy.order_and_filter(operations))
     return HoodieCompactionPlan(chosen) if chosen else None
 

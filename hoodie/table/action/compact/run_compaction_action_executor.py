@@ -6,21 +6,19 @@ Hudi: org.apache.hudi.table.action.compact.{RunCompactionActionExecutor, HoodieC
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import attrs
 
 from hoodie.avro.schema_converters import add_meta_columns
-from hoodie.avro.service_metadata import HoodieCompactionOperation, HoodieCompactionPlan
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
-from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
+from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.compaction_plans import BEYOND_PLAN_KEY, pending_compactions
-from hoodie.common.table.marker.write_markers import WriteMarkers
-from hoodie.common.table.partition_metadata import check_partition_path
+from hoodie.common.table.planned_compaction import PlannedCompaction
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_after, is_before
@@ -29,8 +27,6 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
     HoodieCommitException,
     HoodieCompactionException,
-    HoodieCorruptedDataException,
-    HoodieIOException,
     HoodieMissingFileException,
     HoodieWriteConflictException,
 )
@@ -51,8 +47,6 @@ from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
-
-_SHOWN = 3
 
 
 @attrs.frozen
@@ -84,12 +78,10 @@ class CompactionTakeover(Takeover):
     taken_error = TakenCompactionException
 
 
-class RunCompactionActionExecutor(PlannedAction[HoodieCompactionPlan, Compacted | None]):
+class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | None]):
     """Carries out one planned compaction, also one of Hudi's; a failed attempt is run again under its instant.
 
-    The slices of the plan are merged as they are now: a log file that belongs to such a slice and is not in the plan,
-    because its writer and the one that planned did not see each other, is merged too. Otherwise its rows would be lost
-    with the slice. Log files of the plan that were rolled back since are left out.
+    The slices of the plan are merged as they are now, see `PlannedCompaction.slices`.
 
     Before the instant is completed, under the table's lock, the slices are looked at again. If log files were added to
     them, or taken back, meanwhile, the attempt fails.
@@ -115,7 +107,7 @@ class RunCompactionActionExecutor(PlannedAction[HoodieCompactionPlan, Compacted 
         self._transactions = transactions
         self._check_alive = check_alive
 
-    def refuse_left_behind(self, plan: HoodieCompactionPlan, instant_time: str, check: Callable[[], None]) -> None:
+    def refuse_left_behind(self, plan: PlannedCompaction, instant_time: str, check: Callable[[], None]) -> None:
         """Stop where an older pending compaction has one of the file groups, or a restore is pending.
 
         The plan stays: in timeline layout 1 log files may be named after it, and nobody would read them.
@@ -126,7 +118,7 @@ class RunCompactionActionExecutor(PlannedAction[HoodieCompactionPlan, Compacted 
         """
         check()
         refuse_pending_restore(self.snapshot, "nothing is compacted until it is finished")
-        own = {_group_of(operation) for operation in plan.operations}
+        own = plan.base_instants
         for group, instants in pending_compactions(self.snapshot.active_timeline).items():
             earlier = [time for time in instants if is_before(time, instant_time)]
             if group in own and earlier:
@@ -137,38 +129,21 @@ class RunCompactionActionExecutor(PlannedAction[HoodieCompactionPlan, Compacted 
                     f"named after {instant_time}, delete its requested file, and plan again"
                 )
 
-    def read_plan(self, instant_time: str) -> HoodieCompactionPlan:
+    def read_plan(self, instant_time: str) -> PlannedCompaction:
         """See `PlannedAction.read_plan`."""
         requested = HoodieInstant(instant_time, self.kind, State.REQUESTED)
-        timeline = self.snapshot.active_timeline
-        plan, source = timeline.read_as(requested, HoodieCompactionPlan), timeline.path_of(requested)
-        check_planned_instant(instant_time, self.kind, source)
-        for operation in plan.operations:
-            _check_operation(operation, source)
-        return plan
+        check_planned_instant(instant_time, self.kind, self.snapshot.active_timeline.path_of(requested))
+        return PlannedCompaction.read(self.snapshot, instant_time, _remedy(instant_time))
 
-    def begin(self, plan: HoodieCompactionPlan, instant_time: str) -> None:
+    def begin(self, plan: PlannedCompaction, instant_time: str) -> None:
         """Make the instant inflight; from here on tasks may write.
 
         Raises:
             HoodieCommitException: Another process began to carry it out.
         """
-        # Before the instant is inflight: a rollback meanwhile closes the markers after the instant's files are gone.
-        markers = self._markers(instant_time)
-        is_opened = markers.open()
-        is_inflight = False
-        try:
-            timeline = self.snapshot.active_timeline
-            is_inflight = timeline.transition_requested_to_inflight(instant_time, self.kind)
-        finally:
-            if is_opened and not is_inflight:
-                markers.close()
-        if not is_inflight:
-            raise HoodieCommitException(
-                f"compaction {instant_time} of {self.snapshot.base_path} is being carried out by another process"
-            )
+        plan.begin()
 
-    def do(self, plan: HoodieCompactionPlan, instant_time: str, is_left_behind: bool) -> Compacted | None:
+    def do(self, plan: PlannedCompaction, instant_time: str, is_left_behind: bool) -> Compacted | None:
         """Write the base files, and complete the instant.
 
         Raises:
@@ -176,16 +151,16 @@ class RunCompactionActionExecutor(PlannedAction[HoodieCompactionPlan, Compacted 
             HoodieException: A file is missing or damaged, the instant was taken over, or storage failed.
         """
         table, metrics = self._table, self._table.metrics
-        self.look()
+        compaction = attrs.evolve(plan, snapshot=self.look())
         with metrics.step("list file slices") as step:
-            slices = slices_to_compact(self.snapshot, instant_time, plan)
+            view = self.snapshot.stored_view(tells_sizes=True)
+            slices = compaction.slices(view)
+            _check_committed_files(compaction, view)
             step.count(files=sum(len(part.log_files) for part in slices))
         before = self.snapshot
         context, merging, avro_schema = self._context(instant_time)
         with metrics.step("write base files", instant_time) as step:
-            # The largest first, so that the last tasks are small.
-            items = sorted(slices, key=_bytes_of, reverse=True)
-            statuses = table.context.run_tasks(items, CompactSlice(context, merging))
+            statuses = compaction.write(slices, CompactSlice(context, merging), table.context)
             step.count(
                 records=sum(status.stat.num_writes for status in statuses),
                 files=len(statuses),
@@ -207,7 +182,9 @@ class RunCompactionActionExecutor(PlannedAction[HoodieCompactionPlan, Compacted 
             self._check_again(before, slices, instant_time)
             # A write that began before the compaction may have added columns meanwhile. Other readers, such as hudi-rs,
             # take the columns of the last requested commit for those of the table.
-            metadata = _metadata_of(statuses, self.snapshot.load_avro_schema() or avro_schema, _beyond(plan, slices))
+            avro_schema = self.snapshot.load_avro_schema() or avro_schema
+            stats = [status.stat for status in statuses]
+            metadata = compaction.commit_metadata(stats, avro_schema, _beyond(compaction, slices))
 
             def check() -> None:
                 transaction.check_held()
@@ -222,11 +199,7 @@ class RunCompactionActionExecutor(PlannedAction[HoodieCompactionPlan, Compacted 
             "compacted %d file groups of %s at %s: %d rows",
             len(statuses), before.base_path, instant_time, metadata.total_records_written,
         )  # fmt: skip
-        try:
-            self._markers(instant_time).delete_all()
-        except HoodieIOException as error:
-            # The instant is completed, so this error must not look like a failed compaction.
-            logger.warning("after compaction %s was completed: %s", instant_time, error)
+        compaction.delete_markers()
         return Compacted(completed.instant, metadata, tuple(statuses), failed)
 
     def already_ended(self, instant_time: str) -> Compacted | None:
@@ -243,9 +216,6 @@ class RunCompactionActionExecutor(PlannedAction[HoodieCompactionPlan, Compacted 
             )
         logger.info("compaction %s of %s is completed already", instant_time, self.snapshot.base_path)
         return None
-
-    def _markers(self, instant_time: str) -> WriteMarkers:
-        return WriteMarkers(self.snapshot.storage, self.snapshot.meta_path, instant_time)
 
     def _context(self, instant_time: str) -> tuple[WriteContext, LogMerging, str]:
         """What the tasks need, and the table's schema as Avro JSON."""
@@ -317,105 +287,28 @@ class CompactSlice:
             return handle.close()
 
 
-def slices_to_compact(snapshot: TableSnapshot, instant_time: str, plan: HoodieCompactionPlan) -> list[FileSlice]:
-    """The slices of a plan as they are now; see `RunCompactionActionExecutor`.
-
-    Args:
-        snapshot: The table.
-        instant_time: The compaction, which is pending.
-        plan: Its plan.
-
-    Returns:
-        The slices with their committed log files. File groups that were replaced since the plan was made are left out.
-
-    Raises:
-        HoodieMissingFileException: A file of the plan, or one of its slices that a commit names, is not there.
-        HoodieIOException: Storage failed.
-    """
-    view = snapshot.stored_view(tells_sizes=True)
-    partition_paths = sorted({operation.partition_path for operation in plan.operations})
-    view.load_partitions(partition_paths)
-    groups = {group.file_group_id: group for path in partition_paths for group in view.file_groups(path)}
-    replaced = view.replaced_file_groups()
-    slices = []
-    for operation in plan.operations:
-        group_id = _group_of(operation)
-        if group_id in replaced:
-            logger.info("%s was replaced since compaction %s was planned", group_id, instant_time)
-            continue
-        group = groups.get(group_id)
-        found = [
-            part for part in (group.slices if group else ()) if part.base_instant_time == operation.base_instant_time
-        ]
-        there = found[0] if found else FileSlice(group_id.partition_path, group_id.file_id, operation.base_instant_time)
-        # Log files of change data hold no rows.
-        there = attrs.evolve(there, log_files=tuple(log_file for log_file in there.log_files if not log_file.is_cdc))
-        _check_planned_files(snapshot, instant_time, operation, there)
-        if there.base_file is not None or there.log_files:
-            slices.append(there)
-    _check_committed_files(snapshot, instant_time, plan, view)
-    return slices
-
-
-def _check_planned_files(
-    snapshot: TableSnapshot, instant_time: str, operation: HoodieCompactionOperation, there: FileSlice
-) -> None:
-    """Compare a planned slice with what is there."""
-    instants = snapshot.active_timeline.visible_instants
-    where = f"compaction {instant_time} of {snapshot.base_path}"
-    names = {log_file.file_name for log_file in there.log_files}
-    planned = list(map(file_name, operation.delta_file_paths))
-    missing = []
-    for name in planned:
-        parsed = parse_log_file_name(name)
-        # In timeline layout 2 the name tells the write, which may have been rolled back.
-        if (
-            name not in names
-            and parsed is not None
-            and not parsed.is_cdc
-            and instants.has_visible_log_files(parsed.instant_time)
-        ):
-            missing.append(name)
-    base_name = file_name(operation.data_file_path) if operation.data_file_path else None
-    if base_name is not None and (there.base_file is None or there.base_file.file_name != base_name):
-        missing.append(base_name)
-    if missing:
-        raise HoodieMissingFileException(
-            f"{where} was planned with {', '.join(missing[:_SHOWN])} of partition '{operation.partition_path}', which "
-            f"is not there, or no part of the slice any more: {_nothing_was_compacted(instant_time)}"
-        )
-    others = in_order(names.difference(planned))
-    if others:
-        logger.warning(
-            "%s merges %s of partition '%s' too, which its plan lacks: otherwise its rows would be lost",
-            where, ", ".join(others[:_SHOWN]), operation.partition_path,
-        )  # fmt: skip
-
-
-def _check_committed_files(
-    snapshot: TableSnapshot, instant_time: str, plan: HoodieCompactionPlan, view: HoodieTableFileSystemView
-) -> None:
+def _check_committed_files(compaction: PlannedCompaction, view: HoodieTableFileSystemView) -> None:
     """Refuse where a commit names a file of the slices that is gone; the plan may have been made without it."""
+    snapshot, bases = compaction.snapshot, compaction.base_instants
     snapshot.load_avro_schema()
-    bases = {_group_of(operation): operation.base_instant_time for operation in plan.operations}
-    for file in find_missing_files(snapshot, view, sorted({group.partition_path for group in bases})):
+    for file in find_missing_files(snapshot, view, compaction.partition_paths):
         log = parse_log_file_name(file.name)
         named = log or parse_base_file_name(file.name)
         base = bases.get(HoodieFileGroupId(file.partition_path, named.file_id)) if named else None
         if base is None or named is None:
             continue
         ends = file.commit.completion_time
-        if (named.instant_time == base) if log is None or ends is None else not is_after(ends, instant_time):
+        is_of_slice = named.instant_time == base
+        if is_of_slice if log is None or ends is None else not is_after(ends, compaction.instant_time):
             raise HoodieMissingFileException(
-                f"compaction {instant_time} of {snapshot.base_path} lacks {file.path} of {file.commit.action} "
-                f"{file.commit.requested_time}, which is not there, so its rows would be lost: "
-                f"{_nothing_was_compacted(instant_time)}"
+                f"{compaction} lacks {file.path} of {file.commit.action} {file.commit.requested_time}, which is not "
+                f"there, so its rows would be lost: nothing was compacted. {compaction.remedy}"
             )
 
 
-def _nothing_was_compacted(instant_time: str) -> str:
+def _remedy(instant_time: str) -> str:
     return (
-        "nothing was compacted. Put the file back. If the plan is not to be trusted, and no log file is named after "
+        "Put the file back. If the plan is not to be trusted, and no log file is named after "
         f"{instant_time}, delete its requested file, and plan again"
     )
 
@@ -433,45 +326,9 @@ def _is_of_slice(
     return not is_after(instant.completion_time, compaction)
 
 
-def _beyond(plan: HoodieCompactionPlan, slices: Iterable[FileSlice]) -> list[str]:
-    """The names of log files that are merged though the plan lacks them."""
-    planned = {file_name(path) for operation in plan.operations for path in operation.delta_file_paths}
-    return sorted({log_file.file_name for part in slices for log_file in part.log_files} - planned)
-
-
-def _metadata_of(statuses: Iterable[WriteStatus], avro_schema: str, beyond_plan: Sequence[str]) -> HoodieCommitMetadata:
-    stats: dict[str, list[HoodieWriteStat]] = {}
-    for status in statuses:
-        stats.setdefault(status.partition_path, []).append(status.stat)
-    return HoodieCommitMetadata(
-        {path: tuple(group) for path, group in sorted(stats.items())},
-        {SCHEMA_KEY: avro_schema, **({BEYOND_PLAN_KEY: ",".join(beyond_plan)} if beyond_plan else {})},
-        WriteOperationType.COMPACT,
-        compacted=True,
-    )
-
-
-def _group_of(operation: HoodieCompactionOperation) -> HoodieFileGroupId:
-    return HoodieFileGroupId(operation.partition_path, operation.file_id)
-
-
-def _bytes_of(file_slice: FileSlice) -> int:
-    base_file = file_slice.base_file
-    return sum(log_file.size_bytes for log_file in file_slice.log_files) + (base_file.size_bytes if base_file else 0)
-
-
-def _check_operation(operation: HoodieCompactionOperation, source: str) -> None:
-    """Refuse an operation whose names do not belong to its file group."""
-    try:
-        check_partition_path(operation.partition_path)
-    except (ValueError, HoodieIOException) as error:
-        raise HoodieCorruptedDataException(f"the plan {source} names no partition: {error}") from error
-    names = [(parse_log_file_name, name) for name in operation.delta_file_paths]
-    if operation.data_file_path:
-        names.append((parse_base_file_name, operation.data_file_path))  # type: ignore[arg-type]
-    for parse, name in names:
-        parsed = parse(file_name(name))
-        if parsed is None or parsed.file_id != operation.file_id:
-            raise HoodieCorruptedDataException(
-                f"the plan {source} names {name!r}, which is no data file of file group {operation.file_id}"
-            )
+def _beyond(compaction: PlannedCompaction, slices: Iterable[FileSlice]) -> dict[str, str]:
+    """The extra metadata that names log files which are merged though the plan lacks them."""
+    operations = compaction.plan.operations
+    planned = {file_name(path) for operation in operations for path in operation.delta_file_paths}
+    beyond = sorted({log_file.file_name for part in slices for log_file in part.log_files} - planned)
+    return {BEYOND_PLAN_KEY: ",".join(beyond)} if beyond else {}
