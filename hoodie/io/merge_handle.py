@@ -38,6 +38,7 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_source import StoredRows
 from hoodie.io.merged_columns import PlacedUpdates, columns_to_compare, count_unchanged, merged_columns
 from hoodie.io.parquet.parquet_footer import KeyRange
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter, constant_column
 from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
@@ -87,9 +88,8 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         self._goes_on = False
         self._rows_seen = 0
         self._compared_columns = columns_to_compare(context.schema, context.merge_spec.ordering_fields)
-        self._source = HoodieFileGroupReader(
-            context.storage, file_slice, context.schema_with_meta, merge_spec=context.merge_spec
-        ).merge_source(context.config.storage)
+        stored = HoodieFileGroupReader(HoodieReaderContext(context.storage, context.schema_with_meta), file_slice)
+        self._source = stored.merge_source(context.config.storage, context.merge_spec)
 
     def open(self) -> None:
         self._source.open()

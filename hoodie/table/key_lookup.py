@@ -53,8 +53,8 @@ from hoodie.index.virtual_keys import GlobalVirtualKeyIndex, VirtualKeyIndex
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merged_log_records import LogMergeRules
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.keygen.base_key_generator import KeyGenerator
-from hoodie.storage.storage import HoodieStorage
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.record_preparer import RecordPreparer
@@ -250,7 +250,7 @@ class KeyLookup:
         """
         context = self._table.context
         result = pa.schema([schema.field(name) for name in columns])
-        read = _ReadRows(self._indexed.storage, schema, result, self._merging)
+        read = _ReadRows(HoodieReaderContext(self._indexed.storage, schema, log_merging=self._merging), result)
         wanted = _PLACE if self._merging is None else _MERGED_PLACE
         if self._keys is not None and self._locations is not None:
             found = _with_location(_tagged(self._locations, self._keys.table)).select(wanted)
@@ -555,22 +555,17 @@ class _ReadRows:
     """Task: read some rows of a slice.
 
     Attributes:
-        storage: Where the file is.
-        schema: The table's columns.
+        context: How they are read.
         result: The columns to read.
-        log_merging: How log files are merged; None if no slice has log files.
     """
 
-    storage: HoodieStorage
-    schema: pa.Schema
+    context: HoodieReaderContext
     result: pa.Schema
-    log_merging: LogMerging | None = None
 
     def __call__(self, task: TaskIdentity, place: tuple[FileSlice, _Wanted]) -> Iterator[pa.RecordBatch]:
         file_slice, wanted = place
         if isinstance(wanted, np.ndarray):
-            reader = HoodieFileGroupReader(self.storage, file_slice, self.schema, columns=self.result.names)
-            found = reader.take(wanted)
+            found = self._reader(file_slice, self.result.names).take(wanted)
         else:
             found = self._of_keys(file_slice, wanted)
         for batch in found:
@@ -578,16 +573,17 @@ class _ReadRows:
 
     def _of_keys(self, file_slice: FileSlice, keys: pa.Array) -> Iterator[pa.RecordBatch]:
         """The rows of some keys of a slice with log files."""
-        assert self.log_merging is not None
-        rules = LogMergeRules(self.log_merging.merge_spec, self.schema, self.log_merging.key_generator)
+        merging = self.context.log_merging
+        assert merging is not None
+        rules = LogMergeRules(merging.merge_spec, self.context.schema, merging.key_generator)
         columns = list(dict.fromkeys([*self.result.names, *rules.key_columns]))
-        reader = HoodieFileGroupReader(
-            self.storage, file_slice, self.schema, log_merging=self.log_merging, columns=columns
-        )
-        for batch in reader.iter_batches():
+        for batch in self._reader(file_slice, columns).iter_batches():
             rows = batch.filter(pc.is_in(rules.keys_of(batch), value_set=keys))
             if rows.num_rows:
                 yield rows.select(self.result.names)
+
+    def _reader(self, file_slice: FileSlice, columns: Sequence[str]) -> HoodieFileGroupReader:
+        return HoodieFileGroupReader(attrs.evolve(self.context, columns=columns), file_slice)
 
 
 @attrs.frozen
@@ -603,7 +599,7 @@ class _ReadPlaces:
     read: _ReadRows
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        names = _PLACE if self.read.log_merging is None else _MERGED_PLACE
+        names = _PLACE if self.read.context.log_merging is None else _MERGED_PLACE
         found = pa.Table.from_batches(batches, pa.schema([reserved_field(name) for name in names]))
         for place in _places(found, self.slices.value):
             yield from self.read(task, place)

@@ -28,6 +28,7 @@ from hoodie.execution.insert_handler import upserts_only
 from hoodie.io.append_handle import HoodieAppendHandle, LogPlace
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_handle import last_of_each_key
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.write_handle import RowCounter
 from hoodie.merge.appended_rows import deletes_are_rows, keys_without_order, needs_stored_values
 from hoodie.table.action.commit.bucket_info import BucketInfo
@@ -172,7 +173,7 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         schema = pa.schema([field.with_nullable(True) if field.name in columns else field for field in schema])
         names = [RECORD_KEY_META, *columns]
         reader = HoodieFileGroupReader(
-            self.context.storage, file_slice, schema, log_merging=self.context.log_merging, columns=names
+            HoodieReaderContext(self.context.storage, schema, names, self.context.log_merging), file_slice
         )
         found = [batch.filter(pc.is_in(batch.column(0), value_set=keys)) for batch in reader.iter_batches()]
         return pa.Table.from_batches(found, pa.schema([schema.field(name) for name in names]))
