@@ -65,7 +65,7 @@ from hoodie.metrics.metrics import Step
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.merge_on_read_bucket_handler import MergeOnReadBucketHandler
-from hoodie.table.action.commit.merge_on_read_partitioner import MergeOnReadPartitioner
+from hoodie.table.action.commit.merge_on_read_partitioner import AppendedRecords, MergeOnReadPartitioner
 from hoodie.table.action.commit.missing_keys import FirstRows
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
@@ -390,11 +390,12 @@ class BaseCommitActionExecutor(ABC):
         places = LogPlaces(
             self._write_context.instant_time, timeline.layout.has_completion_times, pending_compactions(timeline)
         )
-        return MergeOnReadPartitioner(
-            profile, self._config, slices, record_size, places,
-            appends=not self.rewrites, fills_logs=self._table.index.puts_inserts_into_logs,
-            begins_logs=self._config.write.is_non_blocking and self.operation in ADDS_WITHOUT_BLOCKING,
-        )  # fmt: skip
+        appended = AppendedRecords(
+            updates=not self.rewrites,
+            inserts=self._table.index.puts_inserts_into_logs,
+            new_groups=self._config.write.is_non_blocking and self.operation in ADDS_WITHOUT_BLOCKING,
+        )
+        return MergeOnReadPartitioner(profile, self._config, slices, record_size, places, appended)
 
     def _slices_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[FileSlice]]:
         """Partition path to the file slices that rows may go to: the latest ones."""
