@@ -59,7 +59,7 @@ from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import PlannedSlice
 from hoodie.query.table_query import Filters, TableQuery
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS
-from hoodie.table.action.commit.record_preparer import RecordPreparer
+from hoodie.table.action.commit.record_preparer import RecordChecks, RecordPreparer, WriterSchema
 from hoodie.table.table import HoodieTable
 
 logger = logging.getLogger(__name__)
@@ -221,7 +221,7 @@ class WriteInput:
         schemas = self.table_schemas()
         if isinstance(keys, Where):
             data = self._keys_where(keys)
-            return self._prepared(data, RecordPreparer(None, None, operation=RecordOperation.DELETE), schemas)
+            return self._prepared(data, RecordPreparer(WriterSchema(), None, operation=RecordOperation.DELETE), schemas)
         keyed = self._keys.keys(keys)
         return self._prepared(keyed.rows.select(keyed.columns), keyed.preparer, schemas)
 
@@ -255,21 +255,27 @@ class WriteInput:
         if self._is_merge_on_read:
             refuse_changes_that_lose(merge_spec, schemas.columns)
         lacks_ordering = any(top_level_name(schemas.columns, field) in absent for field in merge_spec.ordering_fields)
-        preparer = RecordPreparer(
+        writer_schema = WriterSchema(
             schemas.columns,
-            None if has_keys else key_generator.bind(schemas.columns),
-            () if lacks_ordering else merge_spec.ordering_fields,
-            requires_ordering=self._is_merge_on_read or self._combines_upsert(operation),
-            requires_positions=self._is_merge_on_read,
-            fill_missing=self._config.write.nulls_missing_columns or not self._has_schema or bool(absent or marks),
-            merge_spec=merge_spec,
-            is_tagged=is_tagged,
-            checked_keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
+            fills_missing=self._config.write.nulls_missing_columns or not self._has_schema or bool(absent or marks),
+            rounded=self._rounded_columns(schemas),
+        )
+        checks = RecordChecks(
+            ordering=self._is_merge_on_read or self._combines_upsert(operation),
+            positions=self._is_merge_on_read,
+            keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
             # With hoodie.simple.index.update.partition.path=false a record may stay in another partition than its
             # columns say.
-            checks_partitions=not self._table.index.is_global,
-            rounded=self._rounded_columns(schemas),
+            partitions=not self._table.index.is_global,
             max_key_bytes=self._config.write.record_key_max_bytes,
+        )
+        preparer = RecordPreparer(
+            writer_schema,
+            None if has_keys else key_generator.bind(schemas.columns),
+            () if lacks_ordering else merge_spec.ordering_fields,
+            merge_spec=merge_spec,
+            is_tagged=is_tagged,
+            checks=checks,
         )
         return self._prepared(data, preparer, schemas)
 
