@@ -26,7 +26,6 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY,
     reserved_field,
 )
-from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -37,6 +36,7 @@ from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.index.index_report import IndexWork
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.record_placement import RecordPlacement
 from hoodie.io.written_keys import WrittenKeys
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.merge_spec import MergeSpec
@@ -227,7 +227,7 @@ class HoodieIndex(ABC):
             record_key_fields: The table's.
         """
         is_of_user = not type(self).__module__.startswith("hoodie.")
-        return RecordPlacement(self.names_file_groups, self.knows_positions, verifies_positions=is_of_user)
+        return RecordPlacement(self.names_file_groups, self.knows_positions, is_of_user, written_keys=self.written_keys)
 
     def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations | None:
         """Locations that name the file group of any key without a lookup; None if the index cannot do that.

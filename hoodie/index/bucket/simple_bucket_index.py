@@ -16,7 +16,6 @@ import pyarrow as pa
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
-from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.config.index_config import BucketKeyRule
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.bucket_routing import BucketRouting
@@ -39,6 +38,7 @@ from hoodie.index.index import (
 )
 from hoodie.index.index_report import Decision
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
+from hoodie.io.record_placement import RecordPlacement
 from hoodie.keygen.base_key_generator import KeyGenerator
 
 SAMPLED_BY_DRIVER = 4

@@ -271,7 +271,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             return
         lacking: Collection[str] = ()
         if self._write_context.table_config.table_type is HoodieTableType.MERGE_ON_READ:
-            lacking = lacking_order(self._table.merge_spec, self._write_context.schema)
+            lacking = lacking_order(self._table.merge_spec, self._write_context.records.schema)
         if not (self._must_know_keys or lacking):
             return
         missing = missing_keys(tagged, self._table.index.is_global)
