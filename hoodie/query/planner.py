@@ -101,10 +101,10 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         HoodieException: See `plan_query`.
     """
     snapshot.table_config.check_readable()
-    query.check_range(snapshot.active_timeline.timezone)
+    query.times.check_range(snapshot.active_timeline.timezone)
     if snapshot.load_avro_schema() is None:
         return _plan_of_nothing(snapshot, query)
-    as_of = query.as_of_time(snapshot.active_timeline.timezone)
+    as_of = query.times.as_of_time(snapshot.active_timeline.timezone)
     schema = all_columns(snapshot.load_schema() if as_of is None else snapshot.load_schema_as_of(as_of))
     if query.query_type is not QueryType.INCREMENTAL:
         if as_of is not None:
@@ -133,7 +133,7 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         snapshot,
         of_range,
         schema,
-        lambda prune: only_matching(_slices_in(snapshot, commits, query, prune), query.path_glob),
+        lambda prune: only_matching(_slices_in(snapshot, commits, query, prune), query.config.path_glob),
         LogBlockFilter(instants_at_end(snapshot, commits)) if commits.unseen else None,
         reads_footers=reads_footers,
     )
@@ -167,12 +167,12 @@ def plan_of_slices(
         HoodieException: See `plan_query`.
     """
     columns = tuple(schema.names) if query.columns is None else query.columns
-    table = snapshot.base_path if query.as_of is None else f"{snapshot.base_path} as of {query.as_of}"
+    table = snapshot.base_path if query.times.as_of is None else f"{snapshot.base_path} as of {query.times.as_of}"
     check_columns(table, schema, columns)
     row_filter = None if query.filters is None else RowFilter.of(query.filters, schema, table)
     excluded: list[str] = []
     without_rows: list[str] = []
-    skips = query.skips_data
+    skips = query.config.data_skipping
 
     def prune(partitions: Sequence[str]) -> list[str]:
         left = prune_partitions(partitions, snapshot.table_config, schema, row_filter)
@@ -199,7 +199,7 @@ def plan_of_slices(
             holds = slices_by_record_index(snapshot, slices, searched.values)
             slices = _left(slices, holds, BY_RECORD_INDEX, pruned)
         elif skips and is_newest:
-            trusts = query.trusts_key_fields
+            trusts = query.config.trusts_key_fields
             by, holds = BY_RECORD_INDEX, slices_by_key_fields(snapshot, slices, row_filter, schema) if trusts else None
             if holds is None:
                 by, holds = BY_SECONDARY_INDEX, slices_by_secondary_index(snapshot, slices, row_filter, schema)
@@ -368,7 +368,7 @@ def _slices_in(
     try:
         slices = slices_of_commits(snapshot, commits)
     except HoodieIOException:
-        if not query.full_table_scan or not can_read_table:
+        if not query.config.full_table_scan or not can_read_table:
             raise
         return _slices_at(snapshot, commits.table_at, prune, tells_of_pending=tells_of_pending)
     left = set(prune(sorted({file_slice.partition_path for file_slice in slices})))

@@ -220,7 +220,7 @@ class ReadPlan:
         """The files of partitions that a query of this type would read."""
         view = self.snapshot.view()
         view.load_partitions(partitions)
-        as_of = self.query.as_of_time(self.snapshot.active_timeline.timezone)
+        as_of = self.query.times.as_of_time(self.snapshot.active_timeline.timezone)
         files: list[HoodieBaseFile | HoodieLogFile] = []
         for partition in partitions:
             if self.query.query_type is QueryType.READ_OPTIMIZED:
