@@ -274,9 +274,12 @@ class HoodieFileGroupReader:
 
     def _scan(self, fragments: Sequence[ParquetFragment]) -> Iterator[pa.RecordBatch]:
         context = self._context
-        names = context.result_columns if context.is_exact else context.read_columns
-        batches = scan_fragments(fragments, self._schema, names, context.pushed, READ_BATCH_ROWS)
-        yield from batches if context.is_exact else context.wanted(batches)
+        if context.is_exact:
+            names = context.result_columns
+            yield from scan_fragments(fragments, self._schema, names, context.pushed, READ_BATCH_ROWS)
+        else:
+            names = context.read_columns
+            yield from context.wanted(scan_fragments(fragments, self._schema, names, context.pushed, READ_BATCH_ROWS))
 
     def _open_fragment(self) -> ParquetFragment | None:
         """The file for a scan together with others; None if its columns have to be converted."""
