@@ -62,8 +62,14 @@ class MergedKeys:
             table: The table.
             stored: The stored columns; None for no columns.
         """
-        assert table.log_merging is not None
-        return cls(table.storage, table.schema, table.log_merging, table.exact, stored or StoredColumns())
+        assert table.records.log_merging is not None
+        return cls(
+            table.storage,
+            table.records.schema,
+            table.records.log_merging,
+            table.request.exact,
+            stored or StoredColumns(),
+        )
 
     def read(self, file_slice: FileSlice) -> pa.Table:
         """The keys (string), each once, and the stored columns, null for deleted records.

@@ -41,8 +41,12 @@ from hoodie.exception import HoodieException, HoodieKeyException
 from hoodie.index.index import (
     HashedKeys,
     HoodieIndex,
+    IndexedRecords,
     IndexedTable,
+    IndexNotes,
     Locations,
+    SnapshotListing,
+    TagRequest,
     keys_by_partition_path,
     match_keys,
     with_location_columns,
@@ -182,16 +186,20 @@ class KeyLookup:
         self._indexed = IndexedTable(
             table.snapshot.storage,
             slices,
-            log_merging=self._merging,
-            schema=table.snapshot.load_schema() if table.snapshot.load_avro_schema() is not None else pa.schema([]),
-            stays=True,
-            base_path=table.snapshot.base_path,
-            pending_instants=table.snapshot.active_timeline.filter_pending().times,
-            exact=True,
-            record_key_fields=table.record_key_fields,
-            reads_only=True,
-            snapshot=table.snapshot,
-            metrics=metrics,
+            table.snapshot.base_path,
+            IndexedRecords(
+                table.snapshot.load_schema() if table.snapshot.load_avro_schema() is not None else pa.schema([]),
+                table.record_key_fields,
+                log_merging=self._merging,
+            ),
+            TagRequest(
+                pending_instants=table.snapshot.active_timeline.filter_pending().times,
+                exact=True,
+                stays=True,
+                reads_only=True,
+            ),
+            SnapshotListing(table.snapshot),
+            IndexNotes(metrics=metrics),
         )
         self._keys: IncomingKeys | None = None
         self._locations: Locations | None = None
@@ -258,7 +266,7 @@ class KeyLookup:
         joined = self._joined(self._given.rows.select(self._given.columns))
         places = joined.map_batches(_with_location, joined.schema).select(wanted)
         count = max(1, min(len(self._indexed.slices), _READ_TASKS_PER_CORE * context.default_parallelism))
-        shared = self._indexed.share(context, self._indexed.slices)
+        shared = self._indexed.notes.share(context, self._indexed.slices)
         moved = places.repartition_by([PARTITION_PATH, CURRENT_FILE_ID], count)
         return moved.map_partitions_with_index(_ReadPlaces(shared, read), result)
 
@@ -297,7 +305,8 @@ class KeyLookup:
         context, index, indexed = self._table.context, self._index, self._indexed
         if self._gives_positions:
             return index.find_locations(keys, context, indexed)
-        named = _tagged(index.find_locations(keys, context, attrs.evolve(indexed, exact=False)), keys)
+        by_name = attrs.evolve(indexed, request=attrs.evolve(indexed.request, exact=False))
+        named = _tagged(index.find_locations(keys, context, by_name), keys)
         groups = {*zip(*(_with_location(named)[name].to_pylist() for name in _PLACE[:2]), strict=True)}
         slices = [part for part in indexed.slices if (part.partition_path, part.file_id) in groups]
         return self._exact.find_locations(keys, context, indexed.narrowed_to(slices))
@@ -305,14 +314,14 @@ class KeyLookup:
     @property
     def _gives_positions(self) -> bool:
         """Whether the index gives positions that need no check."""
-        placement = self._index.record_placement(self._indexed.record_key_fields)
+        placement = self._index.record_placement(self._indexed.records.record_key_fields)
         return placement.knows_positions and not placement.verifies_positions
 
     def _locate(self, locations: Locations) -> _Locate:
         """What attaches locations to rows."""
         assert self._keys is not None
         looked_up = LookedUpKeys(keys_by_partition(self._keys.table), locations)
-        shared = self._indexed.share(self._table.context, looked_up)
+        shared = self._indexed.notes.share(self._table.context, looked_up)
         return _Locate(self._given.preparer, tuple(self._given.columns), shared)
 
     def _joined(self, rows: HoodieData) -> HoodieData:
