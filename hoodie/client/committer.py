@@ -37,7 +37,7 @@ from hoodie.exception import (
     HoodieWriteConflictException,
 )
 from hoodie.index.bucket.layout_check import check_layout
-from hoodie.index.index import HoodieIndex, IndexedTable
+from hoodie.index.index import HoodieIndex, IndexedTable, TagRequest
 from hoodie.metadata.metadata_table import MetadataTableUpkeep
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.attempted_files import reconcile_with_markers
@@ -409,7 +409,7 @@ class Committer:
         """Update the index with what was written, because the instant may be completed at any moment from now on."""
         with self._metrics.step("update index") as step:
             step.count(files=len(result.statuses))
-            table = IndexedTable(snapshot.storage, {}, base_path=snapshot.base_path, instant_time=instant_time)
+            table = IndexedTable(snapshot.storage, {}, snapshot.base_path, request=TagRequest(instant_time))
             self._index.update_location(result.statuses, self._context, table)
 
     def _check_again(

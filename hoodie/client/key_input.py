@@ -38,7 +38,7 @@ from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.built_in_key_generators import has_field_prefix
 from hoodie.keygen.key_generator import create_key_generator, key_form_depends_on_table
-from hoodie.table.action.commit.record_preparer import RecordPreparer
+from hoodie.table.action.commit.record_preparer import RecordPreparer, WriterSchema
 from hoodie.table.key_lookup import KeyedInput
 from hoodie.table.table import HoodieTable
 
@@ -105,7 +105,7 @@ class KeyInput:
         """
         names = data.schema.names
         if RECORD_KEY in names:
-            preparer = RecordPreparer(None, None, operation=RecordOperation.DELETE)
+            preparer = RecordPreparer(WriterSchema(), None, operation=RecordOperation.DELETE)
             return KeyedInput(data, (RECORD_KEY, PARTITION_PATH), preparer)
         generator = self.key_generator
         columns = list(names)
@@ -117,12 +117,8 @@ class KeyInput:
         if self._table.index.is_global and not given <= set(columns):
             generator = RecordKeysAlone(key_generator=generator, record_key_fields=generator.record_key_fields)
         schema = pa.schema([data.schema.field(name) for name in columns])
-        preparer = RecordPreparer(
-            None,
-            generator.bind(schema),
-            operation=RecordOperation.DELETE,
-            key_schema=_stored_types(schema, self._table_columns),
-        )
+        writer_schema = WriterSchema(key_columns=_stored_types(schema, self._table_columns))
+        preparer = RecordPreparer(writer_schema, generator.bind(schema), operation=RecordOperation.DELETE)
         return KeyedInput(data, columns, preparer)
 
     def _keys_to_data(self, keys: Any) -> HoodieData:

@@ -48,4 +48,4 @@ def _reads_rows(operation: WriteOperationType, records: Any, context: WriteConte
     if operation is not WriteOperationType.UPSERT:
         return False
     looks_up = payload.partial_update and payload.missing_keys is MissingKeyPolicy.FAIL
-    return looks_up or needs_stored_values(context.merge_spec, context.schema)
+    return looks_up or needs_stored_values(context.records.merge_spec, context.records.schema)

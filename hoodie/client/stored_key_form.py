@@ -18,6 +18,7 @@ from hoodie.common.model.field_path import top_level_name, type_at
 from hoodie.common.model.record_columns import PARTITION_PATH_META, RECORD_KEY_META
 from hoodie.exception import HoodieKeyException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.user_key_generator import KeyGeneratorOfUser
 from hoodie.table.table import HoodieTable
@@ -68,12 +69,13 @@ def _keys(key_generator: KeyGenerator, row: pa.RecordBatch) -> tuple[str | None,
 
 def _first_row(table: HoodieTable, schema: pa.Schema) -> pa.RecordBatch | None:
     """Any row of a base file; None when there is none."""
+    context = HoodieReaderContext(table.snapshot.storage, schema)
     for partition_path in _partitions_newest_first(table):
         for file_slice in table.view.latest_file_slices(partition_path):
             if file_slice.base_file is None:
                 continue
             # A row that log files change tells the form of its key as well.
-            reader = HoodieFileGroupReader(table.snapshot.storage, attrs.evolve(file_slice, log_files=()), schema)
+            reader = HoodieFileGroupReader(context, attrs.evolve(file_slice, log_files=()))
             for batch in reader.iter_batches(batch_rows=1):
                 return batch
     return None

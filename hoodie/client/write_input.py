@@ -20,7 +20,6 @@ from hoodie.avro.schema_converters import (
 from hoodie.client.key_input import KeyInput, RecordKeysAlone, as_it_is
 from hoodie.client.write_schemas import WriteSchemas, absent_marks, has_no_rows_ever
 from hoodie.common.data.exact_numbers import LOSSY_OPTION
-from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.schema_compatibility import ColumnChange
 from hoodie.common.data.stored_types import field_finder, find_field, spelled_otherwise
 from hoodie.common.data.unknown_columns import unknown_columns
@@ -52,17 +51,15 @@ from hoodie.exception import (
     NullColumnException,
     SchemaCompatibilityException,
 )
-from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.appended_rows import refuse_changes_that_lose
 from hoodie.merge.ordering_values import check_ordering_types, ordering_key
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import PlannedSlice
 from hoodie.query.table_query import Filters, TableQuery
-from hoodie.storage.storage import HoodieStorage
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS
-from hoodie.table.action.commit.record_preparer import RecordPreparer
+from hoodie.table.action.commit.record_preparer import RecordChecks, RecordPreparer, WriterSchema
 from hoodie.table.table import HoodieTable
 
 logger = logging.getLogger(__name__)
@@ -224,7 +221,7 @@ class WriteInput:
         schemas = self.table_schemas()
         if isinstance(keys, Where):
             data = self._keys_where(keys)
-            return self._prepared(data, RecordPreparer(None, None, operation=RecordOperation.DELETE), schemas)
+            return self._prepared(data, RecordPreparer(WriterSchema(), None, operation=RecordOperation.DELETE), schemas)
         keyed = self._keys.keys(keys)
         return self._prepared(keyed.rows.select(keyed.columns), keyed.preparer, schemas)
 
@@ -258,21 +255,27 @@ class WriteInput:
         if self._is_merge_on_read:
             refuse_changes_that_lose(merge_spec, schemas.columns)
         lacks_ordering = any(top_level_name(schemas.columns, field) in absent for field in merge_spec.ordering_fields)
-        preparer = RecordPreparer(
+        writer_schema = WriterSchema(
             schemas.columns,
-            None if has_keys else key_generator.bind(schemas.columns),
-            () if lacks_ordering else merge_spec.ordering_fields,
-            requires_ordering=self._is_merge_on_read or self._combines_upsert(operation),
-            requires_positions=self._is_merge_on_read,
-            fill_missing=self._config.write.nulls_missing_columns or not self._has_schema or bool(absent or marks),
-            merge_spec=merge_spec,
-            is_tagged=is_tagged,
-            checked_keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
+            fills_missing=self._config.write.nulls_missing_columns or not self._has_schema or bool(absent or marks),
+            rounded=self._rounded_columns(schemas),
+        )
+        checks = RecordChecks(
+            ordering=self._is_merge_on_read or self._combines_upsert(operation),
+            positions=self._is_merge_on_read,
+            keys=key_generator if is_prepped and has_keys and OPERATION not in data.schema.names else None,
             # With hoodie.simple.index.update.partition.path=false a record may stay in another partition than its
             # columns say.
-            checks_partitions=not self._table.index.is_global,
-            rounded=self._rounded_columns(schemas),
+            partitions=not self._table.index.is_global,
             max_key_bytes=self._config.write.record_key_max_bytes,
+        )
+        preparer = RecordPreparer(
+            writer_schema,
+            None if has_keys else key_generator.bind(schemas.columns),
+            () if lacks_ordering else merge_spec.ordering_fields,
+            merge_spec=merge_spec,
+            is_tagged=is_tagged,
+            checks=checks,
         )
         return self._prepared(data, preparer, schemas)
 
@@ -425,8 +428,8 @@ class WriteInput:
         if snapshot.load_avro_schema() is None:
             return self._context.generate([], as_it_is, names)
         plan = plan_of(snapshot, TableQuery.of(filters=where.filters))
-        keys_where = _KeysWhere(snapshot.storage, plan.schema, plan.row_filter, plan.log_merging)
-        return self._context.generate(plan.slices, keys_where, names)
+        context = attrs.evolve(plan.context, columns=(RECORD_KEY_META, PARTITION_PATH_META))
+        return self._context.generate(plan.slices, _KeysWhere(context), names)
 
     def table_schemas(self) -> WriteSchemas:
         """The schemas of a write whose input has no data columns: the table's."""
@@ -483,15 +486,8 @@ def check_same_columns(records: Any) -> None:
 class _KeysWhere:
     """Task: the keys of the rows in one file slice that a filter matches."""
 
-    storage: HoodieStorage
-    schema: pa.Schema
-    row_filter: RowFilter | None
-    log_merging: LogMerging | None
+    context: HoodieReaderContext
 
     def __call__(self, task: TaskIdentity, planned: PlannedSlice) -> Iterator[pa.RecordBatch]:
-        reader = HoodieFileGroupReader(
-            self.storage, planned.file_slice, self.schema, columns=[RECORD_KEY_META, PARTITION_PATH_META],
-            row_filter=self.row_filter, row_groups=planned.row_groups, rows=planned.rows, log_merging=self.log_merging,
-        )  # fmt: skip
-        for batch in reader.scan():
+        for batch in planned.reader(self.context).scan():
             yield pa.RecordBatch.from_arrays(batch.columns, names=[RECORD_KEY, PARTITION_PATH])

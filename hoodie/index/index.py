@@ -26,7 +26,6 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY,
     reserved_field,
 )
-from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.common.model.write_status import WriteStatus
 from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.common.table.table_snapshot import TableSnapshot
@@ -37,6 +36,7 @@ from hoodie.engine.engine_context import HoodieEngineContext, Shared
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.index.index_report import IndexWork
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.record_placement import RecordPlacement
 from hoodie.io.written_keys import WrittenKeys
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.merge_spec import MergeSpec
@@ -52,57 +52,122 @@ ListMore: TypeAlias = Callable[[Sequence[str]], tuple[Mapping[str, Sequence[File
 
 
 @attrs.frozen
+class IndexedRecords:
+    """The records of a table, as far as an index reads or merges them; picklable.
+
+    Attributes:
+        schema: The table's columns as they are written.
+        record_key_fields: The table's.
+        merge_spec: Decides between a stored record and one that would move to another partition; only global indexes
+            use it.
+        log_merging: How log files are merged; None: slices with log files are refused.
+    """
+
+    schema: pa.Schema = attrs.field(factory=lambda: pa.schema([]))
+    record_key_fields: tuple[str, ...] = ()
+    merge_spec: MergeSpec = attrs.field(factory=MergeSpec)
+    log_merging: LogMerging | None = None
+
+
+@attrs.frozen
+class TagRequest:
+    """Who asks an index for the locations of records, and for which.
+
+    Attributes:
+        instant_time: The instant that is written; "" where nothing is.
+        pending_instants: Instants that were not completed when the write began, this one among them.
+        exact: Whether each key must be looked up, even if the index could name its file group without that.
+        stays: Whether a global index only gives the location of a key that would move, and does not move it.
+        reads_only: Whether nothing may be written, not even to the index's own store, because an upsert is only being
+            planned.
+        replaced_file_groups: Partition path to ids of file groups that were replaced, where all writers must give a new
+            file group the same id; None: ids are random.
+    """
+
+    instant_time: str = ""
+    pending_instants: frozenset[str] = frozenset()
+    exact: bool = False
+    stays: bool = False
+    reads_only: bool = False
+    replaced_file_groups: Mapping[str, frozenset[str]] | None = None
+
+
+@attrs.frozen(eq=False)
+class SnapshotListing:
+    """What the snapshot of a table tells of its files beside their slices; it stays on the driver.
+
+    Attributes:
+        snapshot: The table, for an index in its metadata table; None where no index asks for it.
+        groups_with_new_keys: Partition path and file id of file groups whose log files may hold keys that their base
+            file lacks.
+        list_more: Lists the latest slices of more partitions, and which of their groups may have new keys in log files,
+            for a global index that names the partitions of keys; None: all that the index may look into is listed.
+    """
+
+    snapshot: TableSnapshot | None = None
+    groups_with_new_keys: frozenset[tuple[str, str]] = frozenset()
+    list_more: ListMore | None = None
+
+
+@attrs.frozen(eq=False)
+class IndexNotes:
+    """What an index notes while it works; it stays on the driver.
+
+    Attributes:
+        work: What the index judged and read.
+        metrics: Times the index's own steps.
+        shared: The values that the index shares with tasks that run after it has answered. Who asked the index releases
+            them when the write is done.
+    """
+
+    work: IndexWork = attrs.field(factory=IndexWork)
+    metrics: HoodieMetrics = attrs.field(factory=HoodieMetrics)
+    shared: list[Shared] = attrs.field(factory=list)
+
+    def share(self, context: HoodieEngineContext, value: object) -> Shared:
+        """Share a value with tasks until the write is done.
+
+        Args:
+            context: The engine.
+            value: Picklable.
+        """
+        shared = context.share(value)
+        self.shared.append(shared)
+        return shared
+
+
+@attrs.frozen
 class IndexedTable:
-    """The part of a table that an index sees: its storage and the latest file slices.
+    """What an index searches: the latest file slices of a table, and how their records are read.
 
     Attributes:
         storage: Where the files are; picklable.
         file_slices: The latest file slices by partition path: of the partitions of the incoming records, or of all
             partitions for a global index.
-        merge_spec: Decides between a stored record and one that would move to another partition; only global indexes
-            use it.
-        schema: The table's columns as they are written.
-        stays: Whether a global index only gives the location of a key that would move, and does not move it.
         base_path: The table's folder.
-        instant_time: The instant that is written; "" where nothing is.
-        pending_instants: Instants that were not completed when the write began, this one among them.
-        exact: Whether each key must be looked up, even if the index could name its file group without that.
-        record_key_fields: The table's.
-        log_merging: How log files are merged; None: slices with log files are refused.
-        groups_with_new_keys: Partition path and file id of file groups whose log files may hold keys that their base
-            file lacks.
-        replaced_file_groups: Partition path to ids of file groups that were replaced, where all writers must give a new
-            file group the same id; None: ids are random.
-        list_more: Lists the latest slices of more partitions, and which of their groups may have new keys in log files,
-            for a global index that names the partitions of keys; None: all that the index may look into is listed.
-        snapshot: The table, for an index in its metadata table; it stays on the driver.
-        reads_only: Whether nothing may be written, not even to the index's own store, because an upsert is only being
-            planned.
-        work: The index notes here what it judged and read; it stays on the driver.
-        metrics: Times the index's own steps; it stays on the driver.
-        shared: The values that the index shares with tasks that run after it has answered. The creator of this table
-            releases them when the write is done.
+        records: The table's records.
+        request: Who asks for locations, and for which.
+        listing: What the snapshot of the table tells beside these slices.
+        notes: Where the index notes what it does.
     """
 
     storage: HoodieStorage
     file_slices: Mapping[str, Sequence[FileSlice]]
-    merge_spec: MergeSpec = attrs.field(factory=MergeSpec)
-    schema: pa.Schema = attrs.field(factory=lambda: pa.schema([]))
-    stays: bool = False
     base_path: str = ""
-    instant_time: str = ""
-    pending_instants: frozenset[str] = frozenset()
-    exact: bool = False
-    record_key_fields: tuple[str, ...] = ()
-    log_merging: LogMerging | None = None
-    groups_with_new_keys: frozenset[tuple[str, str]] = frozenset()
-    replaced_file_groups: Mapping[str, frozenset[str]] | None = None
-    reads_only: bool = False
-    list_more: ListMore | None = attrs.field(default=None, eq=False, repr=False)
-    snapshot: TableSnapshot | None = attrs.field(default=None, eq=False, repr=False)
-    work: IndexWork = attrs.field(factory=IndexWork, eq=False, repr=False)
-    metrics: HoodieMetrics = attrs.field(factory=HoodieMetrics, eq=False, repr=False)
-    shared: list[Shared] = attrs.field(factory=list, eq=False, repr=False)
+    records: IndexedRecords = attrs.field(factory=IndexedRecords)
+    request: TagRequest = TagRequest()
+    listing: SnapshotListing = attrs.field(factory=SnapshotListing, eq=False, repr=False)
+    notes: IndexNotes = attrs.field(factory=IndexNotes, eq=False, repr=False)
+
+    @property
+    def work(self) -> IndexWork:
+        """The index notes here what it judged and read."""
+        return self.notes.work
+
+    @property
+    def instant_time(self) -> str:
+        """The instant that is written; "" where nothing is."""
+        return self.request.instant_time
 
     @property
     def slices(self) -> list[FileSlice]:
@@ -121,16 +186,15 @@ class IndexedTable:
         merged = [part for part in self.slices if not part.is_base_file_alone]
         if not merged:
             return self, []
-        if self.log_merging is None:
+        if self.records.log_merging is None:
             raise HoodieNotSupportedException(
                 f"file group {merged[0].file_id} of partition '{merged[0].partition_path}' has log files, in which "
                 "keys are not looked for here: compact the table first"
             )
-        if not (merges_all or self.exact):
+        if not (merges_all or self.request.exact):
+            new_keys = self.listing.groups_with_new_keys
             merged = [
-                part
-                for part in merged
-                if part.base_file is None or (part.partition_path, part.file_id) in self.groups_with_new_keys
+                part for part in merged if part.base_file is None or (part.partition_path, part.file_id) in new_keys
             ]
         chosen = {(part.partition_path, part.file_id) for part in merged}
         return self.narrowed_to(s for s in self.slices if (s.partition_path, s.file_id) not in chosen), merged
@@ -156,25 +220,11 @@ class IndexedTable:
             HoodieIOException: A partition path would leave the table, or storage failed.
         """
         missing = sorted({*map(check_partition_path, partition_paths)} - self.file_slices.keys())
-        if self.list_more is None or not missing:
+        if self.listing.list_more is None or not missing:
             return self
-        slices, groups = self.list_more(missing)
-        return attrs.evolve(
-            self,
-            file_slices={**self.file_slices, **slices},
-            groups_with_new_keys=self.groups_with_new_keys | groups,
-        )
-
-    def share(self, context: HoodieEngineContext, value: object) -> Shared:
-        """Share a value with tasks until the write is done.
-
-        Args:
-            context: The engine.
-            value: Picklable.
-        """
-        shared = context.share(value)
-        self.shared.append(shared)
-        return shared
+        slices, groups = self.listing.list_more(missing)
+        listing = attrs.evolve(self.listing, groups_with_new_keys=self.listing.groups_with_new_keys | groups)
+        return attrs.evolve(self, file_slices={**self.file_slices, **slices}, listing=listing)
 
 
 class HoodieIndex(ABC):
@@ -214,7 +264,7 @@ class HoodieIndex(ABC):
     def knows_positions(self) -> bool:
         """Whether tagged rows have the row position of their key in the base file.
 
-        If not, the row position is null or negative, unless `IndexedTable.exact` is set. The task that writes the file
+        If not, the row position is null or negative, unless `TagRequest.exact` is set. The task that writes the file
         group then finds out whether it holds a key, and at which row. A position that is given nevertheless says that
         the base file was searched for all incoming keys.
         """
@@ -227,7 +277,7 @@ class HoodieIndex(ABC):
             record_key_fields: The table's.
         """
         is_of_user = not type(self).__module__.startswith("hoodie.")
-        return RecordPlacement(self.names_file_groups, self.knows_positions, verifies_positions=is_of_user)
+        return RecordPlacement(self.names_file_groups, self.knows_positions, is_of_user, written_keys=self.written_keys)
 
     def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations | None:
         """Locations that name the file group of any key without a lookup; None if the index cannot do that.

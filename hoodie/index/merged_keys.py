@@ -31,6 +31,7 @@ from hoodie.io.file_group_reader import READ_BATCH_ROWS, HoodieFileGroupReader
 from hoodie.io.merged_log_records import LogMergeRules
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.storage.storage import HoodieStorage
 
 
@@ -61,8 +62,14 @@ class MergedKeys:
             table: The table.
             stored: The stored columns; None for no columns.
         """
-        assert table.log_merging is not None
-        return cls(table.storage, table.schema, table.log_merging, table.exact, stored or StoredColumns())
+        assert table.records.log_merging is not None
+        return cls(
+            table.storage,
+            table.records.schema,
+            table.records.log_merging,
+            table.request.exact,
+            stored or StoredColumns(),
+        )
 
     def read(self, file_slice: FileSlice) -> pa.Table:
         """The keys (string), each once, and the stored columns, null for deleted records.
@@ -81,13 +88,9 @@ class MergedKeys:
         meta = [pa.field(name, pa.string()) for name in META_COLUMNS]
         all_columns = pa.schema([*meta, *self.schema])
         rules = LogMergeRules(self.log_merging.merge_spec, all_columns, self.log_merging.key_generator)
-        reader = HoodieFileGroupReader(
-            self.storage,
-            file_slice,
-            all_columns,
-            log_merging=self.log_merging,
-            columns=list(dict.fromkeys([*rules.key_columns, *self.stored.top_level_names])),
-        ).merged_rows()
+        names = list(dict.fromkeys([*rules.key_columns, *self.stored.top_level_names]))
+        context = HoodieReaderContext(self.storage, all_columns, names, self.log_merging)
+        reader = HoodieFileGroupReader(context, file_slice).merged_rows()
         schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *self.stored.fields])
         parts = []
         for batch in reader.batches(READ_BATCH_ROWS):

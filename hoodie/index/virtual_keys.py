@@ -58,7 +58,7 @@ class VirtualKeyIndex(HoodieSimpleIndex):
 
     def _stored_keys(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         table.work.note_all(table.slices, Decision.KEY_CHECK)
-        made = _MadeKeys(table.storage, self._key_generator, table.schema)
+        made = _MadeKeys(table.storage, self._key_generator, table.records.schema)
         return context.generate(table.slices, _MadeLocations(made), LOCATION_SCHEMA)
 
 
@@ -99,7 +99,7 @@ def _find_made_keys(
     """The keys that each slice holds; see `hoodie.index.stored_keys.find_in_key_columns`."""
     shared = context.share(keys)
     try:
-        look_up = _LookUpMadeKeys(_MadeKeys(table.storage, key_generator, table.schema), shared)
+        look_up = _LookUpMadeKeys(_MadeKeys(table.storage, key_generator, table.records.schema), shared)
         looked_up = context.run_tasks(list(zip(groups, table.slices, strict=True)), look_up)
     finally:
         shared.release()

@@ -217,7 +217,7 @@ class HoodieAppendHandle(HoodieWriteHandle):
                 one_array(rows[RECORD_KEY]),
                 pa.repeat(self.partition_path, count),
                 ordering,
-                self.context.avro_schema,
+                self.context.records.avro_schema,
                 self.context.instant_time,
                 self.context.config.storage.logfile_data_block_max_size,
                 positions=self._positions(rows),
@@ -236,7 +236,7 @@ class HoodieAppendHandle(HoodieWriteHandle):
         self._add(
             encode_data_blocks(
                 stored,
-                self.context.avro_schema,
+                self.context.records.avro_schema,
                 self.context.instant_time,
                 LogBlockFormat(storage.logfile_data_block_format),
                 storage.logfile_data_block_max_size,

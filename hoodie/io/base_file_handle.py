@@ -48,7 +48,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         file_name = make_base_file_name(file_id, task.write_token, context.instant_time)
         super().__init__(context, partition_path, file_id, file_name, task, row_counter)
         self._writer: HoodieParquetWriter | None = None
-        self._kept_keys: list[pa.Array | range] | None = None if context.written_keys is None else []
+        self._kept_keys: list[pa.Array | range] | None = None if context.placement.written_keys is None else []
 
     @property
     def writer(self) -> HoodieParquetWriter:
@@ -61,7 +61,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         """Finish the file; see `HoodieWriteHandle.close`."""
         status = super().close()
         kept, self._kept_keys = self._kept_keys, None
-        written_keys = self.context.written_keys
+        written_keys = self.context.placement.written_keys
         if written_keys is not None and kept is not None and sum(map(len, kept)) == status.stat.num_writes:
             written_keys.put(self.path, kept, self._older_path())
         return status
@@ -73,7 +73,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
             self.context.schema_with_meta,
             self.context.config.storage,
             bloom_filter=bloom_filter,
-            avro_schema=self.context.avro_schema,
+            avro_schema=self.context.records.avro_schema,
             stored_keys=stored_keys,
             dictionary_columns=self._dictionary_columns(),
             path=self.path,

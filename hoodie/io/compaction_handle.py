@@ -22,6 +22,7 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_source import MERGE_BATCH_ROWS, StoredRows
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_footer import KeyRange
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import constant_column
 
@@ -52,13 +53,9 @@ class HoodieCompactionHandle(HoodieBaseFileHandle):
         super().__init__(context, file_slice.partition_path, file_slice.file_id, task)
         self.io_type = IOType.CREATE if file_slice.base_file is None else IOType.MERGE
         self._file_slice = file_slice
-        reader = HoodieFileGroupReader(
-            context.storage,
-            file_slice,
-            context.schema_with_meta,
-            log_merging=merging,
-            columns=[name for name in context.schema_with_meta.names if name != FILE_NAME_META],
-        )
+        columns = [name for name in context.schema_with_meta.names if name != FILE_NAME_META]
+        stored = HoodieReaderContext(context.storage, context.schema_with_meta, columns, merging)
+        reader = HoodieFileGroupReader(stored, file_slice)
         self._merged = reader.merged_rows()
         self._source = reader.base_source(context.config.storage)
         self._goes_on = False

@@ -6,32 +6,30 @@ Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hoodie.common.config.storage_config import HoodieStorageConfig
 from hoodie.common.data.grouped_rows import take_rows
-from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
     COMMIT_TIME_META,
     RECORD_KEY_META,
 )
 from hoodie.common.table.table_metadata import map_concurrently
-from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.exception import HoodieException
 from hoodie.io.merge_source import MergeSource
-from hoodie.io.merging_reader import LogMerging, MergingReader
+from hoodie.io.merging_reader import MergingReader
 from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
 from hoodie.io.parquet.parquet_fragments import count_rows as count_rows_of_fragments
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.merge.merge_spec import MergeSpec
-from hoodie.storage.storage import HoodieStorage
 from hoodie.threads import ThreadPool
 
 READ_BATCH_ROWS = 1 << 16
@@ -57,57 +55,38 @@ class HoodieFileGroupReader:
     """Reads the rows of one file slice.
 
     Args:
-        storage: Where the files are.
+        context: How the rows are read.
         file_slice: The slice to read.
-        schema: The table's schema, including meta columns; older files are read in it.
-        merge_spec: How incoming rows are merged; `merge_source` needs it.
-        log_merging: How log files are merged; without it, a slice with log files is refused.
-        instant_range: The commits whose rows are wanted; None for all. With a range, ``schema`` has the commit time.
-        columns: Names, in the order of the result; None for all of the schema.
-        row_filter: Which rows; None for all.
         row_groups: The row groups of the base file that are read, as its statistics were found to tell; None for all.
         rows: The rows of the base file that can pass the filter, from 0, ascending and distinct; None for all.
-        seeks_few: Whether few rows are expected to pass the filter: then the columns of the filter are read first, and
-            the others only where these rows are.
 
     The rows of a slice with log files are those that merging leaves (`hoodie.io.merging_reader`). Filter and range are
     applied to them, never to the base file alone: a base row that does not pass may be newer than a log row that does.
-    So `row_groups`, `rows` and `seeks_few` have no effect then.
+    So `row_groups`, `rows` and `HoodieReaderContext.seeks_few` have no effect then.
 
     Raises:
-        HoodieNotSupportedException: Log files of the slice hold records, and ``log_merging`` is not given.
+        HoodieNotSupportedException: Log files of the slice hold records, and the context does not say how they are
+            merged.
 
     Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
     """
 
     def __init__(
         self,
-        storage: HoodieStorage,
+        context: HoodieReaderContext,
         file_slice: FileSlice,
-        schema: pa.Schema,
-        *,
-        merge_spec: MergeSpec | None = None,
-        log_merging: LogMerging | None = None,
-        instant_range: InstantRange | None = None,
-        columns: Sequence[str] | None = None,
-        row_filter: RowFilter | None = None,
         row_groups: Sequence[int] | None = None,
         rows: npt.NDArray[np.int64] | None = None,
-        seeks_few: bool = False,
     ) -> None:
-        self._storage = storage
+        self._context = context
+        self._storage = context.storage
+        self._schema = context.schema
         self._file_slice = file_slice
         self._row_groups = row_groups
         self._rows = rows
-        self._seeks_few = seeks_few
-        self._schema = schema
-        self._merge_spec = merge_spec
-        self._log_merging = None if file_slice.is_base_file_alone else log_merging
+        self._log_merging = None if file_slice.is_base_file_alone else context.log_merging
         if self._log_merging is None:
             self._path, self._size_bytes = file_slice.sole_base_file.path, file_slice.sole_base_file.size_bytes
-        self._instant_range = instant_range
-        self._columns = list(columns) if columns is not None else schema.names
-        self._row_filter = row_filter
 
     def scan(self) -> Iterator[pa.RecordBatch]:
         """The rows as a query reads them: on all cores, some batches ahead; see `scan_file_groups`."""
@@ -125,7 +104,7 @@ class HoodieFileGroupReader:
             HoodieException: See `scan`; or a column cannot be converted to the type of the schema.
         """
         if self.has_log_files:
-            yield from self._wanted(self._merging_reader(self._read_columns).batches(batch_rows))
+            yield from self._context.wanted(self._merging_reader(self._context.read_columns).batches(batch_rows))
             return
         few = self.few_rows()
         yield from self._decoded(batch_rows) if few is None else few
@@ -134,9 +113,9 @@ class HoodieFileGroupReader:
         """The rows, scanned on this thread; see `iter_batches`."""
         with HoodieParquetReader(self._storage, self._path, size_bytes=self._size_bytes) as reader:
             batches = reader.iter_batches(
-                self._read_columns, self._schema, row_groups=self._row_groups, batch_rows=batch_rows
+                self._context.read_columns, self._schema, row_groups=self._row_groups, batch_rows=batch_rows
             )
-            yield from self._wanted(batches)
+            yield from self._context.wanted(batches)
 
     def take(self, positions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         """The rows at some positions of the base file, in its order, on this thread; only their row groups are read.
@@ -156,31 +135,31 @@ class HoodieFileGroupReader:
                 "file"
             )
         with HoodieParquetReader(self._storage, self._path, size_bytes=self._size_bytes) as reader:
-            yield from self._wanted(self._at(reader, positions))
+            yield from self._context.wanted(self._at(reader, positions))
 
     def merged_rows(self) -> MergingReader:
         """The merge of a slice with log files: all of its rows, unfiltered, and counts, as a compaction needs them."""
-        return self._merging_reader(self._columns)
+        return self._merging_reader(self._context.result_columns)
 
     def _merging_reader(self, columns: Sequence[str]) -> MergingReader:
         assert self._log_merging is not None
-        instants, base_file = self._instant_range, self._file_slice.base_file
+        instants, base_file = self._context.instant_range, self._file_slice.base_file
         # No row of a base file is newer than the file.
         skips_base_rows = instants is not None and base_file is not None and instants.is_behind(base_file.instant_time)
         return MergingReader(
             self._storage, self._file_slice, self._schema, columns, self._log_merging, skips_base_rows=skips_base_rows
         )
 
-    def merge_source(self, config: HoodieStorageConfig) -> MergeSource:
+    def merge_source(self, config: HoodieStorageConfig, merge_spec: MergeSpec) -> MergeSource:
         """All rows, to be merged with incoming rows into the next version of the file group; not opened yet.
 
         Args:
             config: How the next version is stored.
+            merge_spec: How incoming rows are merged.
         """
-        assert self._merge_spec is not None
         base_file = self._file_slice.sole_base_file
         return MergeSource(
-            self._storage, base_file.path, self._schema, self._merge_spec, config, size_bytes=base_file.size_bytes
+            self._storage, base_file.path, self._schema, merge_spec, config, size_bytes=base_file.size_bytes
         )
 
     def base_source(self, config: HoodieStorageConfig) -> MergeSource | None:
@@ -194,7 +173,13 @@ class HoodieFileGroupReader:
             return None
         spec = self._log_merging.merge_spec
         return MergeSource(
-            self._storage, base_file.path, self._schema, spec, config, self._columns, base_file.size_bytes
+            self._storage,
+            base_file.path,
+            self._schema,
+            spec,
+            config,
+            self._context.result_columns,
+            base_file.size_bytes,
         )
 
     def with_columns(self, columns: Sequence[str]) -> HoodieFileGroupReader:
@@ -203,11 +188,8 @@ class HoodieFileGroupReader:
         Args:
             columns: Their names.
         """
-        return HoodieFileGroupReader(
-            self._storage, self._file_slice, self._schema, merge_spec=self._merge_spec, log_merging=self._log_merging,
-            instant_range=self._instant_range, columns=columns, row_filter=self._row_filter,
-            row_groups=self._row_groups, rows=self._rows, seeks_few=self._seeks_few,
-        )  # fmt: skip
+        context = attrs.evolve(self._context, columns=columns)
+        return HoodieFileGroupReader(context, self._file_slice, self._row_groups, self._rows)
 
     @property
     def has_log_files(self) -> bool:
@@ -219,9 +201,7 @@ class HoodieFileGroupReader:
         """Whether the rows may be taken one by one instead of being scanned."""
         if self.has_log_files:
             return False
-        return self._rows is not None or (
-            self._seeks_few and self._row_filter is not None and self._row_filter.columns is not None
-        )
+        return self._rows is not None or self._context.may_seek
 
     def few_rows(self) -> list[pa.RecordBatch] | None:
         """The rows, taken by their positions; None if they are many, or were not sought.
@@ -246,8 +226,9 @@ class HoodieFileGroupReader:
         """
         if self._rows is not None:
             return self._rows
-        assert self._row_filter is not None
-        columns = self._row_filter.read_columns([], self._schema)
+        row_filter = self._context.row_filter
+        assert row_filter is not None
+        columns = row_filter.read_columns([], self._schema)
         found = []
         # A file holds few commit times; they are not made to strings.
         dictionaries = [COMMIT_TIME_META] if COMMIT_TIME_META in columns else []
@@ -258,7 +239,7 @@ class HoodieFileGroupReader:
             for group in groups:
                 first = int(counts[:group].sum())
                 for batch in reader.iter_batches(columns, self._schema, [group], READ_BATCH_ROWS):
-                    places = self._row_filter.places(batch)
+                    places = row_filter.places(batch)
                     most -= len(places)
                     if most < 0:
                         return None
@@ -277,59 +258,33 @@ class HoodieFileGroupReader:
             found = self._log_bytes
             if base_file is not None:
                 fragment = ParquetFragment.open(self._storage, base_file.path, base_file.size_bytes)
-                found += fragment.stored_bytes(self._read_columns)
+                found += fragment.stored_bytes(self._context.read_columns)
             return found
         fragment = ParquetFragment.open(self._storage, self._path, self._size_bytes)
         row_groups = self._row_groups
-        if row_groups is None and self._pushed is not None and fragment.stores(self._schema):
-            row_groups = fragment.row_groups_of(self._pushed, self._schema)
-        return fragment.stored_bytes(self._read_columns, row_groups)
+        pushed = self._context.pushed
+        if row_groups is None and pushed is not None and fragment.stores(self._schema):
+            row_groups = fragment.row_groups_of(pushed, self._schema)
+        return fragment.stored_bytes(self._context.read_columns, row_groups)
 
     @property
     def _log_bytes(self) -> int:
         """The size of the log files that hold records."""
         return sum(log_file.size_bytes for log_file in self._file_slice.log_files if not log_file.is_cdc)
 
-    @property
-    def _is_exact(self) -> bool:
-        """Whether a scan with what is pushed down gives the rows of the result and no others."""
-        return self._instant_range is None and (self._row_filter is None or self._row_filter.is_exact)
-
-    @property
-    def _pushed(self) -> pc.Expression | None:
-        return self._row_filter.pushed if self._row_filter is not None else None
-
     def _scan(self, fragments: Sequence[ParquetFragment]) -> Iterator[pa.RecordBatch]:
-        if self._is_exact:
-            yield from scan_fragments(fragments, self._schema, self._columns, self._pushed, READ_BATCH_ROWS)
+        context = self._context
+        if context.is_exact:
+            names = context.result_columns
+            yield from scan_fragments(fragments, self._schema, names, context.pushed, READ_BATCH_ROWS)
         else:
-            columns = self._read_columns
-            yield from self._wanted(scan_fragments(fragments, self._schema, columns, self._pushed, READ_BATCH_ROWS))
-
-    @property
-    def _read_columns(self) -> list[str]:
-        """The columns of the result, and those that decide which rows are in it."""
-        if self._row_filter is None:
-            names = dict.fromkeys(self._columns)
-        else:
-            names = dict.fromkeys(self._row_filter.read_columns(self._columns, self._schema))
-        return list(names if self._instant_range is None else names | {COMMIT_TIME_META: None})
-
-    def _wanted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows that pass the filter and the range of instants, in the columns of the result."""
-        for batch in batches:
-            rows = batch
-            if self._instant_range is not None:
-                rows = rows.filter(self._instant_range.holds(rows.column(COMMIT_TIME_META)))
-            if self._row_filter is not None:
-                yield from self._row_filter.take(rows).select(self._columns).to_batches()
-            elif rows.num_rows:
-                yield rows.select(self._columns)
+            names = context.read_columns
+            yield from context.wanted(scan_fragments(fragments, self._schema, names, context.pushed, READ_BATCH_ROWS))
 
     def _open_fragment(self) -> ParquetFragment | None:
         """The file for a scan together with others; None if its columns have to be converted."""
         fragment = ParquetFragment.open(self._storage, self._path, self._size_bytes)
-        if not fragment.stores(self._schema, self._read_columns):
+        if not fragment.stores(self._schema, self._context.read_columns):
             return None
         return fragment if self._row_groups is None else fragment.subset(self._row_groups)
 
@@ -342,12 +297,12 @@ class HoodieFileGroupReader:
         for number in np.unique(owners).tolist():
             rows = positions[owners == number]
             if len(rows) * FEW_ROWS_IN <= counts[number]:
-                yield from reader.take_rows(self._read_columns, self._schema, rows)
+                yield from reader.take_rows(self._context.read_columns, self._schema, rows)
                 continue
             places = rows - starts[number]
             first = 0
             for batch in reader.iter_batches(
-                self._read_columns, self._schema, row_groups=[number], batch_rows=READ_BATCH_ROWS
+                self._context.read_columns, self._schema, row_groups=[number], batch_rows=READ_BATCH_ROWS
             ):
                 low, high = np.searchsorted(places, [first, first + batch.num_rows]).tolist()
                 if low < high:
@@ -380,7 +335,7 @@ def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Re
 
 def _scan_merged(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
     """The rows of file groups with log files; meanwhile the log files of the next ones are read, and a base file."""
-    merging = [reader._merging_reader(reader._read_columns) for reader in readers]
+    merging = [reader._merging_reader(reader._context.read_columns) for reader in readers]
     sizes = [reader._log_bytes for reader in readers]
     turn, asked = threading.Semaphore(_LOGS_DECODED_AT_ONCE), 1
     with ThreadPool(_LOGS_AT_ONCE, "hoodie-log-reader") as executor:
@@ -395,7 +350,7 @@ def _scan_merged(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Record
                 # The base file of the next slice too, or its first rows would be waited for.
                 for begun in merging[number : number + 2]:
                     begun.begin_on(executor, READ_BATCH_ROWS)
-                yield from reader._wanted(merged.batches(READ_BATCH_ROWS, on_all_cores=True))
+                yield from reader._context.wanted(merged.batches(READ_BATCH_ROWS, on_all_cores=True))
         finally:
             for merged in merging:
                 merged.close()
@@ -447,10 +402,10 @@ def count_rows(readers: Sequence[HoodieFileGroupReader]) -> int:
         some = alone[start : start + _FILES_AT_ONCE]
         fragments: list[ParquetFragment] = []
         for reader, fragment in zip(some, map_concurrently(HoodieFileGroupReader._open_fragment, some), strict=True):
-            if fragment is not None and reader._is_exact:
+            if fragment is not None and reader._context.is_exact:
                 fragments.append(fragment)
             else:
                 total += sum(batch.num_rows for batch in reader.with_columns(reader._schema.names[:1]).scan())
         if fragments:
-            total += count_rows_of_fragments(fragments, some[0]._schema, some[0]._pushed)
+            total += count_rows_of_fragments(fragments, some[0]._schema, some[0]._context.pushed)
     return int(total)

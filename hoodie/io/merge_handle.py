@@ -38,6 +38,7 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_source import StoredRows
 from hoodie.io.merged_columns import PlacedUpdates, columns_to_compare, count_unchanged, merged_columns
 from hoodie.io.parquet.parquet_footer import KeyRange
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter, constant_column
 from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
@@ -86,10 +87,9 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         self.base_file = file_slice.sole_base_file
         self._goes_on = False
         self._rows_seen = 0
-        self._compared_columns = columns_to_compare(context.schema, context.merge_spec.ordering_fields)
-        self._source = HoodieFileGroupReader(
-            context.storage, file_slice, context.schema_with_meta, merge_spec=context.merge_spec
-        ).merge_source(context.config.storage)
+        self._compared_columns = columns_to_compare(context.records.schema, context.records.merge_spec.ordering_fields)
+        stored = HoodieFileGroupReader(HoodieReaderContext(context.storage, context.schema_with_meta), file_slice)
+        self._source = stored.merge_source(context.config.storage, context.records.merge_spec)
 
     def open(self) -> None:
         self._source.open()
@@ -198,9 +198,11 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         self, batch: pa.RecordBatch, stored: list[pa.Array], updates: pa.RecordBatch, positions: np.ndarray
     ) -> list[pa.Array]:
         """The columns of stored rows, of which some are replaced or deleted."""
-        spec = self.context.merge_spec
+        spec = self.context.records.merge_spec
         self._refuse_other_keys(batch, updates, positions)
-        outcome = spec.merge(batch.select(spec.stored_columns(self.context.schema)).take(pa.array(positions)), updates)
+        outcome = spec.merge(
+            batch.select(spec.stored_columns(self.context.records.schema)).take(pa.array(positions)), updates
+        )
         codes = outcome.codes
         for number, reason in outcome.errors.items():
             self._errors.add(updates.column(RECORD_KEY)[number].as_py(), reason)
@@ -257,7 +259,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
             batch.column(RECORD_KEY_META) if RECORD_KEY_META in names else unread,
             pa.nulls(count, pa.string()) if virtual else constant_column(self.partition_path, count),
             constant_column(self.file_name, count),
-            *(batch.column(name) if name in names else unread for name in self.context.schema.names),
+            *(batch.column(name) if name in names else unread for name in self.context.records.schema.names),
         ]
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:

@@ -9,18 +9,33 @@ import attrs
 import pyarrow as pa
 
 from hoodie.common.model.record_columns import META_COLUMNS
-from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.io.written_keys import WrittenKeys
+from hoodie.io.record_placement import RecordPlacement
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_factory import open_storage
-from hoodie.storage.storage_options import StorageOptions
 
 if TYPE_CHECKING:
     from hoodie.io.merging_reader import LogMerging
+
+
+@attrs.frozen
+class WrittenRecords:
+    """The records of a write: their columns, and how they are merged with stored ones.
+
+    Attributes:
+        schema: The user's columns as they are written, without meta columns.
+        avro_schema: The writer schema with meta columns as Avro JSON, for the footer ``parquet.avro.schema``.
+        merge_spec: How an incoming record is merged with a stored one.
+        log_merging: How the log files of a merge-on-read table are merged.
+    """
+
+    schema: pa.Schema
+    avro_schema: str
+    merge_spec: MergeSpec
+    log_merging: LogMerging | None = attrs.field(default=None, repr=False)
 
 
 @attrs.define(slots=False, frozen=True)
@@ -33,14 +48,8 @@ class WriteContext:
         operation: The operation being done.
         config: The writer's configuration.
         table_config: The table's own properties.
-        schema: The user's columns as they are written, without meta columns.
-        avro_schema: The writer schema with meta columns as Avro JSON, for the footer ``parquet.avro.schema``.
-        merge_spec: How an incoming record is merged with a stored one.
+        records: The records that are written.
         placement: How the index places records.
-        written_keys: Gets the record keys that handles write, for an index in the same process; None without such an
-            index.
-        log_merging: How the log files of a merge-on-read table are merged.
-        storage_options: Options and credentials of the storage; never printed.
     """
 
     base_path: str
@@ -48,13 +57,8 @@ class WriteContext:
     operation: WriteOperationType
     config: HoodieWriteConfig
     table_config: HoodieTableConfig
-    schema: pa.Schema
-    avro_schema: str
-    merge_spec: MergeSpec
-    placement: RecordPlacement = attrs.field(factory=RecordPlacement)
-    written_keys: WrittenKeys | None = attrs.field(default=None, repr=False, eq=False)
-    log_merging: LogMerging | None = attrs.field(default=None, repr=False)
-    storage_options: StorageOptions | None = attrs.field(default=None, repr=False)
+    records: WrittenRecords
+    placement: RecordPlacement
 
     @property
     def has_virtual_keys(self) -> bool:
@@ -64,9 +68,9 @@ class WriteContext:
     @cached_property
     def storage(self) -> HoodieStorage:
         """The table's storage, opened once in each process."""
-        return open_storage(self.base_path, self.storage_options, self.config.retry.policy)
+        return open_storage(self.base_path, self.config.storage_options, self.config.retry.policy)
 
     @cached_property
     def schema_with_meta(self) -> pa.Schema:
         """The schema of base files: Hudi's five meta columns, then the user's."""
-        return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *self.schema])
+        return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *self.records.schema])

@@ -148,7 +148,7 @@ class HoodieWriteHandle(ABC):
         self._set_file_name(file_name)
         self._row_counter = row_counter or RowCounter()
         self._inserts = self._updates = self._deletes = self._records = self._appended = 0
-        self._errors = RecordErrors(context.schema, partition_path)
+        self._errors = RecordErrors(context.records.schema, partition_path)
         self._without_effect = WithoutEffect()
         self._started = 0.0
 
@@ -303,7 +303,7 @@ class HoodieWriteHandle(ABC):
         return [
             *meta,
             constant_column(self._stored_file_name, count),
-            *(rows.column(name) for name in self.context.schema.names),
+            *(rows.column(name) for name in self.context.records.schema.names),
         ]
 
 

@@ -5,35 +5,27 @@ Hudi: the queries of its engines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 
-from hoodie.config.read_config import HoodieReadConfig, QueryType
+from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader, count_rows, scan_file_groups
 from hoodie.query.planner import plan_query
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.read_task import task_of
-from hoodie.query.table_query import Filters, QueryTime, TableQuery
+from hoodie.query.table_query import ReadArguments, TableQuery, shows_arguments
 from hoodie.storage.storage_options import StorageOptions
 
 if TYPE_CHECKING:
     from hoodie.query.dataset import HoodieDataset
 
 
+@shows_arguments
 def plan_read(
-    base_path: str,
-    *,
-    columns: str | Sequence[str] | None = None,
-    filters: Filters = None,
-    query_type: str = "snapshot",
-    as_of: QueryTime | None = None,
-    begin: QueryTime | None = None,
-    end: QueryTime | None = None,
-    options: Mapping[str, Any] | None = None,
-    storage_options: StorageOptions | None = None,
+    base_path: str, *, storage_options: StorageOptions | None = None, **arguments: Unpack[ReadArguments]
 ) -> ReadPlan:
     """What `read_table` with these arguments would read, and what it would leave out and why.
 
@@ -42,10 +34,8 @@ def plan_read(
         >>> import hoodie
         >>> print(hoodie.plan_read("/data/trips", filters=[("uuid", "=", "t42")]).explain())  # doctest: +SKIP
     """
-    query = TableQuery.of(
-        columns=columns, filters=filters, query_type=query_type, as_of=as_of, begin=begin, end=end, options=options
-    )
-    if query.query_type is QueryType.INCREMENTAL and HoodieReadConfig.from_options(options).incremental_filters:
+    query = TableQuery.of(**arguments)
+    if query.query_type is QueryType.INCREMENTAL and query.config.incremental_filters:
         raise HoodieNotSupportedException(
             "hoodie.datasource.read.incr.filters holds conditions of SQL, which need Spark: give filters instead, or "
             "call hoodie.spark.read"
@@ -53,17 +43,9 @@ def plan_read(
     return plan_query(base_path, query, storage_options)
 
 
+@shows_arguments
 def read_table(
-    base_path: str,
-    *,
-    columns: str | Sequence[str] | None = None,
-    filters: Filters = None,
-    query_type: str = "snapshot",
-    as_of: QueryTime | None = None,
-    begin: QueryTime | None = None,
-    end: QueryTime | None = None,
-    options: Mapping[str, Any] | None = None,
-    storage_options: StorageOptions | None = None,
+    base_path: str, *, storage_options: StorageOptions | None = None, **arguments: Unpack[ReadArguments]
 ) -> pa.Table:
     """The committed rows of a table: the newest ones, those at a time, or those that a range of commits wrote.
 
@@ -102,62 +84,25 @@ def read_table(
         >>> hoodie.read_table("/data/trips", as_of="2026-01-02 10:15:30")  # doctest: +SKIP
         >>> hoodie.read_table("/data/trips", query_type="incremental", begin="20260102101530123")  # doctest: +SKIP
     """
-    with scan_table(
-        base_path,
-        columns=columns,
-        filters=filters,
-        query_type=query_type,
-        as_of=as_of,
-        begin=begin,
-        end=end,
-        options=options,
-        storage_options=storage_options,
-    ) as reader:
+    with scan_table(base_path, storage_options=storage_options, **arguments) as reader:
         return reader.read_all()
 
 
+@shows_arguments
 def scan_table(
-    base_path: str,
-    *,
-    columns: str | Sequence[str] | None = None,
-    filters: Filters = None,
-    query_type: str = "snapshot",
-    as_of: QueryTime | None = None,
-    begin: QueryTime | None = None,
-    end: QueryTime | None = None,
-    options: Mapping[str, Any] | None = None,
-    storage_options: StorageOptions | None = None,
+    base_path: str, *, storage_options: StorageOptions | None = None, **arguments: Unpack[ReadArguments]
 ) -> pa.RecordBatchReader:
     """The rows of `read_table` as a stream; memory does not grow with the table.
 
     Arguments and errors are those of `read_table`. The set of files is fixed when the call returns. If a file is
     cleaned before it is read, reading it raises `HoodieMissingFileException`.
     """
-    plan = plan_read(
-        base_path,
-        columns=columns,
-        filters=filters,
-        query_type=query_type,
-        as_of=as_of,
-        begin=begin,
-        end=end,
-        options=options,
-        storage_options=storage_options,
-    )
-    return scan(plan)
+    return scan(plan_read(base_path, storage_options=storage_options, **arguments))
 
 
+@shows_arguments
 def dataset(
-    base_path: str,
-    *,
-    columns: str | Sequence[str] | None = None,
-    filters: Filters = None,
-    query_type: str = "snapshot",
-    as_of: QueryTime | None = None,
-    begin: QueryTime | None = None,
-    end: QueryTime | None = None,
-    options: Mapping[str, Any] | None = None,
-    storage_options: StorageOptions | None = None,
+    base_path: str, *, storage_options: StorageOptions | None = None, **arguments: Unpack[ReadArguments]
 ) -> HoodieDataset:
     """A table as a dataset of pyarrow, which DuckDB and polars query with their filters and columns pushed down.
 
@@ -172,12 +117,7 @@ def dataset(
     # Imported here because it imports pandas, which takes longer than all of hoodie.
     from hoodie.query.dataset import HoodieDataset
 
-    return HoodieDataset(
-        plan_read(
-            base_path, columns=columns, filters=filters, query_type=query_type, as_of=as_of, begin=begin, end=end,
-            options=options, storage_options=storage_options,
-        )
-    )  # fmt: skip
+    return HoodieDataset(plan_read(base_path, storage_options=storage_options, **arguments))
 
 
 def scan(plan: ReadPlan) -> pa.RecordBatchReader:

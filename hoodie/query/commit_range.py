@@ -104,14 +104,14 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
             "hoodie.populate.meta.fields is false; read a snapshot"
         )
     timeline = snapshot.active_timeline
-    begin, end = query.begin_time(timeline.timezone), query.end_time(timeline.timezone)
+    begin, end = query.times.begin_time(timeline.timezone), query.times.end_time(timeline.timezone)
     if timeline.layout.has_completion_times:
         return _range_of_completions(snapshot, begin, end)
     for time in (begin, end):
         if time is not None:
             check_not_undone(timeline, time)
     completed = timeline.completed_writes()
-    if query.hollow_commits is HollowCommitHandling.USE_TRANSITION_TIME:
+    if query.config.hollow_commits is HollowCommitHandling.USE_TRANSITION_TIME:
         times = completion_times(timeline.storage, timeline.meta_path, timeline.layout, timeline.timezone)
         ends = {instant: times.get(instant.requested_time, instant.requested_time) for instant in completed}
         chosen = [
@@ -127,7 +127,7 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
         last = completed.last_instant
         end = last.requested_time if last is not None else timeline.newest_archived_time()
     if end is not None:
-        end = _end_before_holes(timeline, completed, begin, end, query.hollow_commits)
+        end = _end_before_holes(timeline, completed, begin, end, query.config.hollow_commits)
     chosen_timeline = completed if end is None else completed.before_or_on(end)
     if begin is not None:
         chosen_timeline = chosen_timeline.after(begin)

@@ -34,6 +34,7 @@ from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieIOException
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.merge.record_merger import named_merger
 from hoodie.query.commit_range import (
     CommitRange,
@@ -53,7 +54,7 @@ from hoodie.query.pruning import (
     searched_values,
 )
 from hoodie.query.range_pruning import partitions_by_statistics, slices_by_statistics
-from hoodie.query.read_plan import PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
+from hoodie.query.read_plan import DataSkipping, PlannedSlice, Pruned, ReadPlan, all_columns, check_columns
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import Filters, TableQuery, checked_columns, to_expression
 from hoodie.storage.storage_options import StorageOptions
@@ -100,10 +101,10 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         HoodieException: See `plan_query`.
     """
     snapshot.table_config.check_readable()
-    query.check_range(snapshot.active_timeline.timezone)
+    query.times.check_range(snapshot.active_timeline.timezone)
     if snapshot.load_avro_schema() is None:
         return _plan_of_nothing(snapshot, query)
-    as_of = query.as_of_time(snapshot.active_timeline.timezone)
+    as_of = query.times.as_of_time(snapshot.active_timeline.timezone)
     schema = all_columns(snapshot.load_schema() if as_of is None else snapshot.load_schema_as_of(as_of))
     if query.query_type is not QueryType.INCREMENTAL:
         if as_of is not None:
@@ -132,11 +133,12 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         snapshot,
         of_range,
         schema,
-        lambda prune: only_matching(_slices_in(snapshot, commits, query, prune), query.path_glob),
+        lambda prune: only_matching(_slices_in(snapshot, commits, query, prune), query.config.path_glob),
         LogBlockFilter(instants_at_end(snapshot, commits)) if commits.unseen else None,
         reads_footers=reads_footers,
     )
-    return attrs.evolve(plan, query=query, read_at=str(commits), instant_range=commits.instant_range)
+    context = attrs.evolve(plan.context, instant_range=commits.instant_range)
+    return attrs.evolve(plan, query=query, read_at=str(commits), context=context)
 
 
 def plan_of_slices(
@@ -165,12 +167,12 @@ def plan_of_slices(
         HoodieException: See `plan_query`.
     """
     columns = tuple(schema.names) if query.columns is None else query.columns
-    table = snapshot.base_path if query.as_of is None else f"{snapshot.base_path} as of {query.as_of}"
+    table = snapshot.base_path if query.times.as_of is None else f"{snapshot.base_path} as of {query.times.as_of}"
     check_columns(table, schema, columns)
     row_filter = None if query.filters is None else RowFilter.of(query.filters, schema, table)
     excluded: list[str] = []
     without_rows: list[str] = []
-    skips = query.skips_data
+    skips = query.config.data_skipping
 
     def prune(partitions: Sequence[str]) -> list[str]:
         left = prune_partitions(partitions, snapshot.table_config, schema, row_filter)
@@ -197,7 +199,7 @@ def plan_of_slices(
             holds = slices_by_record_index(snapshot, slices, searched.values)
             slices = _left(slices, holds, BY_RECORD_INDEX, pruned)
         elif skips and is_newest:
-            trusts = query.trusts_key_fields
+            trusts = query.config.trusts_key_fields
             by, holds = BY_RECORD_INDEX, slices_by_key_fields(snapshot, slices, row_filter, schema) if trusts else None
             if holds is None:
                 by, holds = BY_SECONDARY_INDEX, slices_by_secondary_index(snapshot, slices, row_filter, schema)
@@ -211,18 +213,14 @@ def plan_of_slices(
             pruned += by_footers
     if planned is None:
         planned = [PlannedSlice(file_slice) for file_slice in slices]
+    seeks_few = searched is not None or query.query_type is QueryType.INCREMENTAL
     return ReadPlan(
-        snapshot=snapshot,
-        query=query,
-        schema=schema,
-        columns=columns,
-        row_filter=row_filter,
-        slices=tuple(planned),
-        pruned=tuple(pruned),
-        pruned_partitions=tuple(sorted(excluded)),
-        partitions_without_rows=tuple(sorted(without_rows)),
+        snapshot,
+        query,
+        HoodieReaderContext(snapshot.storage, schema, columns, log_merging, row_filter, seeks_few=seeks_few),
+        tuple(planned),
+        DataSkipping(tuple(pruned), tuple(sorted(excluded)), tuple(sorted(without_rows))),
         searched=searched,
-        log_merging=log_merging,
     )
 
 
@@ -255,7 +253,7 @@ def narrowed(plan: ReadPlan, columns: Sequence[str] | None, filters: Filters) ->
         return plan
     check_columns(plan.base_path, plan.schema, names)
     if condition is None:
-        return attrs.evolve(plan, columns=names)
+        return attrs.evolve(plan, context=attrs.evolve(plan.context, columns=names))
     own = plan.row_filter
     both = condition if own is None else own.expression & condition
     query = attrs.evolve(plan.query, columns=names, filters=both)
@@ -266,7 +264,8 @@ def narrowed(plan: ReadPlan, columns: Sequence[str] | None, filters: Filters) ->
 
     block_filter = None if plan.log_merging is None else plan.log_merging.block_filter
     found = plan_of_slices(plan.snapshot, query, plan.schema, slices_of, block_filter)
-    return attrs.evolve(found, read_at=plan.read_at, instant_range=plan.instant_range)
+    context = attrs.evolve(found.context, instant_range=plan.context.instant_range)
+    return attrs.evolve(found, read_at=plan.read_at, context=context)
 
 
 def pruned_by_footers(plan: ReadPlan) -> ReadPlan:
@@ -284,22 +283,16 @@ def pruned_by_footers(plan: ReadPlan) -> ReadPlan:
     slices, pruned = prune_by_footers(
         plan.snapshot.storage, plan.file_slices, plan.schema, plan.row_filter, plan.searched
     )
-    return attrs.evolve(plan, slices=tuple(slices), pruned=(*plan.pruned, *pruned))
+    skipped = attrs.evolve(plan.skipped, files=(*plan.pruned, *pruned))
+    return attrs.evolve(plan, slices=tuple(slices), skipped=skipped)
 
 
 def _plan_of_nothing(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:
     """Nothing was ever written: no rows, and no types for the columns that are asked for."""
     names = query.columns if query.columns is not None else META_COLUMNS
     fields = {name: pa.field(name, pa.string() if name in META_COLUMNS else pa.null()) for name in names}
-    return ReadPlan(
-        snapshot=snapshot,
-        query=query,
-        schema=pa.schema(list(fields.values())),
-        columns=tuple(names),
-        row_filter=None,
-        slices=(),
-        read_at="never written",
-    )
+    context = HoodieReaderContext(snapshot.storage, pa.schema(list(fields.values())), tuple(names))
+    return ReadPlan(snapshot, query, context, (), read_at="never written")
 
 
 def _slices_at(
@@ -375,7 +368,7 @@ def _slices_in(
     try:
         slices = slices_of_commits(snapshot, commits)
     except HoodieIOException:
-        if not query.full_table_scan or not can_read_table:
+        if not query.config.full_table_scan or not can_read_table:
             raise
         return _slices_at(snapshot, commits.table_at, prune, tells_of_pending=tells_of_pending)
     left = set(prune(sorted({file_slice.partition_path for file_slice in slices})))

@@ -15,11 +15,12 @@ from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieLogFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.common.util.shown_table import ShownTable, format_bytes, plural
 from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieSchemaException
+from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.query.table_query import TableQuery
 
 
@@ -78,6 +79,31 @@ class PlannedSlice:
     row_group_count: int = 0
     rows: npt.NDArray[np.int64] | None = None
 
+    def reader(self, context: HoodieReaderContext) -> HoodieFileGroupReader:
+        """A reader of the slice.
+
+        Args:
+            context: How its rows are read.
+        """
+        return HoodieFileGroupReader(context, self.file_slice, self.row_groups, self.rows)
+
+
+@attrs.frozen
+class DataSkipping:
+    """Files and partitions that a query does not read, because they hold no row of the result.
+
+    Attributes:
+        files: Files that the metadata table or their footers tell of.
+        partitions: Partitions, as their paths tell; they were not even listed.
+        partitions_without_rows: Likewise, as their statistics in the metadata table tell.
+
+    Statistics and indexes are used unless ``hoodie.enable.data.skipping`` is false.
+    """
+
+    files: tuple[Pruned, ...] = ()
+    partitions: tuple[str, ...] = ()
+    partitions_without_rows: tuple[str, ...] = ()
+
 
 @attrs.frozen(eq=False, repr=False)
 class ReadPlan:
@@ -88,32 +114,61 @@ class ReadPlan:
     Attributes:
         snapshot: The table when the plan was made.
         query: What was asked.
-        schema: All columns that can be read: Hudi's meta columns (string), then the user's.
-        columns: The columns of the result.
-        row_filter: Which rows of the slices are in the result, a range of commits included; None for all.
+        context: How rows are read. Its filter holds its range of instants too, and it merges log files only if a slice
+            has any.
         slices: What is read, sorted by partition path and file id.
-        pruned: Files that are not read, as the metadata table or their footers tell.
-        pruned_partitions: Partitions that are not read, as their paths tell; they were not even listed.
-        partitions_without_rows: Likewise, as their statistics in the metadata table tell.
+        skipped: What is not read.
         read_at: What the rows are, in words, such as ``as of 20260102101530123``.
         searched: The record keys, or the values of the key field, that the filter demands; None if it names none.
-        log_merging: How log files are merged; None if no slice has log files.
-        instant_range: The commits whose rows are in the result, as `row_filter` says too; None for all.
     """
 
     snapshot: TableSnapshot
     query: TableQuery
-    schema: pa.Schema
-    columns: tuple[str, ...]
-    row_filter: RowFilter | None
+    context: HoodieReaderContext
     slices: tuple[PlannedSlice, ...]
-    pruned: tuple[Pruned, ...] = ()
-    pruned_partitions: tuple[str, ...] = ()
-    partitions_without_rows: tuple[str, ...] = ()
+    skipped: DataSkipping = DataSkipping()
     read_at: str = "newest commit"
     searched: ColumnValues | None = None
-    log_merging: LogMerging | None = None
-    instant_range: InstantRange | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns that can be read: Hudi's meta columns (string), then the user's."""
+        return self.context.schema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the result."""
+        return tuple(self.context.result_columns)
+
+    @property
+    def row_filter(self) -> RowFilter | None:
+        """Which rows of the slices are in the result, a range of commits included; None for all."""
+        return self.context.row_filter
+
+    @property
+    def log_merging(self) -> LogMerging | None:
+        """How log files are merged; None if no slice has log files."""
+        return self.context.log_merging
+
+    @property
+    def seeks_few(self) -> bool:
+        """Whether few rows are expected in the result: the filter names record keys, or rows of some commits."""
+        return self.context.seeks_few
+
+    @property
+    def pruned(self) -> tuple[Pruned, ...]:
+        """Files that are not read, as the metadata table or their footers tell."""
+        return self.skipped.files
+
+    @property
+    def pruned_partitions(self) -> tuple[str, ...]:
+        """Partitions that are not read, as their paths tell; they were not even listed."""
+        return self.skipped.partitions
+
+    @property
+    def partitions_without_rows(self) -> tuple[str, ...]:
+        """Partitions that are not read, as their statistics in the metadata table tell."""
+        return self.skipped.partitions_without_rows
 
     @property
     def base_path(self) -> str:
@@ -141,11 +196,6 @@ class ReadPlan:
         return tuple(log_file for file_slice in self.file_slices for log_file in file_slice.record_log_files)
 
     @property
-    def seeks_few(self) -> bool:
-        """Whether few rows are expected in the result: the filter names record keys, or rows of some commits."""
-        return self.searched is not None or self.query.query_type is QueryType.INCREMENTAL
-
-    @property
     def size_bytes(self) -> int:
         """The size of the files that are read."""
         return sum(file_slice.size_bytes for file_slice in self.file_slices)
@@ -170,7 +220,7 @@ class ReadPlan:
         """The files of partitions that a query of this type would read."""
         view = self.snapshot.view()
         view.load_partitions(partitions)
-        as_of = self.query.as_of_time(self.snapshot.active_timeline.timezone)
+        as_of = self.query.times.as_of_time(self.snapshot.active_timeline.timezone)
         files: list[HoodieBaseFile | HoodieLogFile] = []
         for partition in partitions:
             if self.query.query_type is QueryType.READ_OPTIMIZED:

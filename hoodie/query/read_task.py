@@ -7,12 +7,9 @@ from collections.abc import Iterator, Sequence
 import attrs
 import pyarrow as pa
 
-from hoodie.common.data.row_filter import RowFilter
-from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.io.file_group_reader import HoodieFileGroupReader
-from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.query.read_plan import PlannedSlice, ReadPlan
-from hoodie.storage.storage import HoodieStorage
 
 TASK_BYTES = 32 << 20
 """Small slices share a task up to this size."""
@@ -25,24 +22,12 @@ class ReadTask:
     """Some slices of a plan, and all that is needed to read them; picklable.
 
     Attributes:
-        storage: Where the files are.
-        schema: The table's columns, including meta columns.
-        columns: The columns of the result.
-        row_filter: Which rows; None for all.
+        context: How the rows are read.
         slices: What is read.
-        seeks_few: See `ReadPlan.seeks_few`.
-        log_merging: How log files are merged; None if no slice has log files.
-        instant_range: See `ReadPlan`.
     """
 
-    storage: HoodieStorage
-    schema: pa.Schema
-    columns: tuple[str, ...]
-    row_filter: RowFilter | None
+    context: HoodieReaderContext
     slices: tuple[PlannedSlice, ...]
-    seeks_few: bool = False
-    log_merging: LogMerging | None = None
-    instant_range: InstantRange | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, on this thread.
@@ -59,21 +44,10 @@ class ReadTask:
 
     def readers(self) -> list[HoodieFileGroupReader]:
         """A reader of each slice."""
+        # The filter of an incremental query holds the range. For base files alone that is all.
+        alone = attrs.evolve(self.context, instant_range=None)
         return [
-            HoodieFileGroupReader(
-                self.storage,
-                planned.file_slice,
-                self.schema,
-                log_merging=self.log_merging,
-                # The filter of an incremental query holds the range. For base files alone that is all.
-                instant_range=None if planned.file_slice.is_base_file_alone else self.instant_range,
-                columns=self.columns,
-                row_filter=self.row_filter,
-                row_groups=planned.row_groups,
-                rows=planned.rows,
-                seeks_few=self.seeks_few,
-            )
-            for planned in self.slices
+            planned.reader(alone if planned.file_slice.is_base_file_alone else self.context) for planned in self.slices
         ]
 
 
@@ -84,16 +58,9 @@ def task_of(plan: ReadPlan, slices: Sequence[PlannedSlice]) -> ReadTask:
         plan: The plan.
         slices: Some of its slices.
     """
-    return ReadTask(
-        plan.snapshot.storage,
-        plan.schema,
-        plan.columns,
-        plan.row_filter,
-        tuple(slices),
-        plan.seeks_few,
-        None if all(planned.file_slice.is_base_file_alone for planned in slices) else plan.log_merging,
-        plan.instant_range,
-    )
+    has_logs = not all(planned.file_slice.is_base_file_alone for planned in slices)
+    context = plan.context if has_logs else attrs.evolve(plan.context, log_merging=None)
+    return ReadTask(context, tuple(slices))
 
 
 def tasks_of(plan: ReadPlan) -> list[ReadTask]:

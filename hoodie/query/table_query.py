@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from typing import Any, Self, TypeAlias
+from inspect import Parameter, signature
+from typing import Any, Self, TypeAlias, TypedDict, TypeVar
 
 import attrs
 import pyarrow.compute as pc
@@ -13,7 +14,7 @@ from hoodie.common.config.property import to_property_value
 from hoodie.common.table.timeline.instant_time import is_after, query_time
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
-from hoodie.config.read_config import HollowCommitHandling, HoodieReadConfig, QueryType
+from hoodie.config.read_config import HoodieReadConfig, QueryType
 from hoodie.exception import HoodieConfigException
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
@@ -23,6 +24,26 @@ Filters: TypeAlias = pc.Expression | Sequence[Any] | None
 """Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or [] for all."""
 QueryTime: TypeAlias = str | date | datetime
 """An instant, a date, or a time; `hoodie.common.table.timeline.instant_time.query_time` tells the forms."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class QueryArguments(TypedDict, total=False):
+    """The arguments of a read, which `TableQuery.of` checks; `hoodie.read_table` says what they mean."""
+
+    columns: str | Sequence[str] | None
+    filters: Filters
+    query_type: str
+    as_of: QueryTime | None
+    begin: QueryTime | None
+    end: QueryTime | None
+
+
+class ReadArguments(QueryArguments, total=False):
+    """The same with Hudi's read options."""
+
+    options: Mapping[str, Any] | None
+
 
 EARLIEST = "earliest"
 _BEFORE_ALL = "000"
@@ -34,109 +55,30 @@ _OPTIONS = {
 }
 
 
-@attrs.frozen(eq=False)
-class TableQuery:
-    """A query whose arguments fit together.
+@attrs.frozen
+class QueryTimes:
+    """The times of a query, as the caller gave them.
 
     Attributes:
-        query_type: What is returned.
         as_of: Read the table as it was at this time; None for now.
         begin: Of an incremental query: the time after which rows were written. `EARLIEST` for all.
         end: Of an incremental query: the time up to which they were written; None for the newest commit.
-        columns: Names, in the order of the result; None for all.
-        filters: Which rows; None for all.
-        path_glob: Of an incremental query: how the paths of the files end; None for all.
-        full_table_scan: Of an incremental query: whether the table may be read instead of what is gone.
-        hollow_commits: Of an incremental query: what to do about commits that are pending between others.
-        log_merge: How log files are merged.
-        merger_class: The record merger of a table that merges by one; None if the caller names none.
-        uses_metadata: Whether a metadata table is used, if the table has one.
-        skips_data: Whether its statistics and indexes leave out partitions and files.
-        trusts_key_fields: Whether rows have the record keys of their columns, so that the record index answers filters
-            on the key fields.
     """
 
-    query_type: QueryType = QueryType.SNAPSHOT
     as_of: QueryTime | None = None
     begin: QueryTime | None = None
     end: QueryTime | None = None
-    columns: tuple[str, ...] | None = None
-    filters: pc.Expression | None = None
-    path_glob: str | None = None
-    full_table_scan: bool = False
-    hollow_commits: HollowCommitHandling = HollowCommitHandling.FAIL
-    log_merge: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
-    merger_class: str | None = None
-    uses_metadata: bool = True
-    skips_data: bool = True
-    trusts_key_fields: bool = False
 
-    @property
-    def listing_choice(self) -> MetadataListingChoice:
-        """What lists the files of the table, for `TableSnapshot.load`."""
-        return MetadataListingChoice(self.uses_metadata)
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        columns: str | Sequence[str] | None = None,
-        filters: Filters = None,
-        query_type: str = QueryType.SNAPSHOT,
-        as_of: QueryTime | None = None,
-        begin: QueryTime | None = None,
-        end: QueryTime | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> Self:
-        """Check arguments and options together.
+    def check(self, query_type: QueryType) -> None:
+        """Refuse times that are malformed or do not fit the query type.
 
         Args:
-            columns: Names, or one name.
-            filters: See `Filters`.
-            query_type: One of `QueryType`.
-            as_of: See the attributes.
-            begin: See the attributes.
-            end: See the attributes.
-            options: Hudi's names for the same, and for the other attributes.
+            query_type: What is returned.
 
         Raises:
-            HoodieConfigException: An argument or option is not allowed, or some contradict each other.
-            HoodieNotSupportedException: An option asks for something that hoodie does not have.
+            HoodieConfigException: They are, or do not.
         """
-        config = HoodieReadConfig.from_options(options)
-        if not isinstance(query_type, str) or query_type.lower() not in set(QueryType):
-            raise HoodieConfigException(f"query_type {query_type!r}: hoodie has {', '.join(QueryType)}")
-        asked_type = QueryType(query_type.lower())
-        given = {"query_type": None if asked_type is QueryType.SNAPSHOT else asked_type, "as_of": as_of, "begin": begin}
-        given["end"] = end
-        for name, value in given.items():
-            in_options = getattr(config, name)
-            if value is not None and in_options is not None and value != in_options:
-                raise HoodieConfigException(
-                    f"{_OPTIONS[name]} = {str(in_options)!r}, and the argument says {str(value)!r}: give one of them"
-                )
-        query = cls(
-            query_type=config.query_type or asked_type,
-            as_of=as_of if as_of is not None else config.as_of,
-            begin=begin if begin is not None else config.begin,
-            end=end if end is not None else config.end,
-            columns=checked_columns(columns),
-            filters=to_expression(filters),
-            path_glob=config.path_glob,
-            full_table_scan=bool(config.full_table_scan),
-            hollow_commits=config.hollow_commits,
-            log_merge=HoodieLogMergeConfig.from_options(options),
-            merger_class=_merger_of(options),
-            uses_metadata=config.metadata_enable,
-            skips_data=config.data_skipping,
-            trusts_key_fields=config.trusts_key_fields,
-        )
-        query._check()
-        return query
-
-    def _check(self) -> None:
-        """Refuse times that are malformed or do not fit the query type."""
-        is_incremental = self.query_type is QueryType.INCREMENTAL
+        is_incremental = query_type is QueryType.INCREMENTAL
         range_given = [name for name in ("begin", "end") if getattr(self, name) is not None]
         if is_incremental and self.as_of is not None:
             raise HoodieConfigException(
@@ -149,7 +91,7 @@ class TableQuery:
             )
         if range_given and not is_incremental:
             raise HoodieConfigException(
-                f"{' and '.join(range_given)} with a {self.query_type} query: give query_type='incremental' "
+                f"{' and '.join(range_given)} with a {query_type} query: give query_type='incremental' "
                 "(hoodie.datasource.query.type) for the rows of a range of commits, or as_of for the table at a time"
             )
         for name in ("as_of", "begin", "end"):
@@ -211,11 +153,106 @@ class TableQuery:
             ) from None
 
 
+@attrs.frozen(eq=False)
+class TableQuery:
+    """A query whose arguments fit together.
+
+    Attributes:
+        columns: Names, in the order of the result; None for all.
+        filters: Which rows; None for all.
+        times: Which states of the table, or commits.
+        config: The other options. The query type is also that of an argument.
+        log_merge: How log files are merged.
+        merger_class: The record merger of a table that merges by one; None if the caller names none.
+    """
+
+    columns: tuple[str, ...] | None = None
+    filters: pc.Expression | None = None
+    times: QueryTimes = QueryTimes()
+    config: HoodieReadConfig = attrs.field(factory=HoodieReadConfig)
+    log_merge: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
+    merger_class: str | None = None
+
+    @property
+    def query_type(self) -> QueryType:
+        """What is returned."""
+        return self.config.query_type or QueryType.SNAPSHOT
+
+    @property
+    def listing_choice(self) -> MetadataListingChoice:
+        """What lists the files of the table, for `TableSnapshot.load`."""
+        return MetadataListingChoice(self.config.metadata_enable)
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        columns: str | Sequence[str] | None = None,
+        filters: Filters = None,
+        query_type: str = "snapshot",
+        as_of: QueryTime | None = None,
+        begin: QueryTime | None = None,
+        end: QueryTime | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Check arguments and options together.
+
+        Args:
+            columns: Names, or one name.
+            filters: See `Filters`.
+            query_type: One of `QueryType`.
+            as_of: See `QueryTimes`.
+            begin: See `QueryTimes`.
+            end: See `QueryTimes`.
+            options: Hudi's names for the same, and for more.
+
+        Raises:
+            HoodieConfigException: An argument or option is not allowed, or some contradict each other.
+            HoodieNotSupportedException: An option asks for something that hoodie does not have.
+        """
+        config = HoodieReadConfig.from_options(options)
+        if not isinstance(query_type, str) or query_type.lower() not in set(QueryType):
+            raise HoodieConfigException(f"query_type {query_type!r}: hoodie has {', '.join(QueryType)}")
+        asked_type = QueryType(query_type.lower())
+        times = {"as_of": as_of, "begin": begin, "end": end}
+        given = {"query_type": None if asked_type is QueryType.SNAPSHOT else asked_type, **times}
+        for name, value in given.items():
+            in_options = getattr(config, name)
+            if value is not None and in_options is not None and value != in_options:
+                raise HoodieConfigException(
+                    f"{_OPTIONS[name]} = {str(in_options)!r}, and the argument says {str(value)!r}: give one of them"
+                )
+        query = cls(
+            checked_columns(columns),
+            to_expression(filters),
+            QueryTimes(**{name: getattr(config, name) if time is None else time for name, time in times.items()}),
+            attrs.evolve(config, query_type=config.query_type or asked_type),
+            HoodieLogMergeConfig.from_options(options),
+            _merger_of(options),
+        )
+        query.times.check(query.query_type)
+        return query
+
+
 def _merger_of(options: Mapping[str, Any] | None) -> str | None:
     """The user's record merger that options name, as those of writers do; classes of Hudi's are for its own readers."""
     given = [to_property_value(value) for key, value in (options or {}).items() if str(key).lower() in MERGER_KEYS]
     names = [name.strip() for value in given for name in value.split(",")]
     return next((name for name in names if name and not name.startswith("org.apache.hudi.")), None)
+
+
+def shows_arguments(function: Function) -> Function:
+    """A function that takes `QueryArguments` as ``**arguments``, with each of them in the signature that help shows.
+
+    Args:
+        function: It has ``storage_options`` as well.
+    """
+    own = signature(function)
+    given = [each for each in own.parameters.values() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    taken = [each for each in own.parameters.values() if each.kind is Parameter.KEYWORD_ONLY]
+    asked = [each for name, each in signature(TableQuery.of).parameters.items() if name not in own.parameters]
+    function.__signature__ = own.replace(parameters=[*given, *asked, *taken])  # type: ignore[attr-defined]
+    return function
 
 
 def checked_columns(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -32,7 +32,7 @@ def scan_merged(spark: SparkSession, plan: ReadPlan, slices: Sequence[PlannedSli
     # Rows without a column would not be counted.
     columns = plan.columns or tuple(plan.schema.names[:1])
     needed = nullable_schema(schema_in_jvm(pa.schema([plan.schema.field(name) for name in columns])))
-    tasks = tasks_of(attrs.evolve(plan, columns=columns, slices=tuple(slices)))
+    tasks = tasks_of(attrs.evolve(plan, context=attrs.evolve(plan.context, columns=columns), slices=tuple(slices)))
     data = HoodieSparkEngineContext(spark).generate(tasks, _ReadMerged(needed), needed)
     return data.frame.select(list(result.names)) if not plan.columns else data.frame
 

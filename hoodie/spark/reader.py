@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import attrs
 import pyarrow as pa
@@ -22,12 +22,12 @@ from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
-from hoodie.config.read_config import HoodieReadConfig, QueryType
+from hoodie.config.read_config import QueryType
 from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.repeated_planning import plan_until_complete
-from hoodie.query.table_query import Filters, QueryTime, TableQuery
+from hoodie.query.table_query import QueryArguments, QueryTime, TableQuery, shows_arguments
 from hoodie.spark.driver_rows import driver_rows
 from hoodie.spark.log_scan import scan_merged
 from hoodie.spark.spark_compatibility import check_running
@@ -38,18 +38,14 @@ from hoodie.spark.spark_types import nullable_schema, quoted
 from hoodie.storage.storage_options import StorageOptions
 
 
+@shows_arguments
 def read(
     spark: SparkSession,
     base_path: str,
     options: Mapping[str, Any] | None = None,
     *,
-    columns: str | Sequence[str] | None = None,
-    filters: Filters = None,
-    query_type: str = "snapshot",
-    as_of: QueryTime | None = None,
-    begin: QueryTime | None = None,
-    end: QueryTime | None = None,
     storage_options: StorageOptions | None = None,
+    **arguments: Unpack[QueryArguments],
 ) -> DataFrame:
     """Read the committed rows of a table, at the speed of Spark's own Parquet scan.
 
@@ -99,17 +95,14 @@ def read(
         >>> hoodie.spark.read(spark, "/data/trips", options, begin="20260102101530123")  # doctest: +SKIP
     """
     check_running(spark)
-    query = TableQuery.of(
-        columns=columns, filters=filters, query_type=query_type, as_of=as_of, begin=begin, end=end, options=options
-    )
+    query = TableQuery.of(options=options, **arguments)
     _check_can_be_sent(query.filters)
     plan = plan_until_complete(
         lambda: TableSnapshot.load(base_path, storage_options, listing_choice=query.listing_choice),
         lambda snapshot: _plan(snapshot, query),
     )
-    config = HoodieReadConfig.from_options(options)
-    frame = frame_of(spark, base_path, plan, config.driver_bytes)
-    incremental_filters = config.incremental_filters
+    frame = frame_of(spark, base_path, plan, query.config.driver_bytes)
+    incremental_filters = query.config.incremental_filters
     if incremental_filters and query.query_type is QueryType.INCREMENTAL:
         frame = _with_conditions(frame, incremental_filters)
     return frame

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from hoodie.exception import HoodieException, HoodieWriteException
 from hoodie.spark.spark_compatibility import was_interrupted
 
-_MISSING_MODULE = re.compile(r"No module named '(hoodie|attrs?|avro|fastavro|fsspec|numpy|obstore|pandas|pyarrow)\b")
+_MISSING_MODULE = re.compile(r"No module named '(hoodie|attrs?|avro|fastavro|numpy|obstore|pandas|pyarrow)\b")
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in (.+)$', re.MULTILINE)
 _PYTHON_ERROR = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Z]\w*): ?(.*)$", re.MULTILINE)
 _OURS = re.compile(

@@ -41,8 +41,12 @@ from hoodie.exception import HoodieException, HoodieKeyException
 from hoodie.index.index import (
     HashedKeys,
     HoodieIndex,
+    IndexedRecords,
     IndexedTable,
+    IndexNotes,
     Locations,
+    SnapshotListing,
+    TagRequest,
     keys_by_partition_path,
     match_keys,
     with_location_columns,
@@ -53,8 +57,8 @@ from hoodie.index.virtual_keys import GlobalVirtualKeyIndex, VirtualKeyIndex
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merged_log_records import LogMergeRules
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.keygen.base_key_generator import KeyGenerator
-from hoodie.storage.storage import HoodieStorage
 from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.record_preparer import RecordPreparer
@@ -182,16 +186,20 @@ class KeyLookup:
         self._indexed = IndexedTable(
             table.snapshot.storage,
             slices,
-            log_merging=self._merging,
-            schema=table.snapshot.load_schema() if table.snapshot.load_avro_schema() is not None else pa.schema([]),
-            stays=True,
-            base_path=table.snapshot.base_path,
-            pending_instants=table.snapshot.active_timeline.filter_pending().times,
-            exact=True,
-            record_key_fields=table.record_key_fields,
-            reads_only=True,
-            snapshot=table.snapshot,
-            metrics=metrics,
+            table.snapshot.base_path,
+            IndexedRecords(
+                table.snapshot.load_schema() if table.snapshot.load_avro_schema() is not None else pa.schema([]),
+                table.record_key_fields,
+                log_merging=self._merging,
+            ),
+            TagRequest(
+                pending_instants=table.snapshot.active_timeline.filter_pending().times,
+                exact=True,
+                stays=True,
+                reads_only=True,
+            ),
+            SnapshotListing(table.snapshot),
+            IndexNotes(metrics=metrics),
         )
         self._keys: IncomingKeys | None = None
         self._locations: Locations | None = None
@@ -250,7 +258,7 @@ class KeyLookup:
         """
         context = self._table.context
         result = pa.schema([schema.field(name) for name in columns])
-        read = _ReadRows(self._indexed.storage, schema, result, self._merging)
+        read = _ReadRows(HoodieReaderContext(self._indexed.storage, schema, log_merging=self._merging), result)
         wanted = _PLACE if self._merging is None else _MERGED_PLACE
         if self._keys is not None and self._locations is not None:
             found = _with_location(_tagged(self._locations, self._keys.table)).select(wanted)
@@ -258,7 +266,7 @@ class KeyLookup:
         joined = self._joined(self._given.rows.select(self._given.columns))
         places = joined.map_batches(_with_location, joined.schema).select(wanted)
         count = max(1, min(len(self._indexed.slices), _READ_TASKS_PER_CORE * context.default_parallelism))
-        shared = self._indexed.share(context, self._indexed.slices)
+        shared = self._indexed.notes.share(context, self._indexed.slices)
         moved = places.repartition_by([PARTITION_PATH, CURRENT_FILE_ID], count)
         return moved.map_partitions_with_index(_ReadPlaces(shared, read), result)
 
@@ -297,7 +305,8 @@ class KeyLookup:
         context, index, indexed = self._table.context, self._index, self._indexed
         if self._gives_positions:
             return index.find_locations(keys, context, indexed)
-        named = _tagged(index.find_locations(keys, context, attrs.evolve(indexed, exact=False)), keys)
+        by_name = attrs.evolve(indexed, request=attrs.evolve(indexed.request, exact=False))
+        named = _tagged(index.find_locations(keys, context, by_name), keys)
         groups = {*zip(*(_with_location(named)[name].to_pylist() for name in _PLACE[:2]), strict=True)}
         slices = [part for part in indexed.slices if (part.partition_path, part.file_id) in groups]
         return self._exact.find_locations(keys, context, indexed.narrowed_to(slices))
@@ -305,14 +314,14 @@ class KeyLookup:
     @property
     def _gives_positions(self) -> bool:
         """Whether the index gives positions that need no check."""
-        placement = self._index.record_placement(self._indexed.record_key_fields)
+        placement = self._index.record_placement(self._indexed.records.record_key_fields)
         return placement.knows_positions and not placement.verifies_positions
 
     def _locate(self, locations: Locations) -> _Locate:
         """What attaches locations to rows."""
         assert self._keys is not None
         looked_up = LookedUpKeys(keys_by_partition(self._keys.table), locations)
-        shared = self._indexed.share(self._table.context, looked_up)
+        shared = self._indexed.notes.share(self._table.context, looked_up)
         return _Locate(self._given.preparer, tuple(self._given.columns), shared)
 
     def _joined(self, rows: HoodieData) -> HoodieData:
@@ -555,22 +564,17 @@ class _ReadRows:
     """Task: read some rows of a slice.
 
     Attributes:
-        storage: Where the file is.
-        schema: The table's columns.
+        context: How they are read.
         result: The columns to read.
-        log_merging: How log files are merged; None if no slice has log files.
     """
 
-    storage: HoodieStorage
-    schema: pa.Schema
+    context: HoodieReaderContext
     result: pa.Schema
-    log_merging: LogMerging | None = None
 
     def __call__(self, task: TaskIdentity, place: tuple[FileSlice, _Wanted]) -> Iterator[pa.RecordBatch]:
         file_slice, wanted = place
         if isinstance(wanted, np.ndarray):
-            reader = HoodieFileGroupReader(self.storage, file_slice, self.schema, columns=self.result.names)
-            found = reader.take(wanted)
+            found = self._reader(file_slice, self.result.names).take(wanted)
         else:
             found = self._of_keys(file_slice, wanted)
         for batch in found:
@@ -578,16 +582,17 @@ class _ReadRows:
 
     def _of_keys(self, file_slice: FileSlice, keys: pa.Array) -> Iterator[pa.RecordBatch]:
         """The rows of some keys of a slice with log files."""
-        assert self.log_merging is not None
-        rules = LogMergeRules(self.log_merging.merge_spec, self.schema, self.log_merging.key_generator)
+        merging = self.context.log_merging
+        assert merging is not None
+        rules = LogMergeRules(merging.merge_spec, self.context.schema, merging.key_generator)
         columns = list(dict.fromkeys([*self.result.names, *rules.key_columns]))
-        reader = HoodieFileGroupReader(
-            self.storage, file_slice, self.schema, log_merging=self.log_merging, columns=columns
-        )
-        for batch in reader.iter_batches():
+        for batch in self._reader(file_slice, columns).iter_batches():
             rows = batch.filter(pc.is_in(rules.keys_of(batch), value_set=keys))
             if rows.num_rows:
                 yield rows.select(self.result.names)
+
+    def _reader(self, file_slice: FileSlice, columns: Sequence[str]) -> HoodieFileGroupReader:
+        return HoodieFileGroupReader(attrs.evolve(self.context, columns=columns), file_slice)
 
 
 @attrs.frozen
@@ -603,7 +608,7 @@ class _ReadPlaces:
     read: _ReadRows
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        names = _PLACE if self.read.log_merging is None else _MERGED_PLACE
+        names = _PLACE if self.read.context.log_merging is None else _MERGED_PLACE
         found = pa.Table.from_batches(batches, pa.schema([reserved_field(name) for name in names]))
         for place in _places(found, self.slices.value):
             yield from self.read(task, place)

@@ -19,7 +19,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.index.index import HoodieIndex
 from hoodie.io.merging_reader import LogMerging
-from hoodie.io.write_context import WriteContext
+from hoodie.io.write_context import WriteContext, WrittenRecords
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.record_merger import named_merger
 from hoodie.metrics.metrics import HoodieMetrics
@@ -98,13 +98,8 @@ class HoodieTable:
             operation=operation,
             config=self.config,
             table_config=self.snapshot.table_config,
-            schema=schema,
-            avro_schema=avro_schema_with_meta,
-            merge_spec=self.merge_spec,
+            records=WrittenRecords(schema, avro_schema_with_meta, self.merge_spec, self._log_merging(schema)),
             placement=self.index.record_placement(self.record_key_fields),
-            written_keys=self.index.written_keys,
-            log_merging=self._log_merging(schema),
-            storage_options=self.snapshot.storage_options,
         )
 
     def _log_merging(self, schema: pa.Schema) -> LogMerging | None:

@@ -18,6 +18,7 @@ from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.exception import HoodieIOException, HoodieWriteConflictException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
@@ -141,10 +142,8 @@ def _chunks(
 def _keys(storage: HoodieStorage, base_path: str, file: _File, instants: frozenset[str]) -> Iterator[pa.Array]:
     """The keys of the rows that certain instants wrote."""
     path = join(base_path, file.path)
-    reader = HoodieFileGroupReader(
-        storage, FileSlice.of_base_file(file.partition_path, path, file.size_bytes), _SCHEMA,
-        instant_range=InstantRange(named=instants), columns=[RECORD_KEY_META],
-    )  # fmt: skip
+    of_commits = HoodieReaderContext(storage, _SCHEMA, [RECORD_KEY_META], instant_range=InstantRange(named=instants))
+    reader = HoodieFileGroupReader(of_commits, FileSlice.of_base_file(file.partition_path, path, file.size_bytes))
     try:
         for batch in reader.iter_batches():
             yield batch.column(0)

@@ -18,6 +18,7 @@ from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.merge.merge_modes import payload_of_table
 from hoodie.merge.payload_rules import MERGER_PREFIX
 from hoodie.merge.record_merger import HoodieRecordMerger
@@ -197,7 +198,7 @@ def _columns_of(
         with HoodieParquetReader(table.storage, file_slice.base_file.path) as reader:
             return pa.Table.from_arrays([reader.read_record_keys().cast(pa.string())], schema=wanted)
     merging = None if file_slice.is_base_file_alone else _merging_of(table, schema, merger)
-    reading = HoodieFileGroupReader(table.storage, file_slice, schema, log_merging=merging, columns=columns)
+    reading = HoodieFileGroupReader(HoodieReaderContext(table.storage, schema, columns, merging), file_slice)
     batches = [pa.Table.from_batches([batch]).cast(wanted) for batch in reading.iter_batches()]
     return pa.concat_tables([wanted.empty_table(), *batches])
 

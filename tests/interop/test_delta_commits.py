@@ -14,6 +14,7 @@ from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from tests.interop.hudi_process import HudiError, HudiProcess
 from tests.interop.table_model import SIMPLE, Row, TableModel, read_with_hudi_rs, rows_of
 from tests.interop.test_hand_over import SCHEMA, make_row
@@ -65,12 +66,12 @@ def read_merged(base_path: Path) -> pa.Table:
     snapshot = TableSnapshot.load(str(base_path))
     view = snapshot.view()
     schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *snapshot.load_schema()])
-    merging = LogMerging.of_table(snapshot, schema)
+    context = HoodieReaderContext(snapshot.storage, schema, log_merging=LogMerging.of_table(snapshot, schema))
     batches = [
         batch
         for path in view.list_partitions()
         for part in view.latest_file_slices(path)
-        for batch in HoodieFileGroupReader(snapshot.storage, part, schema, log_merging=merging).iter_batches()
+        for batch in HoodieFileGroupReader(context, part).iter_batches()
     ]
     return pa.Table.from_batches(batches, schema)
 

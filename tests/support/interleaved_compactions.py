@@ -29,6 +29,7 @@ from hoodie.exception import (
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.query.read_plan import all_columns
 from tests.support.interleaved_writers import COMMON, MINUTE_MS, Rows, to_table
 from tests.support.interleaving import Process, World
@@ -86,7 +87,7 @@ def read(base_path: str) -> list[tuple[tuple[str, str], int]]:
     """The rows, on one thread."""
     snapshot = TableSnapshot.load(base_path)
     schema = all_columns(snapshot.load_schema())
-    merging = LogMerging.of_table(snapshot, schema)
+    context = HoodieReaderContext(snapshot.storage, schema, log_merging=LogMerging.of_table(snapshot, schema))
     view = snapshot.view()
     partitions = view.list_partitions()
     view.load_partitions(partitions)
@@ -94,7 +95,7 @@ def read(base_path: str) -> list[tuple[tuple[str, str], int]]:
     return [
         ((row["region"], row["id"]), row["v"])
         for file_slice in slices
-        for batch in HoodieFileGroupReader(snapshot.storage, file_slice, schema, log_merging=merging).iter_batches()
+        for batch in HoodieFileGroupReader(context, file_slice).iter_batches()
         for row in batch.to_pylist()
     ]
 

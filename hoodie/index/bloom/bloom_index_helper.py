@@ -103,7 +103,7 @@ class BloomIndexHelper:
         if missing:
             per_task = max(1, min(FOOTERS_PER_TASK, len(missing) // (TASKS_PER_CORE * context.default_parallelism)))
             tasks = [missing[start : start + per_task] for start in range(0, len(missing), per_task)]
-            with table.metrics.step("read key ranges") as step:
+            with table.notes.metrics.step("read key ranges") as step:
                 step.count(files=len(missing))
                 parts = context.run_tasks(tasks, ReadFileInfos(table.storage, whole))
             read = dict(zip(missing, (info for part in parts for info in part), strict=True))
@@ -124,7 +124,7 @@ class BloomIndexHelper:
             context: The engine.
             table: The table.
         """
-        with table.metrics.step("compare keys with ranges") as step:
+        with table.notes.metrics.step("compare keys with ranges") as step:
             slices = table.slices
             in_order = {group: SortedKeys.of(some) for group, some in keys.items()}
             infos: list[BloomIndexFileInfo | None] = [None] * len(slices)
@@ -153,7 +153,7 @@ class BloomIndexHelper:
                 table.work.note(look)
         if not pieces:
             return found
-        with table.metrics.step("ask filters and keys") as step:
+        with table.notes.metrics.step("ask filters and keys") as step:
             shared = context.share({group: some.keys for group, some in in_order.items()})
             try:
                 tasks = self._dealt(pieces, context.default_parallelism)
@@ -184,7 +184,7 @@ class BloomIndexHelper:
         left: list[KeySlices | None] = list(possible)
         slices = table.slices
         chosen = [number for number, some in enumerate(possible) if some]
-        with table.metrics.step("ask filters of the metadata table") as step:
+        with table.notes.metrics.step("ask filters of the metadata table") as step:
             asked = 0
             for place, bloom_filter in filters_by_metadata(table, [slices[number] for number in chosen]):
                 number = chosen[place]
@@ -214,8 +214,8 @@ class BloomIndexHelper:
         if self._config.bloom_prune_by_ranges:
             known = self.file_infos(slices, context, table)
         groups = ["" if is_global else file_slice.partition_path for file_slice in slices]
-        with table.metrics.step("compare keys with ranges") as step:
-            shared = table.share(context, list(zip(groups, known, strict=True)))
+        with table.notes.metrics.step("compare keys with ranges") as step:
+            shared = table.notes.share(context, list(zip(groups, known, strict=True)))
             possible = FileCandidates(shared, is_global, self._config.bloom_use_treebased_filter)
             counts, rows = count_candidates(records, possible, len(slices))
             chosen = np.flatnonzero(counts).tolist()

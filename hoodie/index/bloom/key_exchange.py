@@ -126,11 +126,11 @@ def exchange_keys(
         Lazily, record key, partition path and the three CURRENT columns: a row for each location.
     """
     pairs = records.select([RECORD_KEY, PARTITION_PATH]).map_partitions_with_index(
-        _Explode(candidates, table.share(context, dict(tasks))), _PAIR_SCHEMA
+        _Explode(candidates, table.notes.share(context, dict(tasks))), _PAIR_SCHEMA
     )
     routed = pairs.route(BUCKET, num_tasks).sort_within([_FILE])
     return routed.map_partitions_with_index(
-        _CheckRouted(table.storage, table.share(context, table.slices)), LOCATION_SCHEMA
+        _CheckRouted(table.storage, table.notes.share(context, table.slices)), LOCATION_SCHEMA
     )
 
 

@@ -87,7 +87,7 @@ def _filters(listing: MetadataListing, files: list[tuple[str, str]]) -> dict[tup
 
 def _listing_with(table: IndexedTable, partition: str) -> MetadataListing | None:
     """The metadata table of a table that lists a partition of it."""
-    snapshot = table.snapshot
+    snapshot = table.listing.snapshot
     if snapshot is None or partition not in snapshot.table_config.metadata_partitions:
         return None
     return metadata_of(snapshot)

@@ -16,7 +16,6 @@ import pyarrow as pa
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
-from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.config.index_config import BucketKeyRule
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.bucket_routing import BucketRouting
@@ -39,6 +38,7 @@ from hoodie.index.index import (
 )
 from hoodie.index.index_report import Decision
 from hoodie.index.simple.simple_index import HoodieSimpleIndex
+from hoodie.io.record_placement import RecordPlacement
 from hoodie.keygen.base_key_generator import KeyGenerator
 
 SAMPLED_BY_DRIVER = 4
@@ -106,13 +106,15 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
 
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
         locations = self.locations(table, context)
-        return HoodieSimpleIndex(self._config).find_locations(keys, context, table) if table.exact else locations
+        return (
+            HoodieSimpleIndex(self._config).find_locations(keys, context, table) if table.request.exact else locations
+        )
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         locations = self.locations(table, context)
-        if table.exact:
+        if table.request.exact:
             return HoodieSimpleIndex(self._config).tag_location(records, context, table)
-        return tag_with_locations(records, table.share(context, locations))
+        return tag_with_locations(records, table.notes.share(context, locations))
 
     def identifier(self, key_fields: Sequence[str]) -> BucketIdentifier:
         """Computes buckets as the configuration says.
@@ -135,7 +137,7 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
             HoodieIndexException: The files are not those of buckets, of another number of buckets, or a bucket has two
                 of them.
         """
-        identifier = self.identifier(table.record_key_fields)
+        identifier = self.identifier(table.records.record_key_fields)
         groups = {
             path: _locations_of_buckets(path, slices, identifier)
             for path, slices in table.file_slices.items()
@@ -143,7 +145,7 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
         }
         self._check_keys(table, identifier, context)
         table.work.note_all(table.slices, Decision.HASH)
-        return BucketLocations(identifier, groups, uuid.uuid4().hex, table.replaced_file_groups)
+        return BucketLocations(identifier, groups, uuid.uuid4().hex, table.request.replaced_file_groups)
 
     def _check_keys(self, table: IndexedTable, identifier: BucketIdentifier, context: HoodieEngineContext) -> None:
         """Hash keys of each partition that this client has not checked yet: they must be in their buckets."""
@@ -171,7 +173,7 @@ class BucketLocations:
         identifier: Computes buckets.
         groups: Partition path to the locations of the file groups that exist, by bucket.
         seed: What the ids of new file groups are made of.
-        replaced: See `IndexedTable.replaced_file_groups`.
+        replaced: See `TagRequest.replaced_file_groups`.
     """
 
     identifier: BucketIdentifier

@@ -87,7 +87,7 @@ class HoodieExternalIndex(HoodieIndex):
         return self._exact.decides_by_keys(table)
 
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
-        with self._open(table.reads_only) as store:
+        with self._open(table.request.reads_only) as store:
             groups, claimed = self._known_groups(store, context, table)
             if groups:
                 _, numbers = store.find(claimed_keys(keys[RECORD_KEY]))
@@ -95,7 +95,7 @@ class HoodieExternalIndex(HoodieIndex):
         return self._exact.find_locations(keys, context, self._narrowed(table, claimed))
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
-        with self._open(table.reads_only) as store:
+        with self._open(table.request.reads_only) as store:
             groups, claimed = self._known_groups(store, context, table)
         if groups:
             found = records.select([RECORD_KEY]).map_partitions_with_index(
@@ -163,8 +163,8 @@ class HoodieExternalIndex(HoodieIndex):
         knows all base files afterwards; else the file groups of those that it does not know are among them as well.
         """
         beyond = {(part.partition_path, part.file_id) for part in table.slices if part.base_file is None}
-        beyond |= table.groups_with_new_keys
-        if not table.reads_only:
+        beyond |= table.listing.groups_with_new_keys
+        if not table.request.reads_only:
             return self._catch_up(store, context, table), beyond
         live, known = _live(table), _known(store) if store.exists() else {}
         return {known[key].number: key for key in live if key in known}, beyond | _missing(live, known).keys()
@@ -369,7 +369,7 @@ def _is_gone(group: KnownGroup, live: FileSlice | None, table: IndexedTable) -> 
         return False
 
     def may_come(instant_time: str) -> bool:
-        return not is_before(instant_time, table.instant_time) or instant_time in table.pending_instants
+        return not is_before(instant_time, table.instant_time) or instant_time in table.request.pending_instants
 
     if live is None:
         return not any(map(may_come, [group.instant_time, *(file.instant_time for file in group.files.values())]))

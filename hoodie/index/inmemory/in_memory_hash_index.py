@@ -61,7 +61,7 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         keys = records.select([RECORD_KEY, PARTITION_PATH]).collect()
         assert keys is not None
-        return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
+        return tag_with_locations(records, table.notes.share(context, self.find_locations(keys, context, table)))
 
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> KeyLocations:
         # A partition that is looked into may have no slices, or none with log files.

@@ -73,17 +73,17 @@ class _RecordIndex(BaseFileIndex):
 
     def _open(self, table: IndexedTable) -> RecordIndexLookup | None:
         """The record index; None if there is none that is ready."""
-        if table.snapshot is None:
+        if table.listing.snapshot is None:
             raise HoodieIndexException("a record index is looked up in a table, and no snapshot of it was given")
-        if not table.snapshot.table_config.populate_meta_fields:
+        if not table.listing.snapshot.table_config.populate_meta_fields:
             raise HoodieNotSupportedException(
                 f"{table.base_path} stores no record keys (hoodie.populate.meta.fields=false), and so has no record "
                 "index: set another hoodie.index.type"
             )
         paths = [path for path, slices in table.file_slices.items() if slices]
-        found = RecordIndexLookup.open(table.snapshot, paths, is_by_partition=not self.is_global)
+        found = RecordIndexLookup.open(table.listing.snapshot, paths, is_by_partition=not self.is_global)
         if found is None and table.slices:
-            planned = planned_partitions(table.snapshot.active_timeline).get(RECORD_INDEX_PATH)
+            planned = planned_partitions(table.listing.snapshot.active_timeline).get(RECORD_INDEX_PATH)
             logger.warning(
                 "%s has no record index that can be used (hoodie.table.metadata.partitions does not list %s, or the "
                 "metadata table is to be built anew): keys are looked up in its base files, as %s does. %s",
@@ -156,11 +156,11 @@ class HoodieRecordIndex(_RecordIndex):
         table = table.with_partitions(named.partition_paths)
         slices = table.slices
         found = IndexedPlaces(table.base_path, slices).found(named)
-        if table.exact:
+        if table.request.exact:
             return self._base_files.find_locations(keys, context, self._named(found, slices, table))
         self._note(found, slices, table)
         moves = self._base_files.moves_of(table)
-        stored = StoredColumns(moves.stored_columns, table.schema)
+        stored = StoredColumns(moves.stored_columns, table.records.schema)
         moving = self._moving(found, distinct, slices) if stored.names else np.zeros(len(found.keys), dtype=bool)
         schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64()), *stored.fields])
         left = found.keys.filter(pa.array(~moving))
@@ -194,11 +194,11 @@ class HoodieRecordIndex(_RecordIndex):
         """
         if len(keys) < _KEYS_FOR_A_SAMPLE or len(index.slices) < _GROUPS_FOR_A_SAMPLE:
             return None
-        if table.exact or table.snapshot is None:
+        if table.request.exact or table.listing.snapshot is None:
             # Only files that the index names are searched then.
             return None
         named = index.sample(keys)
-        partitions = set(table.snapshot.view().list_partitions())
+        partitions = set(table.listing.snapshot.view().list_partitions())
         if not partitions or partitions - named.partition_paths:
             return None
         table = table.with_partitions(partitions)
@@ -236,10 +236,10 @@ class HoodieRecordIndex(_RecordIndex):
         columns = records.select(_KEY_COLUMNS)
         keys = columns.collect(max_bytes=SHARED_KEY_BYTES)
         if keys is not None and self.decides_by_keys(table):
-            return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
+            return tag_with_locations(records, table.notes.share(context, self.find_locations(keys, context, table)))
         table = self._with_partitions_of(index, keys, context, table)
         slices = table.slices
-        places = table.share(context, IndexedPlaces(table.base_path, slices))
+        places = table.notes.share(context, IndexedPlaces(table.base_path, slices))
         located = index.locate(columns, context, places, CURRENT_PARTITION_PATH)
         moves = self._base_files.moves_of(table)
         named = self._groups_to_read(columns.join(located, [RECORD_KEY], "left"), table, moves)
@@ -257,10 +257,10 @@ class HoodieRecordIndex(_RecordIndex):
         index: RecordIndexLookup, keys: pa.Table | None, context: HoodieEngineContext, table: IndexedTable
     ) -> IndexedTable:
         """The table with the partitions of some keys; with all of them if there are more keys than fit in memory."""
-        if table.list_more is None or table.snapshot is None:
+        if table.listing.list_more is None or table.listing.snapshot is None:
             return table
         if keys is None:
-            return table.with_partitions(table.snapshot.view().list_partitions())
+            return table.with_partitions(table.listing.snapshot.view().list_partitions())
         return table.with_partitions(index.find(keys[RECORD_KEY].combine_chunks().unique(), context).partition_paths)
 
     @staticmethod
@@ -272,12 +272,12 @@ class HoodieRecordIndex(_RecordIndex):
             table: The table.
             moves: Its rules.
         """
-        if not (table.exact or moves.stored_columns):
+        if not (table.request.exact or moves.stored_columns):
             return None
         counts = joined.count_by([PARTITION_PATH, CURRENT_PARTITION_PATH, CURRENT_FILE_ID])
         counts = counts.filter(counts[CURRENT_FILE_ID].is_valid())
         is_moving = pc.not_equal(counts[PARTITION_PATH], counts[CURRENT_PARTITION_PATH])
-        if not table.exact and not pc.any(is_moving, min_count=0).as_py():
+        if not table.request.exact and not pc.any(is_moving, min_count=0).as_py():
             return None
         return {*zip(counts[CURRENT_PARTITION_PATH].to_pylist(), counts[CURRENT_FILE_ID].to_pylist(), strict=True)}
 
@@ -308,7 +308,7 @@ class HoodieRecordLevelIndex(_RecordIndex):
             if path in index.groups.parts
         }
         every = places.found(NamedEntries.joined(list(named.values())))
-        if table.exact:
+        if table.request.exact:
             return self._base_files.find_locations(keys, context, self._named(every, slices, table))
         self._note(every, slices, table)
         tables = {
@@ -326,11 +326,11 @@ class HoodieRecordLevelIndex(_RecordIndex):
         columns = records.select(_KEY_COLUMNS)
         keys = columns.collect(max_bytes=SHARED_KEY_BYTES)
         if keys is not None:
-            return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
-        places = table.share(context, IndexedPlaces(table.base_path, table.slices))
+            return tag_with_locations(records, table.notes.share(context, self.find_locations(keys, context, table)))
+        places = table.notes.share(context, IndexedPlaces(table.base_path, table.slices))
         located = index.locate(columns, context, places, PARTITION_PATH)
         table.work.note_all(table.slices, Decision.RECORD_INDEX)
-        if table.exact:
+        if table.request.exact:
             counts = located.count_by([PARTITION_PATH, CURRENT_FILE_ID])
             named = {*zip(counts[PARTITION_PATH].to_pylist(), counts[CURRENT_FILE_ID].to_pylist(), strict=True)}
             kept = [part for part in table.slices if (part.partition_path, part.file_id) in named]
@@ -338,10 +338,11 @@ class HoodieRecordLevelIndex(_RecordIndex):
         return records.join(located, _KEY_COLUMNS, "left")
 
     def _open(self, table: IndexedTable) -> RecordIndexLookup | None:
-        if table.snapshot is not None and table.snapshot.table_config.table_version < _FIRST_VERSION_BY_PARTITION:
+        snapshot = table.listing.snapshot
+        if snapshot is not None and snapshot.table_config.table_version < _FIRST_VERSION_BY_PARTITION:
             raise HoodieNotSupportedException(
                 f"hoodie.index.type=RECORD_LEVEL_INDEX is for tables of version {_FIRST_VERSION_BY_PARTITION}, and "
-                f"{table.base_path} has version {table.snapshot.table_config.table_version}: use RECORD_INDEX, or "
+                f"{table.base_path} has version {snapshot.table_config.table_version}: use RECORD_INDEX, or "
                 "upgrade the table"
             )
         return super()._open(table)

@@ -69,7 +69,7 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
 
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> GlobalKeyLocations:
         moves = self.moves_of(table)
-        stored = StoredColumns(moves.stored_columns, table.schema)
+        stored = StoredColumns(moves.stored_columns, table.records.schema)
         in_base, merged = table.split(merges_all=bool(stored.names))
         slices = in_base.slices
         schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64()), *stored.fields])
@@ -129,7 +129,7 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         keys = records.select(columns).collect(max_bytes=SHARED_KEY_BYTES) if table.slices else None
         if not table.slices or (keys is not None and self.decides_by_keys(table)):
             known = keys if keys is not None else pa.schema([reserved_field(name) for name in columns]).empty_table()
-            return tag_with_locations(records, table.share(context, self.find_locations(known, context, table)))
+            return tag_with_locations(records, table.notes.share(context, self.find_locations(known, context, table)))
         return self._join(records, context, table, None if keys is None else distinct_keys(keys))
 
     def _join(
@@ -140,9 +140,9 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         moves = self.moves_of(table)
         in_base, merged = table.split(merges_all=bool(moves.stored_columns))
         slices = self._slices_to_join(records, asked, context, in_base) if in_base.slices else []
-        shared = None if keys is None else table.share(context, keys)
+        shared = None if keys is None else table.notes.share(context, keys)
         columns = tuple(records.schema.names)
-        stored = StoredColumns(moves.stored_columns, table.schema)
+        stored = StoredColumns(moves.stored_columns, table.records.schema)
         schema = pa.schema([reserved_field(RECORD_KEY), pa.field(CURRENT_PARTITION_PATH, pa.string())])
         schema = pa.schema([*with_location_columns(schema), *stored.fields])
         located = context.generate(slices, StoredKeys(table.storage, schema, stored, shared), schema)
@@ -164,8 +164,8 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         Args:
             table: The table.
         """
-        moves = self._update_partition_path and not table.stays
-        return PartitionMoves.of(moves, table.merge_spec, table.schema)
+        moves = self._update_partition_path and not table.request.stays
+        return PartitionMoves.of(moves, table.records.merge_spec, table.records.schema)
 
 
 def _flag(batch: pa.RecordBatch) -> pa.RecordBatch:

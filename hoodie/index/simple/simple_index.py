@@ -67,7 +67,7 @@ class HoodieSimpleIndex(BaseFileIndex):
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         if not table.slices:
-            return tag_with_locations(records, table.share(context, KeyLocations({}, [])))
+            return tag_with_locations(records, table.notes.share(context, KeyLocations({}, [])))
         keys = records.select(_KEY_COLUMNS).collect(max_bytes=SHARED_KEY_BYTES)
         if keys is None:
             in_base, merged = table.split()
@@ -77,7 +77,7 @@ class HoodieSimpleIndex(BaseFileIndex):
                 more = context.generate(merged, MergedLocations(MergedKeys.of(table)), LOCATION_SCHEMA)
                 stored = stored.union(more)
             return records.join(stored, _KEY_COLUMNS, "left")
-        return tag_with_locations(records, table.share(context, self.find_locations(keys, context, table)))
+        return tag_with_locations(records, table.notes.share(context, self.find_locations(keys, context, table)))
 
     def _find(
         self, keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable

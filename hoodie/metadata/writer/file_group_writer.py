@@ -70,30 +70,39 @@ class MetadataFileGroup:
 
 
 @attrs.frozen
-class MetadataFileGroupWriter:
-    """Writes one delta commit's files of a partition; picklable.
+class MetadataDeltaCommit:
+    """A delta commit of a metadata table while its files are written.
 
     Attributes:
         storage: Where the metadata table is.
         base_path: The folder of the metadata table.
-        partition_path: The partition.
         instant_time: The delta commit.
         avro_schema: The schema of the records, meta fields included.
-        groups: The file groups by number, those of all parts of a record index by partitions one after the other.
-        is_initial: Whether base files are written, as when a partition is initialised; otherwise log files.
-        by_commit: Whether log files are named by their delta commit (timeline layout 2), not by their slice.
-        write_token: The token of files that are written on the driver; no other attempt has it.
+        names_log_files: Whether log files are named by it (timeline layout 2), not by their slice.
     """
 
     storage: HoodieStorage
     base_path: str
-    partition_path: str
     instant_time: str
     avro_schema: str
+    names_log_files: bool = True
+
+
+@attrs.frozen
+class MetadataFileGroupWriter:
+    """Writes one delta commit's files of a partition; picklable.
+
+    Attributes:
+        commit: The delta commit.
+        partition_path: The partition.
+        groups: The file groups by number, those of all parts of a record index by partitions one after the other.
+        is_initial: Whether base files are written, as when a partition is initialised; otherwise log files.
+    """
+
+    commit: MetadataDeltaCommit
+    partition_path: str
     groups: Sequence[MetadataFileGroup]
     is_initial: bool = False
-    by_commit: bool = True
-    write_token: str = _TOKEN
 
     def with_new_groups(self, file_ids: Sequence[str]) -> Self:
         """A writer that knows new file groups, too, behind its own. Each begins with a log file that holds nothing.
@@ -104,12 +113,12 @@ class MetadataFileGroupWriter:
         Raises:
             HoodieIOException: Storage failed.
         """
-        headers: dict[int, str] = {HeaderMetadataType.INSTANT_TIME: self.instant_time}
+        headers: dict[int, str] = {HeaderMetadataType.INSTANT_TIME: self.commit.instant_time}
         block = encode_log_block(HoodieLogBlockType.DELETE, headers, _EMPTY_DELETES)
         for file_id in file_ids:
-            name = make_log_file_name(file_id, self.instant_time, 1, _TOKEN)
-            self.storage.create_if_absent(join(self.base_path, self.partition_path, name), block)
-        added = [MetadataFileGroup(file_id, self.instant_time) for file_id in file_ids]
+            name = make_log_file_name(file_id, self.commit.instant_time, 1, _TOKEN)
+            self.commit.storage.create_if_absent(join(self.commit.base_path, self.partition_path, name), block)
+        added = [MetadataFileGroup(file_id, self.commit.instant_time) for file_id in file_ids]
         return attrs.evolve(self, groups=(*self.groups, *added))
 
     @property
@@ -124,7 +133,7 @@ class MetadataFileGroupWriter:
             number: Of the file group.
             entries: Its records, not empty. A partition that is initialised has no deletes.
             write_token: In the name of the file, of a task; one that no other attempt has. What is left of an attempt
-                that failed is deleted before the delta commit is completed.
+                that failed is deleted before the delta commit is completed. None on the driver.
 
         Returns:
             Its statistics.
@@ -134,11 +143,12 @@ class MetadataFileGroupWriter:
             HoodieSchemaException: The schema of the metadata table has no place for a record.
             HoodieIOException: Storage failed.
         """
-        group, token = self.groups[number], write_token or self.write_token
+        group, token = self.groups[number], write_token or _TOKEN
         if self.is_initial:
-            name = make_base_file_name(group.file_id, token, self.instant_time, HFILE)
-            keys, values = entries.encoded(self.avro_schema, name)
-            content = encode_hfile(keys, values, self.avro_schema, name, level=SMALL_LEVEL)
+            name = make_base_file_name(group.file_id, token, self.commit.instant_time, HFILE)
+            schema = self.commit.avro_schema
+            keys, values = entries.encoded(schema, name)
+            content = encode_hfile(keys, values, schema, name, level=SMALL_LEVEL)
             self._create(name, content)
             return HoodieWriteStat(
                 file_id=group.file_id,
@@ -149,8 +159,9 @@ class MetadataFileGroupWriter:
                 total_write_bytes=len(content),
                 file_size_bytes=len(content),
             )
-        named = self.instant_time if self.by_commit else group.base_instant_time
-        version = 1 if self.by_commit else group.next_version
+        by_commit = self.commit.names_log_files
+        named = self.commit.instant_time if by_commit else group.base_instant_time
+        version = 1 if by_commit else group.next_version
         name = make_log_file_name(group.file_id, named, version, token)
         content = self._blocks(entries)
         self._create(name, content)
@@ -164,25 +175,26 @@ class MetadataFileGroupWriter:
             num_update_writes=len(entries.keys),
             total_write_bytes=len(content),
             file_size_bytes=len(content),
-            base_file="" if self.by_commit else group.base_file_name or "",
-            log_files=(name,) if self.by_commit else (*group.log_file_names, name),
+            base_file="" if by_commit else group.base_file_name or "",
+            log_files=(name,) if by_commit else (*group.log_file_names, name),
             log_version=version,
             log_offset=0,
         )
 
     def _blocks(self, entries: MetadataEntries) -> bytes:
+        schema, instant_time = self.commit.avro_schema, self.commit.instant_time
         blocks = []
         if len(entries.keys):
-            keys, values = entries.encoded(self.avro_schema)
-            blocks.append(encode_hfile_block(keys, values, self.avro_schema, self.instant_time, level=FAST_LEVEL))
+            keys, values = entries.encoded(schema)
+            blocks.append(encode_hfile_block(keys, values, schema, instant_time, level=FAST_LEVEL))
         if len(entries.deleted_keys):
             paths = pa.repeat(self.partition_path, len(entries.deleted_keys))
-            blocks += encode_delete_blocks(entries.deleted_keys, paths, None, self.avro_schema, self.instant_time)
+            blocks += encode_delete_blocks(entries.deleted_keys, paths, None, schema, instant_time)
         return b"".join(blocks)
 
     def _create(self, name: str, content: bytes) -> None:
-        path = join(self.base_path, self.partition_path, name)
-        if not self.storage.create_if_absent(path, content):
+        path = join(self.commit.base_path, self.partition_path, name)
+        if not self.commit.storage.create_if_absent(path, content):
             raise HoodieIOException(f"Cannot write {path}: there is such a file already, of another writer")
 
 

@@ -83,8 +83,8 @@ def write_together(given: Iterable[tuple[MetadataFileGroupWriter, EntriesOnDrive
             writer.group_count, by_secondary_key=records.by_secondary_key
         ).items()
     ]
-    if len({writer.avro_schema for writer, _, _ in items}) == 1 and not items[0][0].is_initial:
-        encoded = encoded_together([entries for _, _, entries in items], items[0][0].avro_schema)
+    if len({writer.commit.avro_schema for writer, _, _ in items}) == 1 and not items[0][0].is_initial:
+        encoded = encoded_together([entries for _, _, entries in items], items[0][0].commit.avro_schema)
         items = [(writer, number, part) for (writer, number, _), part in zip(items, encoded, strict=True)]
     return list(map_concurrently(lambda item: item[0].write(item[1], item[2]), items))
 

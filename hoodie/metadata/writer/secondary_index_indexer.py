@@ -28,6 +28,7 @@ from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieIndexException, HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition
 from hoodie.metadata.records.index_records import secondary_index_entries_of_keys
 from hoodie.metadata.records.metadata_entries import MetadataEntries
@@ -215,11 +216,7 @@ class _ReadEntries:
             return _NO_ENTRIES
         keys = self.keys
         reading = HoodieFileGroupReader(
-            keys.storage,
-            file_slice,
-            keys.schema,
-            log_merging=None if file_slice.is_base_file_alone else keys.merging,
-            columns=[RECORD_KEY_META, self.column],
+            HoodieReaderContext(keys.storage, keys.schema, [RECORD_KEY_META, self.column], keys.merging), file_slice
         )
         parts = [_NO_ENTRIES]
         for batch in reading.iter_batches():

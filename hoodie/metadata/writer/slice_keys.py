@@ -32,6 +32,7 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.writer.partition_indexer import CommittedChange
 from hoodie.storage.storage import HoodieStorage
@@ -297,7 +298,7 @@ class SliceKeys:
     def _read_merged(self, file_slice: FileSlice) -> tuple[pa.Array, int]:
         """The keys of a slice with log files, and the number of deletes in these."""
         reading = HoodieFileGroupReader(
-            self.storage, file_slice, self.schema, log_merging=self.merging, columns=[RECORD_KEY_META]
+            HoodieReaderContext(self.storage, self.schema, [RECORD_KEY_META], self.merging), file_slice
         ).merged_rows()
         keys = [batch.column(0).cast(pa.string()) for batch in reading.batches(1 << 16)]
         return pa.concat_arrays([_NO_KEYS, *keys]), reading.counts.log_deletes

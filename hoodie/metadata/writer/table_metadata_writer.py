@@ -53,6 +53,7 @@ from hoodie.metadata.records.metadata_partition_type import MetadataPartitionTyp
 from hoodie.metadata.records.metadata_record_schema import with_meta_columns
 from hoodie.metadata.writer.compaction_planning import makes_compaction_due
 from hoodie.metadata.writer.file_group_writer import (
+    MetadataDeltaCommit,
     MetadataFileGroup,
     MetadataFileGroupWriter,
     delete_other_base_files,
@@ -354,11 +355,11 @@ class HoodieBackedTableMetadataWriter:
         difference = TableDifference.between(site.listed, now)
         if not difference.is_empty:
             time = initial_time(files.snapshot, now.last_instant, is_beside_writers=True)
+            commit = ready._written_commit(files, time, site.avro_schema)
             more: list[HoodieWriteStat] = []
             for indexer in indexers:
                 records = indexer.of_difference(context, difference)
-                writer = ready._writer(files, indexer.partition_path, time, site.avro_schema)
-                more += records.write(writer, self.engine)
+                more += records.write(_writer(files, commit, indexer.partition_path), self.engine)
             metadata = _metadata(more, site.avro_schema, WriteOperationType.UPSERT_PREPPED)
             self._complete_build(files.snapshot.active_timeline, time, metadata, noted, check)
         stored = load_index_definitions(self.table.storage, self.table.meta_path)
@@ -465,9 +466,8 @@ class HoodieBackedTableMetadataWriter:
         storage, base_path = metadata_table.storage, metadata_table.base_path
         kind = require_supported(partition, self.table.table_config.table_version)
         ensure_partition_metadata(storage, base_path, partition, instant_time)
-        writer = MetadataFileGroupWriter(
-            storage, base_path, partition, instant_time, with_meta_columns(avro_schema), (), is_initial=True
-        )
+        commit = MetadataDeltaCommit(storage, base_path, instant_time, with_meta_columns(avro_schema))
+        writer = MetadataFileGroupWriter(commit, partition, (), is_initial=True)
         file_ids = [kind.file_id(number, partition) for number in range(initial.group_count)]
         return initial.records.write(writer.with_new_groups(file_ids), self.engine)
 
@@ -520,6 +520,7 @@ class HoodieBackedTableMetadataWriter:
         version = self.table.table_config.table_version
         indexers = {path: indexer_of(path, version) for path in self.table.table_config.metadata_partitions}
         avro_schema = newest_record_schema(files.snapshot)
+        commit = self._written_commit(files, instant_time, avro_schema)
         _begin(timeline, instant_time)
         stats: list[HoodieWriteStat] = []
         waiting: list[tuple[MetadataFileGroupWriter, EntriesOnDriver]] = []
@@ -527,7 +528,7 @@ class HoodieBackedTableMetadataWriter:
             records = records_of(indexer, context, partition)
             if records is None:
                 continue
-            writer = self._writer(files, partition, instant_time, avro_schema)
+            writer = _writer(files, commit, partition)
             if isinstance(records, EntriesOnDriver):
                 waiting.append((writer, records))
             else:
@@ -581,19 +582,9 @@ class HoodieBackedTableMetadataWriter:
         files = MetadataTableFiles.load(self.table)
         return files, self._context(files)
 
-    def _writer(
-        self, files: MetadataTableFiles, partition: str, instant_time: str, avro_schema: str
-    ) -> MetadataFileGroupWriter:
-        slices = [file_slice for group in files.file_groups(partition).values() for file_slice in group]
-        return MetadataFileGroupWriter(
-            files.snapshot.storage,
-            files.snapshot.base_path,
-            partition,
-            instant_time,
-            with_meta_columns(avro_schema),
-            [MetadataFileGroup.of(file_slice) for file_slice in slices],
-            by_commit=self._is_later,
-        )
+    def _written_commit(self, files: MetadataTableFiles, instant_time: str, avro_schema: str) -> MetadataDeltaCommit:
+        storage, base_path = files.snapshot.storage, files.snapshot.base_path
+        return MetadataDeltaCommit(storage, base_path, instant_time, with_meta_columns(avro_schema), self._is_later)
 
     def _context(self, files: MetadataTableFiles | None) -> IndexingContext:
         table = self.table
@@ -604,6 +595,11 @@ class HoodieBackedTableMetadataWriter:
     @property
     def _is_later(self) -> bool:
         return self.table.active_timeline.layout.has_completion_times
+
+
+def _writer(files: MetadataTableFiles, commit: MetadataDeltaCommit, partition: str) -> MetadataFileGroupWriter:
+    slices = (file_slice for group in files.file_groups(partition).values() for file_slice in group)
+    return MetadataFileGroupWriter(commit, partition, [MetadataFileGroup.of(file_slice) for file_slice in slices])
 
 
 def _begin(timeline: HoodieActiveTimeline, instant_time: str) -> None:

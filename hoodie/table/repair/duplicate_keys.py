@@ -35,6 +35,7 @@ from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.merge.ordering_values import ordering_column, ordering_type, sortable
 from hoodie.merge.payload_rules import MergeMode
 from hoodie.storage.storage_options import StorageOptions
@@ -320,7 +321,7 @@ def _reader(snapshot: TableSnapshot, file_slice: FileSlice, columns: Sequence[st
     user_schema = snapshot.load_schema()
     schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *user_schema])
     merging = None if file_slice.is_base_file_alone else LogMerging.of_table(snapshot, schema)
-    return HoodieFileGroupReader(snapshot.storage, file_slice, schema, log_merging=merging, columns=columns)
+    return HoodieFileGroupReader(HoodieReaderContext(snapshot.storage, schema, columns, merging), file_slice)
 
 
 def _file_name(file_slice: FileSlice) -> str:

@@ -41,6 +41,7 @@ from hoodie.exception import (
 )
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.keygen.key_generator import create_key_generator
 from hoodie.merge.merge_modes import properties_of_new_table
 from hoodie.merge.merge_properties import MergeProperties
@@ -457,11 +458,12 @@ class _Rebuilding:
             logger.warning("keys of %s are made by %s: not checked", self._base_path, config.key_generator_class)
             return 0
         full = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
+        context = HoodieReaderContext(self._storage, full)
         checked = 0
         for file_slice in slices:
             partition_path, base_file = file_slice.partition_path, file_slice.base_file
             assert base_file is not None
-            rows = next(HoodieFileGroupReader(self._storage, file_slice, full).iter_batches(_CHECKED_ROWS), None)
+            rows = next(HoodieFileGroupReader(context, file_slice).iter_batches(_CHECKED_ROWS), None)
             if rows is None:
                 continue
             batch = rows.select(schema.names)

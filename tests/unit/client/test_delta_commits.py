@@ -34,6 +34,7 @@ from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.log.log_block import HeaderMetadataType, avro_records
 from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.write_context import WriteContext
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.action.commit import incoming_keys
@@ -77,10 +78,9 @@ def read_by_hoodie(base_path: Path) -> list[tuple[Any, ...]]:
     snapshot = TableSnapshot.load(str(base_path))
     view, schema = snapshot.view(), snapshot.load_schema()
     schema = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *schema])
+    context = HoodieReaderContext(snapshot.storage, schema, SCHEMA.names, LogMerging.of_table(snapshot, schema))
     readers = [
-        HoodieFileGroupReader(
-            snapshot.storage, part, schema, columns=SCHEMA.names, log_merging=LogMerging.of_table(snapshot, schema)
-        )
+        HoodieFileGroupReader(context, part)
         for path in view.list_partitions()
         for part in view.latest_file_slices(path)
     ]

@@ -29,7 +29,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_data import LocalData
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieIndexException, HoodieNotSupportedException
-from hoodie.index.index import IndexedTable
+from hoodie.index.index import IndexedRecords, IndexedTable, SnapshotListing, TagRequest
 from hoodie.index.index_factory import create_index
 from hoodie.index.index_report import Decision
 from hoodie.index.recordindex import record_index, record_index_lookup
@@ -53,12 +53,14 @@ def indexed(snapshot: TableSnapshot, **more: Any) -> IndexedTable:
     return IndexedTable(
         snapshot.storage,
         slices,
-        MergeSpec.from_table_config(snapshot.table_config),
-        schema,
-        base_path=snapshot.base_path,
-        log_merging=LogMerging.of_table(snapshot, schema),
-        snapshot=snapshot,
-        **more,
+        snapshot.base_path,
+        IndexedRecords(
+            schema,
+            merge_spec=MergeSpec.from_table_config(snapshot.table_config),
+            log_merging=LogMerging.of_table(snapshot, schema),
+        ),
+        TagRequest(**more),
+        SnapshotListing(snapshot),
     )
 
 
@@ -86,7 +88,7 @@ def file_ids(snapshot: TableSnapshot) -> dict[tuple[str, str], str]:
     """Key and partition to the file group that holds the row, by reading every slice."""
     found = {}
     for file_slice in indexed(snapshot).slices:
-        one = attrs.evolve(indexed(snapshot), file_slices={file_slice.partition_path: [file_slice]}, exact=True)
+        one = attrs.evolve(indexed(snapshot, exact=True), file_slices={file_slice.partition_path: [file_slice]})
         index = index_of(snapshot.base_path, "SIMPLE")
         keys = [key for key, path in stored(snapshot.base_path) if path == file_slice.partition_path]
         paths = [file_slice.partition_path] * len(keys)
@@ -191,8 +193,8 @@ def test_a_key_with_another_partition_moves_or_stays(moves: bool, real: Callable
     file_id = file_ids(snapshot_of(path))[key, partition]
 
     def row(ts: int) -> pa.Table:
-        values = {name: pa.array([late[name]], table.schema.field(name).type) for name in late}
-        values["ts"] = pa.array([ts], table.schema.field("ts").type)
+        values = {name: pa.array([late[name]], table.records.schema.field(name).type) for name in late}
+        values["ts"] = pa.array([ts], table.records.schema.field("ts").type)
         ordering = pa.table({"__hoodie_ordering_value": values["ts"], **values})
         keys = incoming([key], [other])
         return pa.table({**{n: keys[n] for n in keys.column_names}, **{n: ordering[n] for n in ordering.column_names}})

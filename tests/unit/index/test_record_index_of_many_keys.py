@@ -22,7 +22,7 @@ from hoodie.common.model.record_columns import (
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieIndexException
-from hoodie.index.index import IndexedTable
+from hoodie.index.index import IndexedRecords, IndexedTable, SnapshotListing, TagRequest
 from hoodie.index.index_factory import create_index
 from hoodie.index.index_report import Decision
 from hoodie.index.recordindex import record_index
@@ -61,12 +61,14 @@ def look_up(
     table = IndexedTable(
         snapshot.storage,
         {partition: view.latest_file_slices(partition) for partition in only or view.list_partitions()},
-        MergeSpec.from_table_config(snapshot.table_config),
-        schema,
-        base_path=path,
-        log_merging=LogMerging.of_table(snapshot, schema),
-        snapshot=snapshot,
-        **more,
+        path,
+        IndexedRecords(
+            schema,
+            merge_spec=MergeSpec.from_table_config(snapshot.table_config),
+            log_merging=LogMerging.of_table(snapshot, schema),
+        ),
+        TagRequest(**more),
+        SnapshotListing(snapshot),
     )
     incoming = pa.table(
         {

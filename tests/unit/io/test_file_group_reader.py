@@ -22,6 +22,7 @@ from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException, HoodieSchemaException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.query.table_query import to_expression
 from hoodie.storage.storage_factory import open_storage
 from tests.support.filter_cases import GROUP_ROWS, SCHEMA, filters, in_memory, tables
@@ -38,7 +39,7 @@ def reader_of(folder: Path, table: pa.Table, schema: pa.Schema = SCHEMA, **wante
     path = folder / "f-0_0-0-0_20240101000000000.parquet"
     pq.write_table(table, path, row_group_size=GROUP_ROWS)
     file_slice = FileSlice.of_base_file("", str(path), path.stat().st_size)
-    return HoodieFileGroupReader(open_storage(str(folder)), file_slice, schema, **wanted)
+    return HoodieFileGroupReader(HoodieReaderContext(open_storage(str(folder)), schema, **wanted), file_slice)
 
 
 def ids(folder: Path, table: pa.Table, row_filter: RowFilter | None) -> list[int]:
@@ -210,7 +211,7 @@ def test_a_slice_with_log_files_is_refused(tmp_path: Path) -> None:
         FileSlice("p", "f-0", "1", None, (log_file,)),
     ):
         with pytest.raises(HoodieNotSupportedException, match="file group f-0 of partition 'p' has log files"):
-            HoodieFileGroupReader(open_storage(str(tmp_path)), file_slice, SCHEMA)
+            HoodieFileGroupReader(HoodieReaderContext(open_storage(str(tmp_path)), SCHEMA), file_slice)
 
 
 def test_a_path_that_is_no_base_file_makes_no_slice() -> None:

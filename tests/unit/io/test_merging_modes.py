@@ -21,6 +21,7 @@ from hoodie.io.log.log_block import StoredLogBlock
 from hoodie.io.log.log_block_scanner import LogScanCounts
 from hoodie.io.log.log_records import LogDeletes, LogEntries, LogRows
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.storage.storage_factory import open_storage
 from tests.support.log_slices import slice_of
 from tests.support.merge_mode_cases import GOLDEN, SCHEMA, TABLES, Step, create, steps_of
@@ -97,10 +98,9 @@ def test_each_step_in_log_files_leaves_what_hudi_leaves_of_it_in_an_upsert(
             entries[:] = [with_keys(e, once) for e in entries]
             before, after = (with_keys(rows, once, step.rows["id"]) for rows in (before, after))
         base = stored(before, before["commit"])
-        reader = HoodieFileGroupReader(
-            open_storage(str(tmp_path)), file_of(tmp_path, base), STORED, log_merging=merging,
-            columns=["_hoodie_commit_time", *SCHEMA.names],
-        )  # fmt: skip
+        names = ["_hoodie_commit_time", *SCHEMA.names]
+        context = HoodieReaderContext(open_storage(str(tmp_path)), STORED, names, merging)
+        reader = HoodieFileGroupReader(context, file_of(tmp_path, base))
         found = pa.Table.from_batches(reader.iter_batches(100), reader_schema())
         expected = stored(after, after["commit"]).select(found.schema.names)
         if merging.merge_spec.rules.field_rule is not None and merging.merge_spec.rules.by_mode:

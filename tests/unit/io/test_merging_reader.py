@@ -34,6 +34,7 @@ from hoodie.io.log.log_block_scanner import LogScanCounts
 from hoodie.io.log.log_records import LogEntries, LogRows
 from hoodie.io.merging_reader import LogMerging, MergingReader
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.keygen.built_in_key_generators import SimpleKeyGenerator
 from hoodie.merge.merge_modes import TableMerging
 from hoodie.merge.merge_spec import MergeSpec
@@ -110,7 +111,8 @@ def merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hoo
 
     def reader(
         stored: Sequence[dict[str, Any]] | None, entries: Sequence[LogEntries], spec: MergeSpec,
-        schema: pa.Schema = SCHEMA, merging: dict[str, Any] | None = None, **wanted: Any,
+        schema: pa.Schema = SCHEMA, merging: dict[str, Any] | None = None, places: dict[str, Any] | None = None,
+        **wanted: Any,
     ) -> HoodieFileGroupReader:  # fmt: skip
         class Scanner:
             def __init__(
@@ -136,9 +138,8 @@ def merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hoo
 
         monkeypatch.setattr(merging_reader, "HoodieLogRecordScanner", Scanner)
         log_merging = LogMerging(spec, **(merging or {}))
-        return HoodieFileGroupReader(
-            open_storage(str(tmp_path)), slice_of(tmp_path, stored, schema), schema, log_merging=log_merging, **wanted
-        )
+        context = HoodieReaderContext(open_storage(str(tmp_path)), schema, log_merging=log_merging, **wanted)
+        return HoodieFileGroupReader(context, slice_of(tmp_path, stored, schema), **(places or {}))
 
     return reader
 
@@ -233,7 +234,7 @@ def test_a_filter_is_applied_to_the_result(merged: Any) -> None:
     row_filter = RowFilter.of(pc.field("ts") == 3, SCHEMA, "t")
     reader = merged(
         base_rows(cases), entries_of(cases), EVENT, columns=["val", "id"], row_filter=row_filter, seeks_few=True,
-        row_groups=[], rows=np.zeros(0, dtype=np.int64),
+        places={"row_groups": [], "rows": np.zeros(0, dtype=np.int64)},
     )  # fmt: skip
     found = pa.Table.from_batches(reader.scan()).to_pylist()
     assert found == [{"val": "u3", "id": "b"}, {"val": "b3", "id": "c"}, {"val": "u3", "id": "e"}]
@@ -553,9 +554,8 @@ def test_log_files_of_all_kinds_of_blocks(tmp_path: Path, seed: int) -> None:
         files.append(write_log_file(tmp_path, *blocks, instant_time=instant(number)))
     file_slice = attrs.evolve(slice_of(tmp_path, base_rows(cases)), log_files=tuple(files))
     for spec, by_event_time in ((DEFAULT, True), (COMMIT, False)):
-        reader = HoodieFileGroupReader(
-            open_storage(str(tmp_path)), file_slice, SCHEMA, log_merging=LogMerging(spec), columns=["id", "val"]
-        )
+        context = HoodieReaderContext(open_storage(str(tmp_path)), SCHEMA, ["id", "val"], LogMerging(spec))
+        reader = HoodieFileGroupReader(context, file_slice)
         assert read(reader, cases) == {key: expected(of_key, by_event_time) for key, of_key in cases.items()}
         assert reader.stored_bytes() > sum(file.size_bytes for file in files)
 
@@ -580,10 +580,10 @@ def groups(tmp_path: Path) -> list[HoodieFileGroupReader]:
             logs = (write_log_file(folder, *encode_data_blocks(entry.rows, avro_schema, instant(0))),)
         readers.append(
             HoodieFileGroupReader(
-                open_storage(str(tmp_path)), attrs.evolve(file_slice, log_files=logs), SCHEMA,
-                log_merging=LogMerging(EVENT), columns=["id", "val"],
+                HoodieReaderContext(open_storage(str(tmp_path)), SCHEMA, ["id", "val"], LogMerging(EVENT)),
+                attrs.evolve(file_slice, log_files=logs),
             )
-        )  # fmt: skip
+        )
     return readers
 
 

@@ -22,6 +22,7 @@ from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.exception import HoodieIOException
 from hoodie.io.file_group_reader import HoodieFileGroupReader, count_rows, scan_file_groups
 from hoodie.io.merging_reader import LogMerging
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.query.read_plan import all_columns
 from hoodie.storage.storage import HoodieStorage
 from tests.support.hookable_storage import Call, storage_with
@@ -50,8 +51,9 @@ def readers_of(
     merging = LogMerging.of_table(snapshot, schema, config)
     view = snapshot.view()
     view.load_partitions(view.list_partitions())
+    context = HoodieReaderContext(storage or snapshot.storage, schema, log_merging=merging)
     return [
-        HoodieFileGroupReader(storage or snapshot.storage, file_slice, schema, log_merging=merging)
+        HoodieFileGroupReader(context, file_slice)
         for partition in view.list_partitions()
         for file_slice in view.latest_file_slices(partition)
     ]
@@ -103,10 +105,9 @@ def test_all_sequences_of_rows_and_deletes_end_as_in_real_hudi(later_tables: Pat
     file_slice = attrs.evolve(
         FileSlice.of_base_file("p0", str(first), first.stat().st_size), log_files=tuple(reversed(logs))
     )
-    reader = HoodieFileGroupReader(
-        snapshot.storage, file_slice, schema, log_merging=LogMerging.of_table(snapshot, schema),
-        columns=["id", "ts", "fare"],
-    )  # fmt: skip
+    merging = LogMerging.of_table(snapshot, schema)
+    context = HoodieReaderContext(snapshot.storage, schema, ["id", "ts", "fare"], merging)
+    reader = HoodieFileGroupReader(context, file_slice)
     expected = pq.read_table(later_tables / "rows" / f"hcase_{mode}.parquet", columns=["id", "ts", "fare"])
     assert rows_of(reader.scan()) == rows_of(expected.to_batches())
     counts = reader.merged_rows()

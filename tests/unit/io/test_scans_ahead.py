@@ -42,6 +42,7 @@ from hoodie.io.log.log_records import LogRows
 from hoodie.io.log_row_store import LogRowStore
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_fragments import ParquetFragment
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.keygen.built_in_key_generators import SimpleKeyGenerator
 from hoodie.merge.merge_modes import TableMerging
 from hoodie.merge.merge_spec import MergeSpec
@@ -186,7 +187,8 @@ class Slices:
 
     def readers(self, storage: HoodieStorage) -> list[HoodieFileGroupReader]:
         """A reader for each slice."""
-        return [HoodieFileGroupReader(storage, part, LATER, **self.arguments) for part in self.slices]
+        context = HoodieReaderContext(storage, LATER, **self.arguments)
+        return [HoodieFileGroupReader(context, part) for part in self.slices]
 
     def one_by_one(self, storage: HoodieStorage) -> list[Any]:
         """What `rows_of` gives if each slice is read alone, on this thread."""
@@ -353,6 +355,7 @@ def begin_to_scan(readers: list[HoodieFileGroupReader], most: int | None, *, clo
 def test_footers_are_read_once_and_dropped_with_their_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = {"a": steps("b1 u2"), "b": steps("b1")}
     readers, storage = [], Storage(tmp_path).storage
+    context = HoodieReaderContext(storage, SCHEMA, log_merging=LogMerging(SPECS["event time"]))
     for number in range(9):
         (tmp_path / str(number)).mkdir()
         part = slice_of(tmp_path / str(number), base_rows(cases))
@@ -360,7 +363,7 @@ def test_footers_are_read_once_and_dropped_with_their_slices(tmp_path: Path, mon
         assert isinstance(entry, LogRows)
         blocks = encode_data_blocks(entry.rows, to_avro(USER, "r", "n", True), instant(0))
         part = attrs.evolve(part, log_files=(write_log_file(tmp_path / str(number), *blocks),))
-        readers.append(HoodieFileGroupReader(storage, part, SCHEMA, log_merging=LogMerging(SPECS["event time"])))
+        readers.append(HoodieFileGroupReader(context, part))
     opened: list[weakref.ref[ParquetFragment]] = []
     open_fragment, held = ParquetFragment.open, []
 

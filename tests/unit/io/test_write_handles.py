@@ -86,7 +86,7 @@ def incoming(context: WriteContext, *rows: tuple[str, int | None, int | None], d
     values = {"id": pa.array(keys), "fare": pa.array(fares, pa.int64()), "part": pa.array(["p"] * len(rows))}
     operation = RecordOperation.DELETE if delete else RecordOperation.UPSERT
     return pa.table(
-        {name: values[name] for name in context.schema.names}
+        {name: values[name] for name in context.records.schema.names}
         | {
             RECORD_KEY: pa.array(keys),
             OPERATION: pa.array([int(operation)] * len(rows), reserved_field(OPERATION).type),
@@ -122,7 +122,7 @@ def write(handle: HoodieBaseFileHandle) -> None:
     if isinstance(handle, HoodieRewriteHandle):
         columns = [pa.array(["x", "y"])] * len(META_COLUMNS)
         values = {"id": pa.array(["x", "y"]), "fare": pa.array([1, 2]), "part": pa.array(["p", "p"])}
-        columns += [values[name] for name in handle.context.schema.names]
+        columns += [values[name] for name in handle.context.records.schema.names]
         handle.write(pa.RecordBatch.from_arrays(columns, names=handle.context.schema_with_meta.names))
     elif isinstance(handle, HoodieCreateHandle):
         handle.write(incoming(handle.context, ("x", 1, None)).combine_chunks().to_batches()[0])
@@ -255,8 +255,9 @@ def test_a_position_behind_the_old_file_is_refused(pending: Pending) -> None:
 
 @pytest.mark.parametrize("make", [create, merge])
 def test_a_null_where_the_table_has_none_is_reported_and_the_stored_record_stays(pending: Pending, make: Make) -> None:
-    schema = pa.schema([field.with_nullable(field.name != "fare") for field in pending.context.schema])
-    handle = make(attrs.evolve(pending, context=attrs.evolve(pending.context, schema=schema)))
+    schema = pa.schema([field.with_nullable(field.name != "fare") for field in pending.context.records.schema])
+    records = attrs.evolve(pending.context.records, schema=schema)
+    handle = make(attrs.evolve(pending, context=attrs.evolve(pending.context, records=records)))
     rows = incoming(pending.context, ("a", None, 0), ("x", 1, None))
     with handle:
         handle.write(rows if isinstance(handle, HoodieMergeHandle) else rows.combine_chunks().to_batches()[0])

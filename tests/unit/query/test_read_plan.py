@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from hoodie.io import file_group_reader
 from hoodie.query.planner import plan_of
 from hoodie.query.pruning import key_field
 from hoodie.query.read_plan import ReadPlan
-from hoodie.query.table_query import TableQuery
+from hoodie.query.table_query import QueryArguments, TableQuery
 from tests.support.hookable_storage import hooked
 from tests.support.table_builder import SCHEMA, init_table, local_client, read_rows, rows
 
@@ -190,7 +192,7 @@ def test_delete_where_uses_the_plan(trips: str) -> None:
 
 def test_a_query_is_a_value_that_tells_what_was_asked() -> None:
     query = TableQuery.of(columns="id", query_type="INCREMENTAL", begin="000", end="2026")
-    assert (query.columns, query.query_type, query.begin_time("UTC"), query.end_time("UTC")) == (
+    assert (query.columns, query.query_type, query.times.begin_time("UTC"), query.times.end_time("UTC")) == (
         ("id",), "incremental", None, "2026",
     )  # fmt: skip
 
@@ -248,3 +250,12 @@ def test_few_rows_of_a_commit_or_key_are_taken_and_many_are_scanned(
     assert scanned == []
     plan = hoodie.plan_read(trips, filters=filters)
     assert [len(planned.rows) for planned in plan.slices if planned.rows is not None] == [1, 1]
+
+
+@pytest.mark.parametrize("function", [hoodie.read_table, hoodie.scan_table, hoodie.plan_read, hoodie.dataset])
+def test_help_names_the_arguments_of_a_read(function: Callable[..., Any], tmp_path: Path) -> None:
+    shown = inspect.signature(function).parameters
+    assert [*shown] == ["base_path", *QueryArguments.__annotations__, "options", "storage_options"]
+    assert [name for name, each in shown.items() if each.default is inspect.Parameter.empty] == ["base_path"]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colums'"):
+        function(str(tmp_path), colums=["id"])

@@ -28,7 +28,7 @@ def test_options_are_taken_in_any_case() -> None:
     assert str(options.filters) == '(((a > 1) and (b == 1)) and (c == "x"))'
     assert options.storage_options == {"region": "eu", "anonymous": True, "client_options": {"timeout": "5s"}}
     query = options.query()
-    assert (query.query_type, query.begin, query.columns) == (QueryType.INCREMENTAL, "000", ("a", "b c"))
+    assert (query.query_type, query.times.begin, query.columns) == (QueryType.INCREMENTAL, "000", ("a", "b c"))
 
 
 def test_without_options_all_is_read() -> None:

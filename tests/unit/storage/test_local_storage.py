@@ -15,11 +15,10 @@ from pathlib import Path
 import attrs
 import pyarrow as pa
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
 import hoodie
 from hoodie.exception import HoodieIOException, HoodieNotSupportedException
-from hoodie.storage import local_files
+from hoodie.storage import local_files, memory_storage
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.storage.memory_storage import MemoryStorage
 from hoodie.storage.object_storage import ObjectStorage
@@ -338,14 +337,14 @@ def test_a_storage_cannot_be_changed(tmp_path: Path) -> None:
 def test_in_memory_nobody_comes_between_the_look_and_the_put(monkeypatch: pytest.MonkeyPatch) -> None:
     base = f"memory://{uuid.uuid4().hex}"
     storage = open_storage(base)
-    exists = MemoryFileSystem.exists
+    looked = memory_storage._is_directory
 
-    def slow_exists(self: MemoryFileSystem, path: str) -> bool:
-        found: bool = exists(self, path)
+    def slow_look(path: str) -> bool:
+        found = looked(path)
         time.sleep(0.05)
         return found
 
-    monkeypatch.setattr(MemoryFileSystem, "exists", slow_exists)
+    monkeypatch.setattr(memory_storage, "_is_directory", slow_look)
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda number: storage.create_if_absent(f"{base}/file", b"%d" % number), range(4)))
     assert answers.count(True) == 1

@@ -39,7 +39,7 @@ from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage_path import file_name, resolve_inside
-from hoodie.table.action.clean.file_retention import FileRetention, PartitionCleaning
+from hoodie.table.action.clean.file_retention import FileRetention, PartitionCleaning, PendingInstants
 from hoodie.table.table_state import being_rolled_back, files_at
 
 logger = logging.getLogger(__name__)
@@ -273,11 +273,13 @@ class CleanPlanner:
             instants=self._timeline.visible_instants,
             earliest=None if self.earliest is None else self.earliest.requested_time,
             versions=self._clean.file_versions_retained,
-            earliest_pending=oldest(unsure),
+            pending=PendingInstants(
+                earliest=oldest(unsure),
+                compacted=dict(_compacted_groups(self._timeline, pending)),
+                compactions=pending_compactions(self._timeline) if self._timeline.layout.has_completion_times else {},
+            ),
             replaced=read_replaced_file_groups(self._timeline, self._read),
             held=self.savepointed_files().union(_clustered_files(self._timeline, pending)),
-            compactions=dict(_compacted_groups(self._timeline, pending)),
-            coming=pending_compactions(self._timeline) if self._timeline.layout.has_completion_times else {},
             completion_time=self._ends,
         )
 

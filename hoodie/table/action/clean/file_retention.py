@@ -35,6 +35,21 @@ class PartitionCleaning:
 
 
 @attrs.frozen
+class PendingInstants:
+    """What instants that are not completed need of the files.
+
+    Attributes:
+        earliest: The oldest pending write; None without one.
+        compacted: File groups in a pending compaction, and the base instant of the slice that it compacts.
+        compactions: Timeline layout 2: file groups in pending compactions, each with the instants of these.
+    """
+
+    earliest: str | None = None
+    compacted: Mapping[HoodieFileGroupId, str] = attrs.field(factory=dict)
+    compactions: Mapping[HoodieFileGroupId, tuple[str, ...]] = attrs.field(factory=dict)
+
+
+@attrs.frozen
 class FileRetention:
     """Decides about the files of a partition. Picklable: partitions are looked at by tasks.
 
@@ -57,22 +72,18 @@ class FileRetention:
         instants: Tells which instants are committed.
         earliest: Instant time E; None to count versions.
         versions: Slices of each group that stay; only without E.
-        earliest_pending: The oldest pending write; None without one.
+        pending: What pending writes and compactions need.
         replaced: File groups that were replaced, each with the instant that replaced it.
         held: Names of files that savepoints and pending clusterings hold.
-        compactions: File groups in a pending compaction, and the base instant of the slice that it compacts.
-        coming: Timeline layout 2: file groups in pending compactions, each with the instants of these.
         completion_time: Timeline layout 2: when an instant was completed.
     """
 
     instants: VisibleInstants
     earliest: str | None
     versions: int = 1
-    earliest_pending: str | None = None
+    pending: PendingInstants = PendingInstants()
     replaced: Mapping[HoodieFileGroupId, str] = attrs.field(factory=dict)
     held: frozenset[str] = frozenset()
-    compactions: Mapping[HoodieFileGroupId, str] = attrs.field(factory=dict)
-    coming: Mapping[HoodieFileGroupId, tuple[str, ...]] = attrs.field(factory=dict)
     completion_time: CompletionTime = attrs.field(default=_unknown, repr=False)
 
     def clean(self, partition_path: str, files: Iterable[FileStatus]) -> PartitionCleaning:
@@ -120,8 +131,8 @@ class FileRetention:
         for file_id, log_files in logs.items():
             slices = groups[file_id]
             if self.instants.has_completion_times:
-                coming = self.coming.get(HoodieFileGroupId(partition_path, file_id), ())
-                placed = place_log_files({*slices, *coming}, log_files, self.completion_time)
+                compactions = self.pending.compactions.get(HoodieFileGroupId(partition_path, file_id), ())
+                placed = place_log_files({*slices, *compactions}, log_files, self.completion_time)
             else:
                 placed = place_log_files_by_name(slices, log_files, self.instants.pending_compactions)
             for instant_time, found in placed.items():
@@ -129,11 +140,11 @@ class FileRetention:
         return groups, others
 
     def _slices_that_go(self, group: HoodieFileGroupId, slices: Mapping[str, list[str]]) -> list[str]:
-        bound = oldest([self.earliest, self.earliest_pending])
+        bound = oldest([self.earliest, self.pending.earliest])
         replaced_at = self.replaced.get(group)
         if replaced_at is not None:
             return list(slices) if bound is None or is_before(replaced_at, bound) else []
-        compacted = self.compactions.get(group)
+        compacted = self.pending.compacted.get(group)
         newest_first = in_order(slices)[::-1]
 
         def from_on(start: str) -> int:

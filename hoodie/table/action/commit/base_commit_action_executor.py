@@ -56,7 +56,7 @@ from hoodie.exception import (
     HoodieKeyException,
 )
 from hoodie.execution.insert_handler import upserts_only
-from hoodie.index.index import IndexedTable, tag_with_locations
+from hoodie.index.index import IndexedRecords, IndexedTable, IndexNotes, SnapshotListing, TagRequest, tag_with_locations
 from hoodie.io.append_handle import LogPlaces
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
@@ -65,7 +65,7 @@ from hoodie.metrics.metrics import Step
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.merge_on_read_bucket_handler import MergeOnReadBucketHandler
-from hoodie.table.action.commit.merge_on_read_partitioner import MergeOnReadPartitioner
+from hoodie.table.action.commit.merge_on_read_partitioner import AppendedRecords, MergeOnReadPartitioner
 from hoodie.table.action.commit.missing_keys import FirstRows
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
@@ -238,27 +238,24 @@ class BaseCommitActionExecutor(ABC):
             return found, groups_with_new_keys(self._table.snapshot, slices if looks_up else ())
 
         file_slices, new_keys = listed(sorted(paths))
+        snapshot, written = self._table.snapshot, self._write_context.records
         return IndexedTable(
-            self._table.snapshot.storage,
+            snapshot.storage,
             file_slices,
-            self._write_context.merge_spec,
-            self._write_context.schema,
-            base_path=self._write_context.base_path,
-            instant_time=self._write_context.instant_time,
-            pending_instants=self._table.snapshot.active_timeline.filter_pending().times,
-            exact=exact,
-            log_merging=self._write_context.log_merging,
-            groups_with_new_keys=new_keys,
-            replaced_file_groups=self._replaced_file_groups(),
-            record_key_fields=self._table.record_key_fields,
-            list_more=listed if names_partitions else None,
-            snapshot=self._table.snapshot,
-            metrics=self._metrics,
-            shared=self._shared,
+            self._write_context.base_path,
+            IndexedRecords(written.schema, self._table.record_key_fields, written.merge_spec, written.log_merging),
+            TagRequest(
+                self._write_context.instant_time,
+                snapshot.active_timeline.filter_pending().times,
+                exact,
+                replaced_file_groups=self._replaced_file_groups(),
+            ),
+            SnapshotListing(snapshot, new_keys, listed if names_partitions else None),
+            IndexNotes(metrics=self._metrics, shared=self._shared),
         )
 
     def _replaced_file_groups(self) -> Mapping[str, frozenset[str]] | None:
-        """See `IndexedTable`. An operation that replaces file groups must not give new ones the same ids."""
+        """See `TagRequest`. An operation that replaces file groups must not give new ones the same ids."""
         if not self._config.write.is_non_blocking or self.replaces:
             return None
         replaced: dict[str, set[str]] = {}
@@ -326,13 +323,14 @@ class BaseCommitActionExecutor(ABC):
         keys, counts, number = self._read_input(records, [PARTITION_PATH], collects=is_asked)
         if not is_asked:
             return records, counts, number
-        indexed = attrs.evolve(self._indexed(counts, exact=True), stays=True)
+        indexed = self._indexed(counts, exact=True)
+        indexed = attrs.evolve(indexed, request=attrs.evolve(indexed.request, stays=True))
         left: int | None
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             step.count(files=len(indexed.slices))
             if keys is not None:
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
-                tagged = tag_with_locations(records, indexed.share(self._context, locations))
+                tagged = tag_with_locations(records, indexed.notes.share(self._context, locations))
                 located = keys.count_by_location(locations)
                 found = _found_rows(located.counts)
                 left = sum(located.counts["count"].to_pylist()) - found + located.unmatched_deletes
@@ -390,11 +388,12 @@ class BaseCommitActionExecutor(ABC):
         places = LogPlaces(
             self._write_context.instant_time, timeline.layout.has_completion_times, pending_compactions(timeline)
         )
-        return MergeOnReadPartitioner(
-            profile, self._config, slices, record_size, places,
-            appends=not self.rewrites, fills_logs=self._table.index.puts_inserts_into_logs,
-            begins_logs=self._config.write.is_non_blocking and self.operation in ADDS_WITHOUT_BLOCKING,
-        )  # fmt: skip
+        appended = AppendedRecords(
+            updates=not self.rewrites,
+            inserts=self._table.index.puts_inserts_into_logs,
+            new_groups=self._config.write.is_non_blocking and self.operation in ADDS_WITHOUT_BLOCKING,
+        )
+        return MergeOnReadPartitioner(profile, self._config, slices, record_size, places, appended)
 
     def _slices_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[FileSlice]]:
         """Partition path to the file slices that rows may go to: the latest ones."""

@@ -21,7 +21,7 @@ class DeleteCommitActionExecutor(UpsertCommitActionExecutor):
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
         """See `UpsertCommitActionExecutor`; a table without columns has no records, and no instant is begun."""
-        if not self._write_context.avro_schema:
+        if not self._write_context.records.avro_schema:
             return HoodieWriteMetadata(self.operation, ())
         return super().execute(records)
 

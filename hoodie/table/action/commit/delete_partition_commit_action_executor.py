@@ -52,7 +52,7 @@ class DeletePartitionCommitActionExecutor(BaseCommitActionExecutor):
                 "delete_partitions: %s has no rows in partition %s", self._table.snapshot.base_path,
                 ", ".join(repr(path) for path in missing),
             )  # fmt: skip
-        if not self._write_context.avro_schema:
+        if not self._write_context.records.avro_schema:
             # A table without columns has no rows: no instant is begun.
             return HoodieWriteMetadata(self.operation, ())
         self._save_workload_profile(WorkloadProfile(self.operation, {}), None)

@@ -49,7 +49,8 @@ class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
 
     def _indexed(self, counts: pa.Table, exact: bool = False) -> IndexedTable:
         # Indexes that name file groups name new ones.
-        return attrs.evolve(super()._indexed(counts, exact), file_slices={}, list_more=None)
+        indexed = super()._indexed(counts, exact)
+        return attrs.evolve(indexed, file_slices={}, listing=attrs.evolve(indexed.listing, list_more=None))
 
     def _slices_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[FileSlice]]:
         return {partition_path: () for partition_path in profile.stats}

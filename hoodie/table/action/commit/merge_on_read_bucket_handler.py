@@ -28,6 +28,7 @@ from hoodie.execution.insert_handler import upserts_only
 from hoodie.io.append_handle import HoodieAppendHandle, LogPlace
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merge_handle import last_of_each_key
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.write_handle import RowCounter
 from hoodie.merge.appended_rows import deletes_are_rows, keys_without_order, needs_stored_values
 from hoodie.table.action.commit.bucket_info import BucketInfo
@@ -89,7 +90,7 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         positions_of = self._positions_of(place, file_slice, tagged, incoming)
         combined = 0 if given is None else given - incoming.num_rows
         operations = [RecordOperation.UPSERT]
-        if deletes_are_rows(self.context.merge_spec):
+        if deletes_are_rows(self.context.records.merge_spec):
             operations.append(RecordOperation.DELETE_FLAGGED)
         is_row = pc.is_in(incoming[OPERATION], value_set=pa.array(operations, pa.int8()))
         rows = self._completed(file_slice, incoming.filter(is_row))
@@ -148,7 +149,7 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
 
     def _completed(self, file_slice: FileSlice | None, upserts: pa.Table) -> pa.Table:
         """Rows with the stored values of columns that the input lacks; of new keys these stay null."""
-        spec, schema = self.context.merge_spec, self.context.schema
+        spec, schema = self.context.records.merge_spec, self.context.records.schema
         if file_slice is None or not upserts.num_rows or not needs_stored_values(spec, schema):
             return upserts
         absent = [name for name in schema.names if name in spec.absent_columns]
@@ -172,14 +173,14 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         schema = pa.schema([field.with_nullable(True) if field.name in columns else field for field in schema])
         names = [RECORD_KEY_META, *columns]
         reader = HoodieFileGroupReader(
-            self.context.storage, file_slice, schema, log_merging=self.context.log_merging, columns=names
+            HoodieReaderContext(self.context.storage, schema, names, self.context.records.log_merging), file_slice
         )
         found = [batch.filter(pc.is_in(batch.column(0), value_set=keys)) for batch in reader.iter_batches()]
         return pa.Table.from_batches(found, pa.schema([schema.field(name) for name in names]))
 
     def _refuse_without_order(self, upserts: pa.Table) -> TaskFailure | None:
         """A refusal of rows of a partial update that lack the ordering field, and whose stored rows have none."""
-        spec = self.context.merge_spec
+        spec = self.context.records.merge_spec
         keys = keys_without_order(spec, upserts, upserts[RECORD_KEY])
         if not len(keys):
             return None

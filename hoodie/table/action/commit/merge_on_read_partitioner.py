@@ -18,6 +18,21 @@ from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
 from hoodie.table.workload_profile import WorkloadProfile
 
 
+@attrs.frozen
+class AppendedRecords:
+    """Which records of a delta commit go to log files; the others go to base files.
+
+    Attributes:
+        updates: Changes of stored records.
+        inserts: New records too, of small file groups.
+        new_groups: Also the first records of a file group that the index names.
+    """
+
+    updates: bool = True
+    inserts: bool = False
+    new_groups: bool = False
+
+
 class MergeOnReadPartitioner(UpsertPartitioner):
     """Decides the buckets of a delta commit: changes are appended to their file groups, inserts go to base files.
 
@@ -27,9 +42,7 @@ class MergeOnReadPartitioner(UpsertPartitioner):
     Args:
         profile, config, file_slices, record_size: See `UpsertPartitioner`.
         log_places: Where changes are appended.
-        appends: Whether they are; else base files are rewritten.
-        fills_logs: Whether inserts are appended too.
-        begins_logs: Whether the first file of a file group that the index names is a log file too.
+        appended: Which records are appended.
 
     Hudi: org.apache.hudi.table.action.deltacommit.SparkUpsertDeltaCommitPartitioner.
     """
@@ -41,16 +54,13 @@ class MergeOnReadPartitioner(UpsertPartitioner):
         file_slices: Mapping[str, Sequence[FileSlice]],
         record_size: int,
         log_places: LogPlaces,
-        *,
-        appends: bool = True,
-        fills_logs: bool = False,
-        begins_logs: bool = False,
+        appended: AppendedRecords,
     ) -> None:
         self._log_places = log_places
-        self._begins_logs = begins_logs
-        self._fills_logs = appends and fills_logs
+        self._begins_logs = appended.new_groups
+        self._fills_logs = appended.updates and appended.inserts
         super().__init__(profile, config, file_slices, record_size)
-        if appends:
+        if appended.updates:
             filled = {(path, place.file_id) for path, places in self.inserts_into.items() for place in places}
             self.buckets = [
                 bucket

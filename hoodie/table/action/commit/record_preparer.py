@@ -59,6 +59,63 @@ _SHOWN_KEYS = 5
 
 
 @attrs.frozen
+class WriterSchema:
+    """The columns to which the rows of an input are converted.
+
+    Attributes:
+        columns: Those that are written; None for a delete, of which record key and partition path alone are kept.
+        key_columns: Of a delete: the table's types of the key and partition columns, so that keys come out as they are
+            stored (``1``, not ``1.0``).
+        fills_missing: Whether columns that the input lacks are null.
+        rounded: Columns whose integers may become the nearest floats, as of `normalise_batch`.
+    """
+
+    columns: pa.Schema | None = None
+    key_columns: pa.Schema | None = None
+    fills_missing: bool = False
+    rounded: frozenset[str] = frozenset()
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows in these columns; as they are if none are given.
+
+        Args:
+            batch: Rows of the input.
+
+        Raises:
+            HoodieException: A value does not fit its column.
+        """
+        if self.columns is not None:
+            relaxed = pa.schema([field.with_nullable(True) for field in self.columns])
+            rows = normalise_batch(batch, relaxed, self.fills_missing, self.rounded)
+        elif self.key_columns is not None:
+            rows = normalise_batch(batch, self.key_columns)
+        else:
+            return batch
+        check_text(rows)
+        return rows
+
+
+@attrs.frozen
+class RecordChecks:
+    """What rows are refused for, beside values that do not fit their columns.
+
+    Attributes:
+        ordering: Whether a null ordering value is an error.
+        positions: Whether a row that has no position in the log of its source is an error, where the table's rules
+            compare these.
+        keys: Makes the keys once more, of input that brings its own: they must be the same.
+        partitions: Whether that holds for partition paths as well.
+        max_key_bytes: Bytes of a key that is written, at most; None for any.
+    """
+
+    ordering: bool = False
+    positions: bool = False
+    keys: KeyGenerator | None = None
+    partitions: bool = True
+    max_key_bytes: int | None = None
+
+
+@attrs.frozen
 class RecordPreparer:
     """Makes a batch of input into a batch in flight; a pure function that crosses to tasks.
 
@@ -67,39 +124,28 @@ class RecordPreparer:
     a task that raises.
 
     Attributes:
-        schema: The columns that are written; only record key and partition path are kept when it is None (a delete).
+        writer_schema: The columns that rows get.
         key_generator: Makes keys and partition paths; None when the input brings its own reserved columns.
         ordering_fields: The columns whose values decide between records of one key; a dotted path leads into structs.
         operation: What every row asks for, if the input has no operation column; a row with ``_hoodie_is_deleted`` asks
             for a delete all the same.
-        requires_ordering: Whether a null ordering value is an error.
-        requires_positions: Whether a row that has no position in the log of its source is an error, where the table's
-            rules compare these.
-        fill_missing: Whether columns that the input lacks are null.
         merge_spec: Says which rows of data are deletes.
         is_tagged: Whether the input says where records live: file ids, or names of base files, and instants.
-        checked_keys: Makes the keys once more, of input that brings its own: they must be the same.
-        checks_partitions: Whether that holds for partition paths as well.
-        max_key_bytes: Bytes of a key that is written, at most; None for any.
-        key_schema: Of a delete: the table's types of the key and partition columns, so that keys come out as they are
-            stored (``1``, not ``1.0``).
-        rounded: Columns whose integers may become the nearest floats, as of `normalise_batch`.
+        checks: What rows are refused for.
     """
 
-    schema: pa.Schema | None
+    writer_schema: WriterSchema
     key_generator: KeyGenerator | None
     ordering_fields: tuple[str, ...] = ()
     operation: RecordOperation = RecordOperation.UPSERT
-    requires_ordering: bool = False
-    requires_positions: bool = False
-    fill_missing: bool = False
     merge_spec: MergeSpec = attrs.field(factory=MergeSpec)
-    key_schema: pa.Schema | None = None
     is_tagged: bool = False
-    checked_keys: KeyGenerator | None = None
-    checks_partitions: bool = True
-    rounded: frozenset[str] = frozenset()
-    max_key_bytes: int | None = None
+    checks: RecordChecks = RecordChecks()
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns that are written; None for a delete."""
+        return self.writer_schema.columns
 
     def output_schema(self) -> pa.Schema:
         """The schema of a batch in flight; every column is nullable, the writer checks what the table demands."""
@@ -119,8 +165,8 @@ class RecordPreparer:
     @property
     def _tells_parts(self) -> bool:
         """Whether rows with different values may have one key."""
-        generator = self.key_generator or self.checked_keys
-        columns = self.schema if self.schema is not None else self.key_schema
+        generator = self.key_generator or self.checks.keys
+        columns = self.schema if self.schema is not None else self.writer_schema.key_columns
         if generator is None or columns is None or not generator.has_composite_keys:
             return False
         return may_be_ambiguous(columns, generator.record_key_fields)
@@ -152,19 +198,12 @@ class RecordPreparer:
         fields = [*generator.record_key_fields, *generator.partition_fields, *columns, *self.ordering_fields]
         wanted = {top_level_name(schema, field) for field in fields} | self.merge_spec.delete_columns(schema)
         fewer = [field for field in schema if field.name in wanted]
-        narrow = attrs.evolve(self, schema=pa.schema(fewer))
+        narrow = attrs.evolve(self, writer_schema=attrs.evolve(self.writer_schema, columns=pa.schema(fewer)))
         read = [found.name for field in fewer if (found := find_field(source, field.name)) is not None]
         return narrow, narrow.output_schema(), [*read, *(name for name in source.names if name == OPERATION)]
 
     def _prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows = batch
-        if self.schema is not None:
-            relaxed = pa.schema([field.with_nullable(True) for field in self.schema])
-            rows = normalise_batch(batch, relaxed, self.fill_missing, self.rounded)
-        elif self.key_schema is not None:
-            rows = normalise_batch(batch, self.key_schema)
-        if self.schema is not None or self.key_schema is not None:
-            check_text(rows)
+        rows, checks = self.writer_schema.rows(batch), self.checks
         if self.key_generator is None:
             keys, partitions = batch.column(RECORD_KEY), _usable_partitions(batch)
             keys = pc.if_else(pc.equal(pc.binary_length(keys), 0), pa.scalar(None, pa.string()), keys)
@@ -177,29 +216,29 @@ class RecordPreparer:
         columns = list(rows.columns) if self.schema is not None else []
         columns += [keys, partitions]
         operations = self._operations(batch, rows)
-        if self.max_key_bytes is not None:
-            _check_lengths(keys, operations, self.max_key_bytes)
+        if checks.max_key_bytes is not None:
+            _check_lengths(keys, operations, checks.max_key_bytes)
         if self.schema is not None and self.key_generator is None and not self.merge_spec.absent_columns:
             _check_data(rows, keys, operations)
         if self._orders:
             columns.append(self._ordering_values(batch, rows, operations, keys))
-        if self.requires_positions:
+        if checks.positions:
             self._check_positions(rows, keys, operations)
         columns.append(operations)
         if self._tells_parts:
             columns.append(self._parts(rows))
         if self.merge_spec.can_fail_for_records:
             columns.append(pa.nulls(len(operations), pa.string()))
-        if self.checked_keys is not None:
-            _check_keys(keys, self.checked_keys.record_keys(rows), RECORD_KEY_META)
-            if self.checks_partitions:
-                _check_keys(partitions, self.checked_keys.partition_paths(rows), PARTITION_PATH_META)
+        if checks.keys is not None:
+            _check_keys(keys, checks.keys.record_keys(rows), RECORD_KEY_META)
+            if checks.partitions:
+                _check_keys(partitions, checks.keys.partition_paths(rows), PARTITION_PATH_META)
         if self.is_tagged:
             columns += _locations(batch)
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema())
 
     def _parts(self, rows: pa.RecordBatch) -> pa.StringArray:
-        generator = self.key_generator or self.checked_keys
+        generator = self.key_generator or self.checks.keys
         assert generator is not None
         fields = generator.record_key_fields
         parts = key_parts(rows, fields)
@@ -223,7 +262,7 @@ class RecordPreparer:
             given = pa.RecordBatch.from_arrays([batch.column(ORDERING_VALUE)], names=["ordering_value"])
             given = normalise_batch(given, pa.schema([("ordering_value", values.type)]))
             values = pc.coalesce(given.column(0), values)
-        if self.requires_ordering:
+        if self.checks.ordering:
             missing = null_ordering_count(values, operations)
             if missing:
                 needed = pc.not_equal(operations, int(RecordOperation.DELETE))

@@ -25,6 +25,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.rewrite_handle import HoodieRewriteHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.storage.storage_path import join
@@ -128,6 +129,7 @@ class _ChainWriter:
     def __call__(self, task: TaskIdentity, chain: Chain) -> list[WriteStatus]:
         statuses: list[WriteStatus] = []
         first = chain.statuses[0]
+        stored = HoodieReaderContext(self.context.storage, self.context.schema_with_meta)
         before = first if first.stat.prev_commit != NULL_COMMIT else None
         prefix = new_file_id_prefix()
         handle = self._handle(task, first, first.file_id if before else make_file_id(prefix, 0), before)
@@ -136,7 +138,7 @@ class _ChainWriter:
             for status in chain.statuses:
                 path = join(self.context.base_path, str(status.stat.path))
                 file_slice = FileSlice.of_base_file(status.partition_path, path, status.stat.file_size_bytes)
-                reader = HoodieFileGroupReader(self.context.storage, file_slice, self.context.schema_with_meta)
+                reader = HoodieFileGroupReader(stored, file_slice)
                 for batch in reader.iter_batches():
                     rows: pa.RecordBatch = batch
                     while rows.num_rows:

@@ -180,7 +180,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         combined: HoodieData = records
         try:
             keys, counts, num_records = self._read_input(records, [PARTITION_PATH, OPERATION])
-            indexed = attrs.evolve(self._indexed(counts, exact=self._must_know_keys), reads_only=not begins)
+            indexed = self._indexed(counts, exact=self._must_know_keys)
+            indexed = attrs.evolve(indexed, request=attrs.evolve(indexed.request, reads_only=not begins))
             if self._should_combine and keys is None:
                 combined = self._combine(records, True)
             elif self._should_combine and keys is not None and keys.has_duplicates(self._table.index.is_global):
@@ -260,7 +261,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             step.count(files=len(indexed.slices))
             if keys is not None and self._table.index.decides_by_keys(indexed):
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
-                tagged = tag_with_locations(records, indexed.share(self._context, locations))
+                tagged = tag_with_locations(records, indexed.notes.share(self._context, locations))
                 return tagged, keys.count_by_location(locations, sees_rows)
             tagged = self._table.index.tag_location(records, self._context, indexed).persist()
             return tagged, LocatedRows.of(tagged)
@@ -271,7 +272,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             return
         lacking: Collection[str] = ()
         if self._write_context.table_config.table_type is HoodieTableType.MERGE_ON_READ:
-            lacking = lacking_order(self._table.merge_spec, self._write_context.schema)
+            lacking = lacking_order(self._table.merge_spec, self._write_context.records.schema)
         if not (self._must_know_keys or lacking):
             return
         missing = missing_keys(tagged, self._table.index.is_global)

@@ -30,7 +30,7 @@ from hoodie.exception import (
     HoodieMissingFileException,
     HoodieWriteConflictException,
 )
-from hoodie.index.index import IndexedTable
+from hoodie.index.index import IndexedTable, TagRequest
 from hoodie.io.compaction_handle import HoodieCompactionHandle
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.write_context import WriteContext
@@ -172,7 +172,7 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
         table.index.update_location(
             statuses,
             table.context,
-            IndexedTable(before.storage, {}, base_path=before.base_path, instant_time=instant_time),
+            IndexedTable(before.storage, {}, before.base_path, request=TagRequest(instant_time)),
         )
         what = f"completing compaction {instant_time}"
         with (

@@ -27,7 +27,7 @@ from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.index.bloom import bloom_index
 from hoodie.index.bloom.bloom_index import HoodieBloomIndex
 from hoodie.index.bloom.global_bloom_index import HoodieGlobalBloomIndex
-from hoodie.index.index import HoodieIndex, IndexedTable
+from hoodie.index.index import HoodieIndex, IndexedTable, TagRequest
 from hoodie.index.simple import global_simple_index, simple_index
 from hoodie.storage.local_storage import LocalStorage
 from tests.unit.index.bloom.base_files import StoredFile, write_slice
@@ -68,7 +68,7 @@ def indexed(folder: Path, table: Table, **further: Any) -> IndexedTable:
         path: [write_slice(folder, path, f"f{position}-{number}", file) for number, file in enumerate(files)]
         for position, (path, files) in enumerate(table.items())
     }
-    return IndexedTable(LocalStorage(str(folder)), written, **further)
+    return IndexedTable(LocalStorage(str(folder)), written, request=TagRequest(**further))
 
 
 def make_index(is_global: bool = False, **options: Any) -> HoodieIndex:

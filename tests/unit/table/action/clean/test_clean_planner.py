@@ -119,7 +119,7 @@ def test_a_pending_compaction_holds_the_slice_that_it_names(table: ServicesTable
         "preserveHoodieMetadata": False,
     }
     table.load().active_timeline.create_new_instant_time(Action.COMPACTION, encode_record("HoodieCompactionPlan", plan))
-    assert planner(table).retention().compactions == {HoodieFileGroupId("x", "f"): base}
+    assert planner(table).retention().pending.compacted == {HoodieFileGroupId("x", "f"): base}
 
 
 # --- where it looks ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hoodie.common.fs.file_names import make_base_file_name, make_log_file_name
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.storage.storage import FileStatus
-from hoodie.table.action.clean.file_retention import FileRetention
+from hoodie.table.action.clean.file_retention import FileRetention, PendingInstants
 
 TIMES = [f"202601010000000{n:02}" for n in range(1, 13)]
 Groups = dict[str, set[str]]
@@ -121,10 +121,11 @@ def test_exactly_what_no_reader_of_the_window_sees_goes(case: Case) -> None:
         instants=visible(TIMES),
         earliest=case.earliest,
         versions=case.versions,
-        earliest_pending=case.pending,
+        pending=PendingInstants(
+            case.pending, compacted={group(file_id): time for file_id, time in case.compacted.items()}
+        ),
         replaced={group(file_id): time for file_id, time in case.replaced.items()},
         held=frozenset(base(file_id, time) for file_id, time in case.held),
-        compactions={group(file_id): time for file_id, time in case.compacted.items()},
     )
     files = statuses(*(base(file_id, time) for file_id, times in case.groups.items() for time in times))
     cleaning = retention.clean("p", files)
@@ -160,7 +161,7 @@ def test_versions_are_counted() -> None:
 
 
 def test_a_pending_write_keeps_what_it_began_with() -> None:
-    assert goes([1, 2, 3, 5], earliest=None, versions=1, earliest_pending=TIMES[4]) == [1, 2]
+    assert goes([1, 2, 3, 5], earliest=None, versions=1, pending=PendingInstants(TIMES[4])) == [1, 2]
 
 
 def test_a_replaced_group_goes_once_the_replacement_is_before_the_earliest_instant() -> None:

@@ -14,7 +14,7 @@ from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId, HoodieL
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.file_system_view import build_file_groups
 from hoodie.storage.storage import FileStatus
-from hoodie.table.action.clean.file_retention import FileRetention
+from hoodie.table.action.clean.file_retention import FileRetention, PendingInstants
 
 GROUP = HoodieFileGroupId("p", "f")
 
@@ -121,7 +121,7 @@ def test_readers_from_the_retained_instant_on_read_the_same_files(history: Histo
         else:
             history = attrs.evolve(history, compaction=None)
     retention = FileRetention(
-        history.instants, at(earliest), compactions=compactions, coming=coming,
+        history.instants, at(earliest), pending=PendingInstants(compacted=compactions, compactions=coming),
         completion_time=history.completion_time,
     )  # fmt: skip
     going = set(retention.clean("p", files).paths)

@@ -26,13 +26,13 @@ from hoodie.common.model.record_columns import (
     ROW_NUMBER,
     reserved_field,
 )
-from hoodie.common.model.record_placement import RecordPlacement
 from hoodie.common.model.write_operation_type import RecordOperation, WriteOperationType
 from hoodie.common.model.write_status import TaskFailure, WithoutEffect, WriteStatus, unpack
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException, HoodieIndexException
 from hoodie.index.bucket.misplaced_keys import MisplacedKeyCheck
+from hoodie.io.record_placement import RecordPlacement
 from hoodie.io.write_context import WriteContext
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler

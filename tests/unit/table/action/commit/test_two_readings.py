@@ -23,7 +23,7 @@ from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieIndexException
 from hoodie.keygen.built_in_key_generators import ComplexKeyGenerator, NonpartitionedKeyGenerator, SimpleKeyGenerator
 from hoodie.table.action.commit.incoming_keys import rows_seen
-from hoodie.table.action.commit.record_preparer import RecordPreparer
+from hoodie.table.action.commit.record_preparer import RecordPreparer, WriterSchema
 from hoodie.table.action.commit.two_readings import CountRows, InputReadOtherwise, check_rows_seen, usable_rows
 from hoodie.table.action.commit.upsert_partitioner import BucketAssigner
 
@@ -61,7 +61,7 @@ TABLE = pa.schema([field.with_name(field.name.lower()) for field in INPUT])
     ],
 )
 def test_a_narrowed_preparer_makes_the_same_deciding_columns(generator, ordering, read) -> None:
-    preparer = RecordPreparer(TABLE, generator, (ordering,) if ordering else ())
+    preparer = RecordPreparer(WriterSchema(TABLE), generator, (ordering,) if ordering else ())
     assert isinstance(preparer, NarrowableFunction)
     columns = [RECORD_KEY, PARTITION_PATH, OPERATION, *([ORDERING_VALUE] if ordering else [])]
     narrowed = preparer.narrowed_to(columns, INPUT)
@@ -74,7 +74,9 @@ def test_a_narrowed_preparer_makes_the_same_deciding_columns(generator, ordering
 
 
 def test_a_delete_reads_the_key_columns_that_it_has() -> None:
-    preparer = RecordPreparer(None, SimpleKeyGenerator(("id",), ("Region",)), operation=RecordOperation.DELETE)
+    preparer = RecordPreparer(
+        WriterSchema(), SimpleKeyGenerator(("id",), ("Region",)), operation=RecordOperation.DELETE
+    )
     given = ROWS.select(["id", "Region"])
     narrowed = preparer.narrowed_to([RECORD_KEY], given.schema)
     assert narrowed is not None
@@ -86,8 +88,8 @@ def test_a_delete_reads_the_key_columns_that_it_has() -> None:
 
 def test_a_preparer_that_needs_all_columns_says_so() -> None:
     generator = SimpleKeyGenerator(("id",), ("region",))
-    assert RecordPreparer(TABLE, None).narrowed_to([RECORD_KEY], INPUT) is None
-    assert RecordPreparer(TABLE, generator, is_tagged=True).narrowed_to([RECORD_KEY], INPUT) is None
+    assert RecordPreparer(WriterSchema(TABLE), None).narrowed_to([RECORD_KEY], INPUT) is None
+    assert RecordPreparer(WriterSchema(TABLE), generator, is_tagged=True).narrowed_to([RECORD_KEY], INPUT) is None
 
 
 def batch(*keys: str | None, partition: str | None = "x", operation: int = RecordOperation.UPSERT) -> pa.RecordBatch:

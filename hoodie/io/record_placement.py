@@ -7,6 +7,8 @@ from typing import Protocol
 import attrs
 import pyarrow as pa
 
+from hoodie.io.written_keys import WrittenKeys
+
 
 class KeyCheck(Protocol):
     """Refuses a base file that holds keys of another file group; crosses to tasks."""
@@ -38,9 +40,12 @@ class RecordPlacement:
             else the task that writes the file group looks for it.
         verifies_positions: Whether the task compares these rows with the keys that they are said to hold.
         key_check: Refuses a base file with keys of other file groups; None where none can be.
+        written_keys: Gets the record keys that handles write, for an index in the same process; None without such an
+            index.
     """
 
     names_file_groups: bool = False
     knows_positions: bool = True
     verifies_positions: bool = False
     key_check: KeyCheck | None = None
+    written_keys: WrittenKeys | None = attrs.field(default=None, repr=False, eq=False)

@@ -1,0 +1,88 @@
+"""How the rows of a table are read, as one frozen value that all readers of its file groups share.
+
+Hudi: org.apache.hudi.common.engine.HoodieReaderContext.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.data.row_filter import RowFilter
+from hoodie.common.model.record_columns import COMMIT_TIME_META
+from hoodie.common.table.timeline.instant_range import InstantRange
+from hoodie.io.merging_reader import LogMerging
+from hoodie.storage.storage import HoodieStorage
+
+
+@attrs.frozen(eq=False)
+class HoodieReaderContext:
+    """What the readers of file groups know beside their file slice; picklable.
+
+    Attributes:
+        storage: Where the files are.
+        schema: The table's schema, including meta columns; older files are read in it.
+        columns: Names, in the order of the result; None for all of the schema.
+        log_merging: How log files are merged; without it, a slice with log files is refused.
+        row_filter: Which rows; None for all.
+        instant_range: The commits whose rows are wanted; None for all. With a range, ``schema`` has the commit time.
+        seeks_few: Whether few rows are expected to pass the filter: then the columns of the filter are read first, and
+            the others only where these rows are.
+
+    Hudi: org.apache.hudi.common.engine.HoodieReaderContext. Differs: a value; it opens no file.
+    """
+
+    storage: HoodieStorage
+    schema: pa.Schema
+    columns: Sequence[str] | None = None
+    log_merging: LogMerging | None = None
+    row_filter: RowFilter | None = None
+    instant_range: InstantRange | None = None
+    seeks_few: bool = False
+
+    @property
+    def result_columns(self) -> Sequence[str]:
+        """The columns of the result, all of the schema if none are named."""
+        names: Sequence[str] = self.schema.names if self.columns is None else self.columns
+        return names
+
+    @property
+    def read_columns(self) -> list[str]:
+        """The columns of the result, and those that decide which rows are in it."""
+        names = self.result_columns
+        if self.row_filter is not None:
+            names = self.row_filter.read_columns(list(names), self.schema)
+        return list(dict.fromkeys([*names, COMMIT_TIME_META] if self.instant_range is not None else names))
+
+    @property
+    def pushed(self) -> pc.Expression | None:
+        """The part of the filter that statistics decide."""
+        return self.row_filter.pushed if self.row_filter is not None else None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a scan with what is pushed down gives the rows of the result and no others."""
+        return self.instant_range is None and (self.row_filter is None or self.row_filter.is_exact)
+
+    @property
+    def may_seek(self) -> bool:
+        """Whether the columns of the filter may be read before the others."""
+        return self.seeks_few and self.row_filter is not None and self.row_filter.columns is not None
+
+    def wanted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that pass the filter and the range of instants, in the columns of the result.
+
+        Args:
+            batches: Rows with `read_columns`.
+        """
+        for batch in batches:
+            rows = batch
+            if self.instant_range is not None:
+                rows = rows.filter(self.instant_range.holds(rows.column(COMMIT_TIME_META)))
+            if self.row_filter is not None:
+                yield from self.row_filter.take(rows).select(self.result_columns).to_batches()
+            elif rows.num_rows:
+                yield rows.select(self.result_columns)
