@@ -1,4 +1,5 @@
-"""Write the file of one file group of a metadata table: a base file, or a log file of HFile and delete blocks.
+"""Writer of the file of one file group of a metadata table: a base file, or a log file of HFile and delete
+blocks.
 
 Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter (commit), which uses the handles of all tables.
 """
@@ -33,7 +34,7 @@ _EMPTY_DELETES = bytes.fromhex("000000030000000100")
 
 @attrs.frozen
 class MetadataFileGroup:
-    """The newest slice of a file group, as far as its writer needs it.
+    """The part of a file group's newest slice that its writer needs.
 
     Attributes:
         file_id: The file group.
@@ -51,7 +52,7 @@ class MetadataFileGroup:
 
     @classmethod
     def of(cls, file_slice: FileSlice) -> Self:
-        """That of a stored slice.
+        """The newest slice of a stored file group.
 
         Args:
             file_slice: The newest slice of the file group, with all of its log files.
@@ -76,8 +77,8 @@ class MetadataFileGroupWriter:
         partition_path: The partition.
         instant_time: The delta commit.
         avro_schema: The schema of the records, meta fields included.
-        groups: The file groups by number, those of all parts of a record index by partitions one after the other.
-        is_initial: Whether base files are written, as when a partition is initialised; otherwise log files.
+        groups: The file groups by number; those of a partitioned record index part by part.
+        is_initial: Whether base files are written, as in the build of a partition; otherwise log files.
         by_commit: Whether log files are named by their delta commit (timeline layout 2), not by their slice.
         write_token: The token of files that are written on the driver; no other attempt has it.
     """
@@ -93,10 +94,10 @@ class MetadataFileGroupWriter:
     write_token: str = _TOKEN
 
     def with_new_groups(self, file_ids: Sequence[str]) -> Self:
-        """A writer that knows new file groups, too, behind its own. Each begins with a log file that holds nothing.
+        """A writer with more file groups after its own. Each of them begins with a log file that holds nothing.
 
         Args:
-            file_ids: Their file ids.
+            file_ids: The file ids of the new file groups.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -118,17 +119,17 @@ class MetadataFileGroupWriter:
         """Write the file of a file group.
 
         Args:
-            number: Of the file group.
-            entries: Its records, not empty. A partition that is initialised has no deletes.
-            write_token: In the name of the file, of a task; one that no other attempt has. What is left of an attempt
-                that failed is deleted before the delta commit is completed.
+            number: The number of the file group.
+            entries: Its records, not empty. A partition that is being built has no deletes.
+            write_token: The token in the name of a task's file, which no other attempt has. Files of a failed attempt
+                are deleted before the delta commit is completed.
 
         Returns:
-            Its statistics.
+            The statistics of the file.
 
         Raises:
             HoodieKeyException: A key cannot be stored.
-            HoodieSchemaException: The schema of the metadata table has no place for a record.
+            HoodieSchemaException: The schema of the metadata table has no field for a record.
             HoodieIOException: Storage failed.
         """
         group, token = self.groups[number], write_token or self.write_token
@@ -146,16 +147,16 @@ class MetadataFileGroupWriter:
                 total_write_bytes=len(content),
                 file_size_bytes=len(content),
             )
-        named = self.instant_time if self.by_commit else group.base_instant_time
+        name_time = self.instant_time if self.by_commit else group.base_instant_time
         version = 1 if self.by_commit else group.next_version
-        name = make_log_file_name(group.file_id, named, version, token)
+        name = make_log_file_name(group.file_id, name_time, version, token)
         content = self._blocks(entries)
         self._create(name, content)
         return HoodieWriteStat(
             file_id=group.file_id,
             partition_path=self.partition_path,
             path=join(self.partition_path, name),
-            prev_commit=named,
+            prev_commit=name_time,
             num_writes=len(entries.keys),
             num_deletes=len(entries.deleted_keys),
             num_update_writes=len(entries.keys),
