@@ -1,4 +1,4 @@
-"""The parts of a read plan that tasks read, each by itself and in another process."""
+"""The parts of a read plan that tasks read, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from hoodie.storage.storage import HoodieStorage
 TASK_BYTES = 32 << 20
 """Small slices share a task up to this size."""
 _OPEN_BYTES = 1 << 20
-"""What opening a file costs, in bytes that are read in that time."""
+"""The cost of opening a file: the number of bytes that are read in the same time."""
 
 
 @attrs.frozen(eq=False)
 class ReadTask:
-    """Some slices of a plan, and all that is needed to read them; picklable.
+    """Slices of a plan, with everything that is needed to read them. Picklable.
 
     Attributes:
         storage: Where the files are.
         schema: The table's columns, including meta columns.
         columns: The columns of the result.
-        row_filter: Which rows; None for all.
-        slices: What is read.
+        row_filter: The condition on rows; None for all rows.
+        slices: The slices to read.
         seeks_few: See `ReadPlan.seeks_few`.
-        log_merging: How log files are merged; None if no slice has log files.
+        log_merging: The merge of log files; None if no slice has log files.
         instant_range: See `ReadPlan`.
     """
 
@@ -52,7 +52,7 @@ class ReadTask:
         Raises:
             HoodieIOException: A file is missing, or storage failed.
             HoodieCorruptedDataException: A file is damaged.
-            HoodieSchemaException: The filter cannot be computed of the rows.
+            HoodieSchemaException: The filter cannot be computed for the rows.
         """
         for reader in self.readers():
             yield from reader.iter_batches()
@@ -65,7 +65,7 @@ class ReadTask:
                 planned.file_slice,
                 self.schema,
                 log_merging=self.log_merging,
-                # The filter of an incremental query holds the range. For base files alone that is all.
+                # The filter of an incremental query includes the range. For base files that is enough.
                 instant_range=None if planned.file_slice.is_base_file_alone else self.instant_range,
                 columns=self.columns,
                 row_filter=self.row_filter,
@@ -78,11 +78,11 @@ class ReadTask:
 
 
 def task_of(plan: ReadPlan, slices: Sequence[PlannedSlice]) -> ReadTask:
-    """A task for some slices of a plan.
+    """A task for the given slices of a plan.
 
     Args:
         plan: The plan.
-        slices: Some of its slices.
+        slices: The slices.
     """
     return ReadTask(
         plan.snapshot.storage,
@@ -106,7 +106,7 @@ def tasks_of(plan: ReadPlan) -> list[ReadTask]:
 
 
 def _packed(slices: Sequence[PlannedSlice]) -> Iterator[tuple[PlannedSlice, ...]]:
-    """Slices that follow each other, together up to the size of a task."""
+    """Group neighbouring slices up to the size of a task."""
     pack: list[PlannedSlice] = []
     size = 0
     for planned in slices:

@@ -1,4 +1,4 @@
-"""What a query asks of a table, before the table is known."""
+"""A query of a table, before the table is opened."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
 from hoodie.query.filter_tuples import filters_of_tuples
 
 Filters: TypeAlias = pc.Expression | Sequence[Any] | None
-"""Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or [] for all."""
+"""A condition on rows: an expression, or tuples as `pyarrow.parquet.read_table` takes them; None or [] for all rows."""
 QueryTime: TypeAlias = str | date | datetime
-"""An instant, a date, or a time; `hoodie.common.table.timeline.instant_time.query_time` tells the forms."""
+"""An instant, a date, or a time; see `hoodie.common.table.timeline.instant_time.query_time` for the forms."""
 
 EARLIEST = "earliest"
 _BEFORE_ALL = "000"
@@ -39,21 +39,21 @@ class TableQuery:
     """A query whose arguments fit together.
 
     Attributes:
-        query_type: What is returned.
-        as_of: Read the table as it was at this time; None for now.
-        begin: Of an incremental query: the time after which rows were written. `EARLIEST` for all.
-        end: Of an incremental query: the time up to which they were written; None for the newest commit.
+        query_type: The type of the query.
+        as_of: The time as of which the table is read; None for now.
+        begin: For an incremental query: the time after which rows were written; `EARLIEST` for all.
+        end: For an incremental query: the time up to which rows were written; None for the newest commit.
         columns: Names, in the order of the result; None for all.
-        filters: Which rows; None for all.
-        path_glob: Of an incremental query: how the paths of the files end; None for all.
-        full_table_scan: Of an incremental query: whether the table may be read instead of what is gone.
-        hollow_commits: Of an incremental query: what to do about commits that are pending between others.
-        log_merge: How log files are merged.
+        filters: The condition on rows; None for all rows.
+        path_glob: For an incremental query: a glob for the ends of file paths; None for all.
+        full_table_scan: For an incremental query: whether the table may be read instead of files that were cleaned.
+        hollow_commits: For an incremental query: the handling of commits that are pending between others.
+        log_merge: The options for merging log files.
         merger_class: The record merger of a table that merges by one; None if the caller names none.
-        uses_metadata: Whether a metadata table is used, if the table has one.
-        skips_data: Whether its statistics and indexes leave out partitions and files.
-        trusts_key_fields: Whether rows have the record keys of their columns, so that the record index answers filters
-            on the key fields.
+        uses_metadata: Whether the metadata table is used, if there is one.
+        skips_data: Whether its statistics and indexes may exclude partitions and files.
+        trusts_key_fields: Whether the record keys of rows follow from their columns, so that the record index may
+            answer filters on the key fields.
     """
 
     query_type: QueryType = QueryType.SNAPSHOT
@@ -73,7 +73,7 @@ class TableQuery:
 
     @property
     def listing_choice(self) -> MetadataListingChoice:
-        """What lists the files of the table, for `TableSnapshot.load`."""
+        """The choice of the table's listing, for `TableSnapshot.load`."""
         return MetadataListingChoice(self.uses_metadata)
 
     @classmethod
@@ -97,11 +97,11 @@ class TableQuery:
             as_of: See the attributes.
             begin: See the attributes.
             end: See the attributes.
-            options: Hudi's names for the same, and for the other attributes.
+            options: Hudi's options for the same arguments, and for the other attributes.
 
         Raises:
-            HoodieConfigException: An argument or option is not allowed, or some contradict each other.
-            HoodieNotSupportedException: An option asks for something that hoodie does not have.
+            HoodieConfigException: An argument or option is not allowed, or two contradict each other.
+            HoodieNotSupportedException: An option asks for a feature that hoodie does not have.
         """
         config = HoodieReadConfig.from_options(options)
         if not isinstance(query_type, str) or query_type.lower() not in set(QueryType):
@@ -135,7 +135,7 @@ class TableQuery:
         return query
 
     def _check(self) -> None:
-        """Refuse times that are malformed or do not fit the query type."""
+        """Refuse times that are malformed, and times that do not fit the query type."""
         is_incremental = self.query_type is QueryType.INCREMENTAL
         range_given = [name for name in ("begin", "end") if getattr(self, name) is not None]
         if is_incremental and self.as_of is not None:
@@ -159,10 +159,10 @@ class TableQuery:
         """Refuse a range that begins after its end.
 
         Args:
-            timezone: The timeline's. Times with a zone and times without come in another order in another one.
+            timezone: The zone of the timeline. It decides the order of times with and without a zone.
 
         Raises:
-            HoodieConfigException: It does.
+            HoodieConfigException: The range begins after its end.
         """
         begin, end = self.begin_time(timezone), self.end_time(timezone)
         if begin is not None and end is not None and is_after(begin, end):
@@ -172,7 +172,7 @@ class TableQuery:
         """`as_of` as an instant time; None for now.
 
         Args:
-            timezone: The timeline's.
+            timezone: The zone of the timeline.
         """
         return self._time("as_of", timezone)
 
@@ -180,7 +180,7 @@ class TableQuery:
         """`begin` as an instant time; None for the beginning of the table.
 
         Args:
-            timezone: The timeline's.
+            timezone: The zone of the timeline.
         """
         time = self._time("begin", timezone)
         return None if time is not None and not time.strip("0") else time
@@ -189,7 +189,7 @@ class TableQuery:
         """`end` as an instant time; None for the newest commit.
 
         Args:
-            timezone: The timeline's.
+            timezone: The zone of the timeline.
         """
         return self._time("end", timezone)
 
@@ -212,17 +212,17 @@ class TableQuery:
 
 
 def _merger_of(options: Mapping[str, Any] | None) -> str | None:
-    """The user's record merger that options name, as those of writers do; classes of Hudi's are for its own readers."""
-    given = [to_property_value(value) for key, value in (options or {}).items() if str(key).lower() in MERGER_KEYS]
-    names = [name.strip() for value in given for name in value.split(",")]
+    """The user's record merger in options, as in those of writers. Hudi's own merger classes are left out."""
+    values = [to_property_value(value) for key, value in (options or {}).items() if str(key).lower() in MERGER_KEYS]
+    names = [name.strip() for value in values for name in value.split(",")]
     return next((name for name in names if name and not name.startswith("org.apache.hudi.")), None)
 
 
 def checked_columns(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Columns that a caller names, as a tuple; None for all.
+    """The columns that a caller names, as a tuple; None for all.
 
     Raises:
-        HoodieConfigException: They are no names.
+        HoodieConfigException: A column is not a name.
     """
     if columns is None or isinstance(columns, str):
         return columns if columns is None else (columns,)
@@ -240,7 +240,7 @@ def to_expression(filters: Filters) -> pc.Expression | None:
     """Filters in either form as an expression; None for all rows.
 
     Raises:
-        HoodieConfigException: They are of another form.
+        HoodieConfigException: The filters are of another form.
     """
     if filters is None or isinstance(filters, pc.Expression):
         return filters
