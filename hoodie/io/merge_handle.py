@@ -1,4 +1,4 @@
-"""Write the next version of a base file.
+"""A handle that writes the next version of a base file.
 
 Hudi: org.apache.hudi.io.{HoodieMergeHandle, HoodieConcatHandle}.
 """
@@ -48,25 +48,25 @@ logger = logging.getLogger(__name__)
 class HoodieMergeHandle(HoodieBaseFileHandle):
     """Write the next version of one base file: its records merged with the incoming ones.
 
-    Every record of the old file is written again unless an incoming record has its place; then the merge spec
-    decides. Incoming records that matched nothing are appended.
+    Every record of the old file is written again unless an incoming record has its position; then the merge spec
+    decides. Incoming records without a position are appended.
 
         old file   incoming   new file
         a1 b1 c1   b2 d1      a1 b2 c1 d1
 
     The index gives the row position of each key in the old file, which never changes, so no key is looked up again. A
-    key that lives at two positions has two incoming rows, and both are merged. If the input was not combined, the last
-    of several rows of one key counts, whether the old file has the key or not.
+    key with two positions in the file has two incoming rows, and both are merged. If the input was not combined, the
+    last of several rows of one key counts, whether the old file has the key or not.
 
-    An updated record keeps its key. If no record is deleted, the column of record keys and the user's column that they
-    are made of are copied as they are stored; decoding and encoding them would be half of the work.
+    An updated record keeps its key. If no record is deleted, the column of record keys, and the user's column that the
+    keys are made of, are copied as they are stored: decoding and encoding them would be half of the work.
 
     The old file is never changed. Memory: the bucket's incoming records and one batch of the old file's rows, and the
     row group that is being written.
 
     Args:
         context: The write.
-        file_slice: The version to start from.
+        file_slice: The version that is merged.
         task: The task that writes.
         row_counter: See `HoodieBaseFileHandle`.
 
@@ -106,21 +106,21 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
     def write(self, incoming: pa.Table) -> pa.Table:
         """Merge all incoming rows of the bucket; called once.
 
-        New records are appended until the file has reached ``hoodie.parquet.max.file.size``; records that are in the
-        old file stay in this file group however large they become.
+        New records are appended until the file has reached ``hoodie.parquet.max.file.size``. Records of the old file
+        stay in this file group, whatever its size.
 
         Args:
-            incoming: User columns and reserved columns, including the row position: null for a row whose key is not
-                in the old file. If every row is a delete, the user columns may be absent.
+            incoming: User columns and reserved columns, including the row position: null for a row whose key is not in
+                the old file. If every row is a delete, the user columns may be missing.
 
         Returns:
-            The new records that no longer fit, for another file group; usually none.
+            The new records that did not fit, for another file group; usually none.
         """
         self._records += incoming.num_rows
         incoming = incoming.combine_chunks()
         updates, inserts = self._updates_and_inserts(incoming)
         placed = PlacedUpdates(updates)
-        # Without the old file's bloom filter its keys are needed.
+        # Without the old file's bloom filter, the keys must be decoded.
         copied = self._source.columns_to_copy(updates) if self._goes_on else []
         self.writer.keep_apart(copied)
         BoundedInMemoryExecutor(
@@ -135,8 +135,8 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
                 f"{placed.last_position}"
             )
         # A column above 2 GiB comes in several chunks, so this is a loop.
-        left = [self._write_new(rows) for rows in inserts.to_batches()]
-        overflow = pa.Table.from_batches(left, inserts.schema)
+        remaining = [self._write_new(rows) for rows in inserts.to_batches()]
+        overflow = pa.Table.from_batches(remaining, inserts.schema)
         self._records -= overflow.num_rows
         return overflow
 
@@ -144,7 +144,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         self.writer.write(stored, keys=keys if self._goes_on else None)
 
     def _updates_and_inserts(self, incoming: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Rows with a position, sorted by it, one per position; and rows to append."""
+        """The rows with a position, one for each position and sorted by it; and the rows to append."""
         has_place = incoming[CURRENT_ROW_POSITION].is_valid()
         updates = incoming.filter(has_place)
         values = updates[CURRENT_ROW_POSITION].to_numpy()
