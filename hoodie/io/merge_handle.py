@@ -170,14 +170,14 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
 
     @property
     def _may_repeat_keys(self) -> bool:
-        """Whether several incoming rows may have one key, because nothing has combined them."""
+        """Whether several incoming rows may have one key, because the input was not combined."""
         write = self.context.config.write
         if self.context.operation is WriteOperationType.UPSERT:
             return not write.combine_before_upsert
         return self.context.operation is not WriteOperationType.INSERT or not write.combine_before_insert
 
     def _merge_all(self, updates: PlacedUpdates, batches: Iterator[StoredRows]) -> None:
-        """Write all stored rows, with the updates in their places."""
+        """Write all stored rows, with the updates in place of old rows."""
         for old in batches:
             if old.row_group is not None:
                 self.writer.start_row_group(old.row_group)
@@ -197,16 +197,18 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
     def _merge(
         self, batch: pa.RecordBatch, stored: list[pa.Array], updates: pa.RecordBatch, positions: np.ndarray
     ) -> list[pa.Array]:
-        """The columns of stored rows, of which some are replaced or deleted."""
+        """The columns of stored rows, some of which are replaced or deleted."""
         spec = self.context.merge_spec
         self._refuse_other_keys(batch, updates, positions)
         outcome = spec.merge(batch.select(spec.stored_columns(self.context.schema)).take(pa.array(positions)), updates)
         codes = outcome.codes
         for number, reason in outcome.errors.items():
             self._errors.add(updates.column(RECORD_KEY)[number].as_py(), reason)
-        lost = int(np.count_nonzero(codes == KEEP_STORED)) - len(outcome.errors)
-        if lost:
-            self._without_effect += WithoutEffect(kept=lost) if spec.merger is not None else WithoutEffect(ignored=lost)
+        losing_count = int(np.count_nonzero(codes == KEEP_STORED)) - len(outcome.errors)
+        if losing_count:
+            self._without_effect += (
+                WithoutEffect(kept=losing_count) if spec.merger is not None else WithoutEffect(ignored=losing_count)
+            )
         new = None
         places = np.arange(batch.num_rows)
         taken = np.flatnonzero(codes == TAKE_INCOMING)
@@ -216,7 +218,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
             incoming = rows.take(pa.array(taken)) if len(taken) < rows.num_rows else rows
             good = self._errors.without_bad_records(incoming)
             if good.num_rows < incoming.num_rows:
-                # A record that does not fit is reported; the stored one stays.
+                # A record that does not fit its column is reported; the stored one stays.
                 kept = pc.is_in(incoming.column(CURRENT_ROW_POSITION), good.column(CURRENT_ROW_POSITION))
                 taken = taken[kept.to_numpy(zero_copy_only=False)]
             if len(taken):
@@ -231,7 +233,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         return merged_columns(stored, new, np.delete(places, deleted) if len(deleted) else places)
 
     def _refuse_other_keys(self, batch: pa.RecordBatch, updates: pa.RecordBatch, positions: np.ndarray) -> None:
-        """Refuse rows whose key is that of the stored row, and whose values of the key fields are not."""
+        """Refuse updates whose key equals that of the stored row, but whose values of the key fields differ."""
         fields = self.context.table_config.record_key_fields
         tops = {top_level_name(batch.schema, field) for field in fields}
         if KEY_PARTS in updates.schema.names and tops <= set(batch.schema.names):
@@ -243,9 +245,9 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         return self.base_file.path
 
     def _stored_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of old rows as they are written again: only the file name changes.
+        """The columns of old rows in the new file: only the file name changes.
 
-        Columns whose chunks are copied were not read; constants stand for them.
+        Columns whose chunks are copied were not read; constants take their place.
         """
         count = batch.num_rows
         virtual = self.context.has_virtual_keys
@@ -274,7 +276,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
 
 
 class HoodieConcatHandle(HoodieMergeHandle):
-    """Append incoming records to those of the old file, whatever their keys are: for inserts that fill a small file.
+    """Append incoming records to those of the old file, whatever their keys: for inserts that fill a small file.
 
     Hudi: org.apache.hudi.io.HoodieConcatHandle.
     """
@@ -287,7 +289,7 @@ def last_of_each_key(rows: pa.Table) -> pa.Table:
     """The last row of each key, as in Hudi's map of incoming records.
 
     Args:
-        rows: With record key; the row number decides where there is one.
+        rows: The rows, with record keys; the row number decides if there is one.
     """
     keys = rows[RECORD_KEY]
     if pc.count_distinct(keys, mode="all").as_py() == rows.num_rows:

@@ -1,4 +1,4 @@
-"""Everything about a write that its tasks need, as one frozen value made on the driver."""
+"""The context of a write for its tasks, as one frozen value made on the driver."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 @attrs.define(slots=False, frozen=True)
 class WriteContext:
-    """What handles and bucket handlers know (instead of Hudi's HoodieTable, which reaches back into the client).
+    """The table, the operation and the settings of a write, for handles and bucket handlers.
+
+    It takes the place of Hudi's HoodieTable, which refers back to the client.
 
     Attributes:
         base_path: The table's folder.
@@ -35,11 +37,11 @@ class WriteContext:
         table_config: The table's own properties.
         schema: The user's columns as they are written, without meta columns.
         avro_schema: The writer schema with meta columns as Avro JSON, for the footer ``parquet.avro.schema``.
-        merge_spec: How an incoming record is merged with a stored one.
-        placement: How the index places records.
-        written_keys: Gets the record keys that handles write, for an index in the same process; None without such an
-            index.
-        log_merging: How the log files of a merge-on-read table are merged.
+        merge_spec: The merge of an incoming record with a stored one.
+        placement: The placement of records by the index.
+        written_keys: Collects the record keys that handles write, for an index in the same process; None without such
+            an index.
+        log_merging: The merge of log files, in a merge-on-read table.
         storage_options: Options and credentials of the storage; never printed.
     """
 
