@@ -1,4 +1,4 @@
-"""What the tasks of a write know of the index."""
+"""The placement of records by the index, for the tasks of a write."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class KeyCheck(Protocol):
 
 @attrs.frozen
 class RecordPlacement:
-    """How the index places records, as one value that crosses to tasks.
+    """The placement of records by the index, as one value that crosses to tasks.
 
     Attributes:
-        names_file_groups: Whether the key alone says which file group a record belongs to; a file group has all of its
-            records then, however many.
-        knows_positions: Whether the rows of an upsert or delete say at which row of the base file their key stands;
-            else the task that writes the file group looks for it.
-        verifies_positions: Whether the task compares these rows with the keys that they are said to hold.
-        key_check: Refuses a base file with keys of other file groups; None where none can be.
+        names_file_groups: Whether the key alone decides the file group of a record; a file group then has all of its
+            records, however many.
+        knows_positions: Whether the rows of an upsert or delete have the position of their key in the base file;
+            otherwise the task that writes the file group looks for it.
+        verifies_positions: Whether the task compares the keys at these positions with those of the rows.
+        key_check: Refuses a base file with keys of other file groups; None where there can be none.
     """
 
     names_file_groups: bool = False

@@ -1,4 +1,4 @@
-"""A map that forgets what was not asked for the longest, as soon as it holds too many bytes."""
+"""A map with a limit of bytes, which drops the entries that were unused for the longest time."""
 
 from __future__ import annotations
 

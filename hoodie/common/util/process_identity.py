@@ -50,7 +50,7 @@ def is_gone(told: Mapping[str, Any]) -> bool:
     if not number.isascii() or not number.isdigit() or int(number) < 1:
         return False
     try:
-        # Where /proc hides processes of other users, this still sees them.
+        # This works even if /proc hides processes of other users.
         os.kill(int(number), 0)
     except ProcessLookupError:
         return True

@@ -1,16 +1,16 @@
-"""How many bytes of log files completed instants wrote: it tells a damaged file from what a dead writer left.
+"""The bytes that completed instants wrote to log files: they tell damaged files from leftovers of dead writers.
 
-Commit metadata tells where the bytes of a commit in a log file begin and end::
+Commit metadata has the range of the bytes that a commit wrote to a log file::
 
     bytes         0        400              900      960
     written by    |  10    |  12            |  14, which died
     blocks        |  whole |  whole | whole |  torn
 
-Bytes that a completed instant tells of are whole blocks, or the file is damaged. Torn bytes that none tells of are
-those of a writer that died. In table version 6 writers append to log files, and rollbacks write some. In versions 8 and
-9 a log file is that of the instant in its name.
+Bytes of a completed instant are whole blocks, or the file is damaged. Torn bytes that belong to no completed instant
+are those of a dead writer. In table version 6 writers append to log files, and rollbacks write some. In versions 8 and
+9 a log file belongs to the instant in its name.
 
-Hudi has no such check: it leaves out all that is torn.
+Hudi has no such check: it skips all torn bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 _CACHED_BYTES = 16 << 20
 _BYTES_OF_FILE = 400
-"""What the entry of a file takes in memory, about."""
+"""About the memory of the entry of a file."""
 
 
 @attrs.frozen
@@ -47,9 +47,9 @@ class CommittedBytes:
 
     Attributes:
         instant: The instant: a commit, or a rollback or restore that wrote a command.
-        start: Where they begin; 0 where the instant does not tell.
-        end: Where they end; None where it does not tell.
-        records: How many rows and deletes they hold, as far as the instant tells.
+        start: Their offset in the file; 0 if the instant does not store it.
+        end: The offset after them; None if the instant does not store it.
+        records: The number of their rows and deletes, if the instant stores it.
     """
 
     instant: HoodieInstant
@@ -59,20 +59,20 @@ class CommittedBytes:
 
 
 _Told = Mapping[str, CommittedBytes]
-"""Path of a log file, relative to the table, to what one instant wrote of it."""
+"""Path of a log file, relative to the table, to the bytes that one instant wrote to it."""
 _READ_BEFORE: BoundedCache[_Told] = BoundedCache(_CACHED_BYTES, _CACHED_BYTES // 4)
-"""What this process has read of completed commits, by the paths of their files, which never change."""
+"""The metadata of completed commits that this process has read, by the paths of their files, which never change."""
 
 
 @attrs.frozen(slots=False, eq=False)
 class CommittedLogFiles:
-    """What completed instants of a table tell of its log files, read when it is asked for; crosses to tasks.
+    """The sizes that completed instants of a table give for its log files, read when asked for. Crosses to tasks.
 
     Attributes:
         base_path: The table's folder.
         timeline: Its active timeline.
         load_archive: Reads its archived timeline; called for files that look damaged.
-        remedy: What to do about a damaged log file, for error messages.
+        remedy: The advice for a damaged log file, for error messages.
     """
 
     base_path: str
@@ -82,7 +82,7 @@ class CommittedLogFiles:
     _found: dict[HoodieInstant, _Told] = attrs.field(init=False, factory=dict, repr=False)
 
     def bytes_of(self, log_file: HoodieLogFile) -> list[CommittedBytes]:
-        """What completed instants wrote of a log file; the archive is read too, where it may tell.
+        """The bytes that completed instants wrote to a log file. The archive is read, too, if it may have some.
 
         Args:
             log_file: A log file that looks damaged.
@@ -96,7 +96,7 @@ class CommittedLogFiles:
         found = self._told_by(own, path)
         if found and self.timeline.layout.has_completion_times:
             return found
-        # A file of version 6 may be left in the slices of an upgraded table, and the other way round.
+        # A slice of an upgraded table may have a file of version 6, and a slice of a downgraded one a file of 8.
         found += self._told_by(others, path)
         for instant in self.timeline.filter_actions(Action.ROLLBACK, Action.RESTORE).filter_completed_instants():
             if not is_before(instant.requested_time, log_file.instant_time):
@@ -147,7 +147,7 @@ class CommittedLogFiles:
         return attrs.evolve(group, slices=tuple(_sized_slice(part, sizes, self._relative) for part in group.slices))
 
     def _largest_sizes(self, logs: Sequence[HoodieLogFile]) -> dict[str, int]:
-        """The largest sizes that active commits tell of log files, by their relative paths."""
+        """The largest sizes of log files by active commits, by their relative paths."""
         commits: dict[HoodieInstant, None] = {}
         if self.timeline.layout.has_completion_times:
             times = {log_file.instant_time for log_file in logs}
@@ -188,12 +188,12 @@ class CommittedLogFiles:
         try:
             return self._told(commit)
         except HoodieException as error:
-            # Nothing looks damaged yet: it is looked at again if something does.
+            # Nothing looks damaged yet; if a file does, this commit is read again.
             logger.warning("how long the log files of %s of %s are is not known: %s", commit, self.base_path, error)
             return {}
 
     def _commands_of(self, instant: HoodieInstant, path: str) -> Iterator[CommittedBytes]:
-        """The bytes of commands that a rollback, or those of a restore, wrote into a log file."""
+        """The bytes of the commands that a rollback, or the rollbacks of a restore, wrote to a log file."""
         if instant.action is Action.RESTORE:
             restored = self.timeline.read_as(instant, HoodieRestoreMetadata)
             rollbacks = [one for found in restored.rollbacks.values() for one in found]
@@ -236,7 +236,7 @@ def _sized_slice(
 
 
 def _log_files_of(instant: HoodieInstant, metadata: HoodieCommitMetadata) -> _Told:
-    """What a commit tells of the log files of records that it wrote."""
+    """The bytes that a commit wrote to log files of records."""
     return {
         stat.path.lstrip("/"): CommittedBytes(
             instant, stat.log_offset or 0, stat.file_size_bytes or None, stat.num_writes + stat.num_deletes
@@ -247,5 +247,5 @@ def _log_files_of(instant: HoodieInstant, metadata: HoodieCommitMetadata) -> _To
 
 
 def largest_end(told: Iterable[CommittedBytes]) -> CommittedBytes | None:
-    """What ends last of what instants tell; None if none tells an end."""
+    """The bytes with the largest end; None if no instant stores an end."""
     return max((one for one in told if one.end is not None), key=lambda one: one.end or 0, default=None)
