@@ -1,4 +1,4 @@
-"""From keys to locations: what every index does.
+"""The interface of indexes: they find the locations of keys.
 
 Hudi: org.apache.hudi.index.HoodieIndex.
 """
@@ -64,23 +64,24 @@ class IndexedTable:
         schema: The table's columns as they are written.
         stays: Whether a global index only gives the location of a key that would move, and does not move it.
         base_path: The table's folder.
-        instant_time: The instant that is written; "" where nothing is.
+        instant_time: The instant that is written; "" if none is.
         pending_instants: Instants that were not completed when the write began, this one among them.
         exact: Whether each key must be looked up, even if the index could name its file group without that.
-        record_key_fields: The table's.
-        log_merging: How log files are merged; None: slices with log files are refused.
+        record_key_fields: The table's record key fields.
+        log_merging: The merge of log files; None: slices with log files are refused.
         groups_with_new_keys: Partition path and file id of file groups whose log files may hold keys that their base
             file lacks.
-        replaced_file_groups: Partition path to ids of file groups that were replaced, where all writers must give a new
-            file group the same id; None: ids are random.
-        list_more: Lists the latest slices of more partitions, and which of their groups may have new keys in log files,
-            for a global index that names the partitions of keys; None: all that the index may look into is listed.
+        replaced_file_groups: Partition path to ids of replaced file groups, if all writers must give a new file group
+            the same id; None: ids are random.
+        list_more: Lists the latest slices of more partitions, and those of their groups that may have new keys in log
+            files, for a global index that names the partitions of keys; None: all slices are listed already.
         snapshot: The table, for an index in its metadata table; it stays on the driver.
         reads_only: Whether nothing may be written, not even to the index's own store, because an upsert is only being
             planned.
         work: The index notes here what it judged and read; it stays on the driver.
         metrics: Times the index's own steps; it stays on the driver.
-        shared: The values that the index shares with tasks that run after it has answered. The creator of this table
+        shared: Values that the index shares with tasks that run after its answer. The creator of this table releases
+            them when the write is done.
             releases them when the write is done.
     """
 
@@ -110,7 +111,7 @@ class IndexedTable:
         return [file_slice for group in self.file_slices.values() for file_slice in group]
 
     def split(self, merges_all: bool = False) -> tuple[IndexedTable, list[FileSlice]]:
-        """The slices whose keys their base file tells, as a table, and those whose log files must be read too.
+        """The slices whose base file has all their keys, as a table, and the slices whose log files must be read, too.
 
         Args:
             merges_all: Whether the log files of every slice must be read.
@@ -136,7 +137,7 @@ class IndexedTable:
         return self.narrowed_to(s for s in self.slices if (s.partition_path, s.file_id) not in chosen), merged
 
     def narrowed_to(self, slices: Iterable[FileSlice]) -> IndexedTable:
-        """The table with only some of its slices; keys are looked up only in these.
+        """The table with the given slices only; keys are looked up in these.
 
         Args:
             slices: The slices to keep.
@@ -221,10 +222,10 @@ class HoodieIndex(ABC):
         return not self.names_file_groups
 
     def record_placement(self, record_key_fields: Sequence[str]) -> RecordPlacement:
-        """What the tasks of a write need to know of the index; locations of a user's index are checked by stored keys.
+        """The placement of records for the tasks of a write. Locations of a user's index are checked by stored keys.
 
         Args:
-            record_key_fields: The table's.
+            record_key_fields: The table's record key fields.
         """
         is_of_user = not type(self).__module__.startswith("hoodie.")
         return RecordPlacement(self.names_file_groups, self.knows_positions, verifies_positions=is_of_user)
@@ -241,10 +242,11 @@ class HoodieIndex(ABC):
         return None
 
     def bucket_routing(self, key_generator: KeyGenerator) -> BucketRouting | None:
-        """What makes the file groups of keys, so that an engine can bring their rows together; None if it cannot.
+        """The function from keys to file groups, by which an engine can bring their rows together; None if
+        there is none.
 
         Args:
-            key_generator: The table's.
+            key_generator: The table's key generator.
         """
         return None
 
@@ -273,7 +275,7 @@ class HoodieIndex(ABC):
         return False
 
     def decides_by_keys(self, table: IndexedTable) -> bool:
-        """Whether `find_locations` can answer; else whole records are needed, and `tag_location` is called."""
+        """Whether `find_locations` can answer; otherwise whole records are needed, and `tag_location` is called."""
         return True
 
     @abstractmethod
@@ -305,7 +307,7 @@ class HoodieIndex(ABC):
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
     ) -> None:
-        """Note what was written, before the commit. It is safe to repeat, and `rollback_commit` undoes it.
+        """Note the written files, before the commit. It is safe to repeat, and `rollback_commit` undoes it.
 
         The commit may still fail, and the writer may die before it reports that. Until the instant is completed, the
         index must not believe these notes, and must still find the older locations. Indexes that read locations from
@@ -337,10 +339,10 @@ class BaseFileIndex(HoodieIndex):
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
     ) -> None:
-        """Nothing: the base files are the index."""
+        """Nothing to do: the base files are the index."""
 
     def rollback_commit(self, instant_time: str) -> None:
-        """Nothing: the base files are the index."""
+        """Nothing to do: the base files are the index."""
 
 
 @attrs.frozen(eq=False)

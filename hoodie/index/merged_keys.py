@@ -1,4 +1,4 @@
-"""Keys of file slices whose log files must be read to know them.
+"""The keys of file slices whose log files must be read to know them.
 
 Usually the base file has all keys of its slice, since log files hold changes of its records. Three cases differ:
 
@@ -55,7 +55,7 @@ class MergedKeys:
 
     @classmethod
     def of(cls, table: IndexedTable, stored: StoredColumns | None = None) -> MergedKeys:
-        """What an index of a table needs.
+        """A reader for an index of a table.
 
         Args:
             table: The table.
@@ -73,7 +73,7 @@ class MergedKeys:
         return self.read_with_deletes(file_slice)[0]
 
     def read_with_deletes(self, file_slice: FileSlice) -> tuple[pa.Table, int]:
-        """What `read` gives, and the number of deletes in the log files.
+        """The result of `read`, and the number of deletes in the log files.
 
         Args:
             file_slice: A slice with log files.
@@ -155,10 +155,10 @@ def without_deleted_copies(
     context: HoodieEngineContext,
     table: IndexedTable,
 ) -> list[npt.NDArray[np.bool_]]:
-    """Which of the found keys are where their record lives, if log files deleted other copies of it.
+    """For each found key, whether it counts, if log files deleted other copies of its record.
 
-    A record that is deleted by a log file stays in its base file. If it is inserted again without a look-up, or if it
-    moves to another partition, two base files hold its key::
+    A record that a log file deletes stays in its base file. If it is inserted again without a look-up, or if it moves
+    to another partition, two base files hold its key::
 
         file group 1    base: a    log: delete of a
         file group 2    base: a                         an upsert of a must go here alone
@@ -166,14 +166,14 @@ def without_deleted_copies(
     A row that went to both would be read twice.
 
     Args:
-        found: What each slice holds.
-        groups: For each slice the group of keys that was looked for in it.
+        found: The keys found in each slice.
+        groups: The group of keys that was looked for in each slice.
         slices: The slices.
         context: The engine.
         table: The table.
 
     Returns:
-        For each slice, which of its keys count. Where all copies of a key are deleted, the newest one does.
+        For each slice, true for keys that count. If all copies of a key are deleted, the newest one counts.
     """
     counts = [len(held) for held, _ in found]
     ends = np.cumsum(counts)[:-1]
@@ -214,11 +214,11 @@ def without_deleted_copies(
 
 
 def filtered(found: FoundKeys, kept: npt.NDArray[np.bool_]) -> FoundKeys:
-    """Some of the keys that were found in a slice.
+    """The kept ones of the keys that were found in a slice.
 
     Args:
         found: The keys and their positions.
-        kept: Which of them.
+        kept: True for keys to keep.
     """
     held, positions = found
     return found if kept.all() else (held.filter(pa.array(kept)), positions[kept])

@@ -49,13 +49,13 @@ class TimestampPaths:
     """Makes folder names from times. Picklable.
 
     Attributes:
-        timestamp_type: What the values are.
+        timestamp_type: The form of the values.
         unit: The unit of numbers; None for texts.
         output: The pattern of folder names.
         inputs: The patterns of texts, of which the first that matches is used; () for numbers.
         input_zone: The zone of texts that name none; None: UTC.
-        output_zone: The zone of folder names; None: the zone in the text, else the input zone, else UTC.
-        consistent_timestamps: Whether timestamp columns are read as times whatever the type says, and not as numbers.
+        output_zone: The zone of folder names; None: the zone in the text, or the input zone, or UTC.
+        consistent_timestamps: Whether timestamp columns are read as times in any case, and not as numbers.
     """
 
     timestamp_type: TimestampType

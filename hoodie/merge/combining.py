@@ -111,9 +111,9 @@ def fold(
 
     Args:
         merger: A user's merger.
-        rows: All columns, sorted by key, and by row number within a key; ``MERGE_ERROR`` receives what failed.
+        rows: All columns, sorted by key, and by row number within a key; ``MERGE_ERROR`` receives the errors.
         keys: The key of each row.
-        with_operations: Sets the operation of merged rows by what their fields ask for.
+        with_operations: Sets the operation of merged rows by their fields.
 
     Returns:
         One row per key.

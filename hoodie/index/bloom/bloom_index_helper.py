@@ -116,11 +116,11 @@ class BloomIndexHelper:
     def find(
         self, keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
     ) -> list[FoundKeys]:
-        """For each slice the keys that it holds and their rows; every slice is noted on ``table.work``.
+        """The keys in each slice, and their rows; every slice is noted on ``table.work``.
 
         Args:
             keys: Keys (string) by the name of their group.
-            groups: For each slice of the table the group of keys that is looked for in it.
+            groups: The group of keys to look for, for each slice of the table.
             context: The engine.
             table: The table.
         """
@@ -204,10 +204,10 @@ class BloomIndexHelper:
         """Count the keys that each slice can hold, if the keys do not fit in the driver's memory; note every slice.
 
         Args:
-            records: With record key and partition path.
+            records: Rows with record key and partition path.
             context: The engine.
             table: The table.
-            is_global: Whether keys are looked for in all slices; else in those of their partition.
+            is_global: Whether keys are looked for in all slices, and not only in those of their partition.
         """
         slices = table.slices
         known: list[BloomIndexFileInfo] | list[None] = [None] * len(slices)
