@@ -38,7 +38,7 @@ class SparkPendingCommit(PendingCommit):
     spark: SparkSession
 
     def dataframe_before(self, *, only_touched: bool = False) -> DataFrame:
-        """The rows of the table as it is, with Hudi's meta columns first.
+        """The rows of the table before this commit, with Hudi's meta columns first.
 
         Args:
             only_touched: Read only `partitions`.
@@ -46,7 +46,7 @@ class SparkPendingCommit(PendingCommit):
         return self._dataframe(only_touched, is_after=False)
 
     def dataframe_after(self, *, only_touched: bool = False) -> DataFrame:
-        """The rows of the table as it would be with this commit; see `dataframe_before` for the arguments."""
+        """The rows of the table after this commit; see `dataframe_before` for the arguments."""
         return self._dataframe(only_touched, is_after=True)
 
     def _dataframe(self, only_touched: bool, is_after: bool) -> DataFrame:
@@ -98,8 +98,8 @@ class SqlQueryPreCommitValidator(HoodiePreCommitValidator):
         Args:
             spark: The session.
             query: The query, with the placeholder.
-            before: The name of the view of the table as it is.
-            after: The name of the view of the table as it would be.
+            before: The name of the view of the table before the commit.
+            after: The name of the view of the table after the commit.
 
         Raises:
             HoodieValidationException: The result is not as required.

@@ -1,4 +1,4 @@
-"""Open files whose sizes a listing has told."""
+"""Open files whose sizes are known from a listing."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class _KeysOfLength:
         self._is_taken[self._places] = True
 
     def candidates(self, values: StoredValues, first_row: int) -> _Candidates:
-        """Those values of a page that may be among the keys.
+        """The values of a page that may be among the keys.
 
         Args:
             values: Values of this length.

@@ -137,7 +137,7 @@ class HoodieParquetWriter:
         return int(self._stored_bytes + self._kept.stored_bytes + self._sizes.held_bytes() + self._footer_bytes())
 
     def rows_that_fit(self, batch: pa.RecordBatch, limit_bytes: int) -> int:
-        """How many rows of a batch can be appended next without the finished file growing beyond a size.
+        """The number of rows of a batch that can be appended next without the finished file exceeding a size.
 
         The call costs nothing while all rows fit even without compression. Nearer to the limit, it encodes some rows of
         each batch to memory as a trial. If too much depends on trials, it writes the held rows as a row group, so that

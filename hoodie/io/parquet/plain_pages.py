@@ -118,7 +118,7 @@ def take_numbers(
 
 
 def _rows_of(values: StoredValues, first: int, places: Rows) -> StoredValues:
-    """Those values of a page that are at the given places of the row group."""
+    """The values of a page that are at the given places of the row group."""
     low, high = np.searchsorted(places, [first, first + len(values)])
     return values[places[low:high] - first]
 

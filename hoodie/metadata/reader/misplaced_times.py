@@ -165,7 +165,7 @@ def _after_their_files(table: TableSnapshot, metadata_table: TableSnapshot) -> I
 
 
 def _leads(snapshot: TableSnapshot) -> list[tuple[HoodieInstant, timedelta, FileStatus]]:
-    """How far the times of completed instants are ahead of the last change of their files."""
+    """The completed instants, each with the lead of its time over the last change of its file, and the file."""
     timeline = snapshot.active_timeline
     found = []
     for status in timeline.storage.list_directory(timeline.layout.active_path(timeline.meta_path)):

@@ -307,8 +307,7 @@ class SliceKeys:
 
 
 def _stored(reader: HoodieParquetReader, keys: pa.Array) -> pa.Array:
-    """Those of the given keys that a base file has. The key column is read only if the bloom filter may know
-    one of them.
+    """The given keys that a base file has. The key column is read only if the bloom filter may know one of them.
 
     Args:
         reader: An open reader of the file.
