@@ -303,9 +303,9 @@ class ArrayReader(Reader):
             run.fail(over, self.path, "the record is cut short")
         left -= 1
         if search.content.is_torn:
-            gone = run.positions >= search.content.size
-            left[gone] = 0
-            search.block_ends[gone] = -1
+            is_past_content = run.positions >= search.content.size
+            left[is_past_content] = 0
+            search.block_ends[is_past_content] = -1
 
     def step(self, data: memoryview, position: int, end: int) -> int:
         return self.step_over_items(data, position, end, 0, -1, None, are_read=False)

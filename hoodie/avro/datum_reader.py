@@ -122,9 +122,9 @@ def _read_container(data: bytes, wanted: str | None, limit: int) -> tuple[str, l
         for _ in range(number):
             records.append(fastavro.schemaless_reader(datums, written, read_as))
         # Only this shows a damaged count or union.
-        left = len(block["data"]) - datums.tell()
-        if number == block["count"] and left:
-            raise ValueError(f"{left} bytes of a block belong to no record")
+        rest_bytes = len(block["data"]) - datums.tell()
+        if number == block["count"] and rest_bytes:
+            raise ValueError(f"{rest_bytes} bytes of a block belong to no record")
     if not data.endswith(header["sync"]):
         raise ValueError("its end is missing")
     return written["name"], records

@@ -140,9 +140,9 @@ def find_in_merged(
         looked_up = context.run_tasks(list(zip(groups, slices, strict=True)), look_up)
     finally:
         shared.release()
-    for file_slice, (found, _, asked) in zip(slices, looked_up, strict=True):
+    for file_slice, (found, _, key_count) in zip(slices, looked_up, strict=True):
         look = FileGroupLook(
-            file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, keys=asked, found=len(found[0])
+            file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, keys=key_count, found=len(found[0])
         )
         table.work.note(look)
     return [found for found, _, _ in looked_up], [columns for _, columns, _ in looked_up]
@@ -190,17 +190,17 @@ def without_deleted_copies(
     codes = codes * (group_codes.max(initial=0) + 1) + group_codes[owners]
     _, codes, copies = np.unique(codes, return_inverse=True, return_counts=True)
     repeated = copies[codes] > 1
-    asked = np.unique(owners[repeated & has_logs[owners]]).tolist()
-    if not asked:
+    slice_numbers = np.unique(owners[repeated & has_logs[owners]]).tolist()
+    if not slice_numbers:
         return np.split(kept, ends)
     # One name for each slice, because each is asked for keys of its own.
-    shared = context.share({str(n): keys.filter(pa.array(repeated & (owners == n))) for n in asked})
+    shared = context.share({str(n): keys.filter(pa.array(repeated & (owners == n))) for n in slice_numbers})
     try:
         look_up = _LookUpMerged(attrs.evolve(MergedKeys.of(table), exact=True), shared)
-        looked_up = context.run_tasks([(str(n), slices[n]) for n in asked], look_up)
+        looked_up = context.run_tasks([(str(n), slices[n]) for n in slice_numbers], look_up)
     finally:
         shared.release()
-    for number, ((live, _), _, _) in zip(asked, looked_up, strict=True):
+    for number, ((live, _), _, _) in zip(slice_numbers, looked_up, strict=True):
         places = np.flatnonzero(repeated & (owners == number))
         kept[places] = pc.is_in(keys.take(pa.array(places)), value_set=live).to_numpy(zero_copy_only=False)
     lives = np.zeros(len(copies), dtype=np.bool_)
@@ -234,9 +234,9 @@ class _LookUpMerged:
     def __call__(self, task: TaskIdentity, item: tuple[str, FileSlice]) -> tuple[FoundKeys, list[pa.ChunkedArray], int]:
         group, file_slice = item
         keys = self.keys.value.get(group, pa.nulls(0, pa.string()))
-        there = self.merged.read(file_slice) if len(keys) else pa.table({RECORD_KEY: pa.nulls(0, pa.string())})
-        found, places = keys_among(there[RECORD_KEY], keys)
-        columns = there.take(pa.array(places)).columns[1:] if len(keys) else []
+        stored_rows = self.merged.read(file_slice) if len(keys) else pa.table({RECORD_KEY: pa.nulls(0, pa.string())})
+        found, places = keys_among(stored_rows[RECORD_KEY], keys)
+        columns = stored_rows.take(pa.array(places)).columns[1:] if len(keys) else []
         return (found, np.full(len(found), -1, dtype=np.int64)), columns, len(keys)
 
 
@@ -255,9 +255,13 @@ class MergedLocations:
     keys: Shared | None = None
 
     def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        there = self.merged.read(file_slice)
+        stored_rows = self.merged.read(file_slice)
         if self.keys is not None:
-            there = there.filter(pc.is_in(there[RECORD_KEY], value_set=self.keys.value[RECORD_KEY].combine_chunks()))
-        if there.num_rows:
-            positions = np.full(there.num_rows, -1, dtype=np.int64)
-            yield from located_keys(file_slice, there[RECORD_KEY], positions, self.schema, there.columns[1:])
+            stored_rows = stored_rows.filter(
+                pc.is_in(stored_rows[RECORD_KEY], value_set=self.keys.value[RECORD_KEY].combine_chunks())
+            )
+        if stored_rows.num_rows:
+            positions = np.full(stored_rows.num_rows, -1, dtype=np.int64)
+            yield from located_keys(
+                file_slice, stored_rows[RECORD_KEY], positions, self.schema, stored_rows.columns[1:]
+            )

@@ -29,9 +29,9 @@ class HoodieCreateHandle(HoodieBaseFileHandle):
         Returns:
             The rows that did not fit, for another file; usually none.
         """
-        left = self._write_new(rows)
-        self._records += rows.num_rows - left.num_rows
-        return left
+        remaining_rows = self._write_new(rows)
+        self._records += rows.num_rows - remaining_rows.num_rows
+        return remaining_rows
 
     def measure(self, rows: pa.RecordBatch) -> int:
         """The bytes that rows take in a file, without footer. It encodes them; the handle may be closed.

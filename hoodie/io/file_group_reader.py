@@ -387,16 +387,19 @@ def _scan_merged(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Record
     """
     merging = [reader._merging_reader(reader._read_columns) for reader in readers]
     sizes = [reader._log_bytes for reader in readers]
-    turn, asked = threading.Semaphore(_LOGS_DECODED_AT_ONCE), 1
+    turn, prepared_count = threading.Semaphore(_LOGS_DECODED_AT_ONCE), 1
     with ThreadPool(_LOGS_AT_ONCE, "hoodie-log-reader") as executor:
         try:
             for number, (reader, merged) in enumerate(zip(readers, merging, strict=True)):
-                while asked < len(merging) and (
-                    asked == number + 1
-                    or (asked - number <= _LOGS_AT_ONCE and sum(sizes[number + 1 : asked + 1]) <= _LOG_BYTES_AHEAD)
+                while prepared_count < len(merging) and (
+                    prepared_count == number + 1
+                    or (
+                        prepared_count - number <= _LOGS_AT_ONCE
+                        and sum(sizes[number + 1 : prepared_count + 1]) <= _LOG_BYTES_AHEAD
+                    )
                 ):
-                    merging[asked].prepare_on(executor, turn)
-                    asked += 1
+                    merging[prepared_count].prepare_on(executor, turn)
+                    prepared_count += 1
                 # The base file of the next slice too, or the scan would wait for its first rows.
                 for begun in merging[number : number + 2]:
                     begun.begin_on(executor, READ_BATCH_ROWS)

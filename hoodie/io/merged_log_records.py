@@ -311,10 +311,10 @@ class MergedLogRecords:
             end = max(begin + 1, int(np.searchsorted(ends, starts[begin] + _FOLDED_AT_ONCE, side="right")))
             numbers = order[starts[begin] : ends[end - 1]]
             entries = everything.take(numbers).pair_entries(_taken(keys, numbers))
-            left = merging.fold(entries, starts[begin:end] - starts[begin])
-            first = store.append(left.rows)
-            places = np.where(left.has_row, first + np.arange(len(left)), -1)
-            parts.append(_EntryColumns(left.ordering, left.is_delete, places, left.known))
+            folded = merging.fold(entries, starts[begin:end] - starts[begin])
+            first = store.append(folded.rows)
+            places = np.where(folded.has_row, first + np.arange(len(folded)), -1)
+            parts.append(_EntryColumns(folded.ordering, folded.is_delete, places, folded.known))
             begin = end
         store.finish()
         back = np.argsort(firsts, kind="stable")
@@ -342,14 +342,14 @@ class MergedLogRecords:
         Raises:
             HoodieException: The ordering values of a row and its entry cannot be compared.
         """
-        left = self._merged_entries.take(numbers)
+        log_entries = self._merged_entries.take(numbers)
         rules = self._rules.by_mode
         if rules is not None:
-            unordered = without_order(left.ordering, left.is_delete)
+            unordered = without_order(log_entries.ordering, log_entries.is_delete)
             if len(unordered):
                 self._refuse(self.keys[int(numbers[unordered[0]])].as_py())
         if self._merging is not None:
-            entries = left.pair_entries(self.keys.take(pa.array(numbers)))
+            entries = log_entries.pair_entries(self.keys.take(pa.array(numbers)))
             outcome = self._merging.merge_with_stored(stored, entries)
             assert outcome.rows is not None
             return MergedRows(
@@ -357,9 +357,11 @@ class MergedLogRecords:
             )
         assert rules is not None
         ordering = ordering_column(stored, self._rules.ordering_fields)
-        wins = entries_that_win(rules, ordering, left.ordering, left.is_delete)
-        codes = np.where(wins, np.where(left.is_delete, DELETE_STORED, TAKE_INCOMING), KEEP_STORED).astype(np.uint8)
-        return MergedRows(codes, left.rows(codes == TAKE_INCOMING))
+        wins = entries_that_win(rules, ordering, log_entries.ordering, log_entries.is_delete)
+        codes = np.where(wins, np.where(log_entries.is_delete, DELETE_STORED, TAKE_INCOMING), KEEP_STORED).astype(
+            np.uint8
+        )
+        return MergedRows(codes, log_entries.rows(codes == TAKE_INCOMING))
 
     def new_rows(self, is_met: npt.NDArray[np.bool_], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows of keys that the base file lacks, in the order of the log files.
@@ -370,8 +372,8 @@ class MergedLogRecords:
         """
         numbers = np.flatnonzero(~is_met & ~self._merged_entries.is_delete)
         for start in range(0, len(numbers), batch_rows):
-            left = self._merged_entries.take(numbers[start : start + batch_rows])
-            yield left.rows(np.ones(len(left.is_delete), dtype=np.bool_))
+            log_entries = self._merged_entries.take(numbers[start : start + batch_rows])
+            yield log_entries.rows(np.ones(len(log_entries.is_delete), dtype=np.bool_))
 
 
 @attrs.frozen(eq=False)

@@ -111,19 +111,19 @@ class TimestampPaths:
             data_type = data_type.value_type
         if pa.types.is_timestamp(data_type) and self.consistent_timestamps:
             return
-        said = (
+        form = (
             f"the partition field '{field}' has type {data_type}, and {_PREFIX}timestamp.type is {self.timestamp_type}"
         )
         if self.unit is None:
             if not pa.types.is_string(data_type):
                 raise HoodieKeyException(
-                    f"{said}, which reads texts: convert it to text, or name a type for numbers "
+                    f"{form}, which reads texts: convert it to text, or name a type for numbers "
                     f"({TimestampType.UNIX_TIMESTAMP}, {TimestampType.EPOCHMILLISECONDS} or {TimestampType.SCALAR})"
                 )
             return
         if not (is_number(data_type) or pa.types.is_date32(data_type) or pa.types.is_timestamp(data_type)):
             raise HoodieKeyException(
-                f"{said}, which takes numbers, dates and timestamps: convert it to one of these"
+                f"{form}, which takes numbers, dates and timestamps: convert it to one of these"
                 + (f", or name {TimestampType.DATE_STRING}" if pa.types.is_string(data_type) else "")
             )
         kept = TimeUnit.DAYS if pa.types.is_date32(data_type) else TimeUnit.MICROSECONDS
@@ -131,7 +131,7 @@ class TimestampPaths:
             logger.warning(
                 "%s: its values are numbers (%s since 1970) but read as %s, as Hudi does, which gives other "
                 "dates. For new tables set timestamp.type=SCALAR and timestamp.scalar.time.unit=%s",
-                said, kept.lower(), self.unit.lower(), kept,
+                form, kept.lower(), self.unit.lower(), kept,
             )  # fmt: skip
 
     def strings(self, values: pa.Array) -> pa.StringArray:

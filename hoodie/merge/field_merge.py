@@ -234,10 +234,10 @@ def combine_by_mode(
         going_on = np.flatnonzero(counts > step)
         row = starts[going_on] + step
         wins = ordering[row] >= largest[going_on]
-        alone = deletes[row] | is_deleted[going_on]
+        takes_no_fields = deletes[row] | is_deleted[going_on]
         covers[row] = wins
-        has_effect[row] = wins | ~alone
-        begins[going_on[wins & alone]] = row[wins & alone]
+        has_effect[row] = wins | ~takes_no_fields
+        begins[going_on[wins & takes_no_fields]] = row[wins & takes_no_fields]
         largest[going_on] = np.where(wins, ordering[row], largest[going_on])
         is_deleted[going_on] = np.where(wins, deletes[row], is_deleted[going_on])
     return _columns_combined(rows, starts, names, begins, covers, has_effect, is_empty)
@@ -310,12 +310,14 @@ def _segments(
     for step in range(1, int(counts.max()) if len(counts) else 0):
         going_on = np.flatnonzero(counts > step)
         row = starts[going_on] + step
-        flag, was = flags[row], state[going_on]
+        flag, previous_flag = flags[row], state[going_on]
         older = ordering[row] < largest[going_on]
-        replaces = np.where(older, was == _TRUE, flag == _TRUE)
+        replaces = np.where(older, previous_flag == _TRUE, flag == _TRUE)
         covers[row] = ~older | replaces
         begins[going_on[replaces]] = row[replaces]
         largest[going_on] = np.where(older & ~replaces, largest[going_on], ordering[row])
-        filled = np.where(older, np.where(was == _NULL, flag, was), np.where(flag == _NULL, was, flag))
+        filled = np.where(
+            older, np.where(previous_flag == _NULL, flag, previous_flag), np.where(flag == _NULL, previous_flag, flag)
+        )
         state[going_on] = np.where(replaces, flag, filled)
     return begins, covers

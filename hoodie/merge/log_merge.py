@@ -95,8 +95,8 @@ def requested_deletes(spec: MergeSpec, rows: pa.RecordBatch) -> npt.NDArray[np.b
     """
     deletes = spec.flagged_deletes(rows)
     if OPERATION_META in rows.schema.names and pa.types.is_string(rows.schema.field(OPERATION_META).type):
-        asked = pc.is_in(one_array(rows.column(OPERATION_META)), value_set=pa.array(_DELETING_OPERATIONS))
-        deletes |= asked.to_numpy(zero_copy_only=False)
+        is_delete_operation = pc.is_in(one_array(rows.column(OPERATION_META)), value_set=pa.array(_DELETING_OPERATIONS))
+        deletes |= is_delete_operation.to_numpy(zero_copy_only=False)
     return deletes
 
 
@@ -233,9 +233,9 @@ def last_entries(entries: LogEntryColumns, refuse: Callable[[int], NoReturn]) ->
     unordered = without_order(entries.ordering, entries.is_delete)
     if len(unordered):
         competing = np.bincount(keys[counts], minlength=count)
-        met = unordered[counts[unordered] & (competing[keys[unordered]] > 1)]
-        if len(met):
-            refuse(int(met[0]))
+        competing_unordered = unordered[counts[unordered] & (competing[keys[unordered]] > 1)]
+        if len(competing_unordered):
+            refuse(int(competing_unordered[0]))
     largest = np.full(count, np.iinfo(np.int64).min, dtype=np.int64)
     np.maximum.at(largest, keys[counts], ordering[counts])
     best = counts & (ordering == largest[keys])

@@ -117,17 +117,17 @@ class PairMerging(ABC):
         counts = np.diff(np.append(starts, len(entries)))
         by_count = np.argsort(-counts, kind="stable")
         firsts, ends = starts[by_count], -counts[by_count]
-        left, finished = entries.take(firsts), []
+        merged, finished = entries.take(firsts), []
         for step in range(1, int(counts.max(initial=0))):
             # Keys with that many entries come first.
             going_on = int(np.searchsorted(ends, -step))
-            if going_on < len(left):
-                finished.append(left.take(np.arange(going_on, len(left))))
-                left = left.take(np.arange(going_on))
-            left = self.merge(left, entries.take(firsts[:going_on] + step))
+            if going_on < len(merged):
+                finished.append(merged.take(np.arange(going_on, len(merged))))
+                merged = merged.take(np.arange(going_on))
+            merged = self.merge(merged, entries.take(firsts[:going_on] + step))
         back = np.empty(len(starts), dtype=np.int64)
         back[by_count] = np.arange(len(starts))
-        return PairEntries.concat([left, *finished[::-1]]).take(back)
+        return PairEntries.concat([merged, *finished[::-1]]).take(back)
 
     @abstractmethod
     def merge(self, older: PairEntries, newer: PairEntries) -> PairEntries:
@@ -179,7 +179,7 @@ class MergingByMode(PairMerging):
         if entries.ordering is not None and self._rules.stored_rule is not StoredRule.NEVER:
             (compared,) = MergeEntries.of([entries.ordering], [entries.is_delete])
         winners = RunningWinners.of(starts, compared, entries.is_delete, ~entries.has_row)
-        left = entries.take(winners.last)
+        last_winners = entries.take(winners.last)
         columns, known_now = [], []
         for index, name in enumerate(entries.rows.schema.names):
             column = entries.rows.column(index)
@@ -191,10 +191,12 @@ class MergingByMode(PairMerging):
             columns.append(column.take(pa.array(np.where(sources >= 0, sources, winners.last))))
             known_now.append(sources >= 0)
         rows = pa.RecordBatch.from_arrays(columns, schema=entries.rows.schema)
-        if left.known is not None:
+        if last_winners.known is not None:
             known_now_of_rows = np.stack(known_now, axis=1)
-            left = attrs.evolve(left, known=np.where(left.is_delete[:, None], left.known, known_now_of_rows))
-        return attrs.evolve(left, rows=rows)
+            last_winners = attrs.evolve(
+                last_winners, known=np.where(last_winners.is_delete[:, None], last_winners.known, known_now_of_rows)
+            )
+        return attrs.evolve(last_winners, rows=rows)
 
     def merge(self, older: PairEntries, newer: PairEntries) -> PairEntries:
         """See `PairMerging.merge`."""

@@ -282,8 +282,10 @@ def checked_merging(table_name: str, properties: Mapping[str, str], version: int
     """
     problems = merging_problems(properties, version)
     if problems:
-        told = "; ".join(f"{key}={properties.get(key, '(absent)')} ({way_out})" for key, way_out in problems.items())
-        raise HoodieNotSupportedException(f"how table '{table_name}' merges records is not supported: {told}")
+        description = "; ".join(
+            f"{key}={properties.get(key, '(absent)')} ({way_out})" for key, way_out in problems.items()
+        )
+        raise HoodieNotSupportedException(f"how table '{table_name}' merges records is not supported: {description}")
     return TableMerging.of(properties)
 
 

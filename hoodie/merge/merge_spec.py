@@ -567,10 +567,10 @@ def _check_merger(table_name: str, payload: str, merger: HoodieRecordMerger | No
     given = merger_class_name(type(merger)) if merger is not None else None
     if given == wanted:
         return
-    said = f"the writer names {given}" if given else "the writer names none"
+    writer_choice = f"the writer names {given}" if given else "the writer names none"
     raise HoodieNotSupportedException(
         f"table '{table_name}' merges records by the Python class {wanted} ({PAYLOAD_PROPERTY} = {payload}), and "
-        f"{said}: set hoodie.write.record.merge.custom.implementation.classes={wanted}"
+        f"{writer_choice}: set hoodie.write.record.merge.custom.implementation.classes={wanted}"
     )
 
 

@@ -76,9 +76,9 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
         return _slices_at_end(snapshot, commits, files)
     newest_files = {group: list(paths.items())[-1] for group, paths in files.items()}
     exist = map_concurrently(snapshot.storage.exists, [path for path, _ in newest_files.values()])
-    gone = [found for found, exists in zip(newest_files.values(), exist, strict=True) if not exists]
-    if gone:
-        raise _cleaned(snapshot, commits, gone)
+    missing_files = [found for found, exists in zip(newest_files.values(), exist, strict=True) if not exists]
+    if missing_files:
+        raise _cleaned(snapshot, commits, missing_files)
     sizes = {
         join(snapshot.base_path, stat.path): stat.file_size_bytes
         for metadata in written.values()
@@ -146,14 +146,16 @@ def _slices_at_end(snapshot: TableSnapshot, commits: CommitRange, files: Files) 
         for partition in partitions
         for file_slice in view.latest_file_slices(partition)
     }
-    there = {
+    existing_files = {
         file.path
         for partition in partitions
         for group in view.file_groups(partition)
         for part in group.slices
         for file in part.record_files
     }
-    missing = [(path, instant) for paths in files.values() for path, instant in paths.items() if path not in there]
+    missing = [
+        (path, instant) for paths in files.values() for path, instant in paths.items() if path not in existing_files
+    ]
     # If no instant time is known for the end, the table as of the last commit of the range has at least its files.
     at = commits.table_at or newest(instant.requested_time for instant in commits.instants)
     if not missing and commits.unseen and at is not None:

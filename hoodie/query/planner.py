@@ -173,12 +173,12 @@ def plan_of_slices(
     skips = query.skips_data
 
     def prune(partitions: Sequence[str]) -> list[str]:
-        left = prune_partitions(partitions, snapshot.table_config, schema, row_filter)
-        excluded.extend(set(partitions).difference(left))
+        possible_partitions = prune_partitions(partitions, snapshot.table_config, schema, row_filter)
+        excluded.extend(set(partitions).difference(possible_partitions))
         if not is_newest or not skips or row_filter is None:
-            return left
-        by_statistics = partitions_by_statistics(snapshot, left, schema, row_filter)
-        without_rows.extend(set(left).difference(by_statistics))
+            return possible_partitions
+        by_statistics = partitions_by_statistics(snapshot, possible_partitions, schema, row_filter)
+        without_rows.extend(set(possible_partitions).difference(by_statistics))
         return by_statistics
 
     slices = list(slices_of(prune))
@@ -232,8 +232,8 @@ def _left(
     """The slices with a flag; the files of the others are noted as pruned. Without flags, all slices."""
     if flags is None:
         return list(slices)
-    gone = [file_slice for file_slice, is_left in zip(slices, flags.tolist(), strict=True) if not is_left]
-    pruned.append(Pruned.of(by, [file for file_slice in gone for file in file_slice.record_files]))
+    excluded_slices = [file_slice for file_slice, is_left in zip(slices, flags.tolist(), strict=True) if not is_left]
+    pruned.append(Pruned.of(by, [file for file_slice in excluded_slices for file in file_slice.record_files]))
     return [file_slice for file_slice, is_left in zip(slices, flags.tolist(), strict=True) if is_left]
 
 
@@ -261,8 +261,8 @@ def narrowed(plan: ReadPlan, columns: Sequence[str] | None, filters: Filters) ->
     query = attrs.evolve(plan.query, columns=names, filters=both)
 
     def slices_of(prune: Callable[[Sequence[str]], list[str]]) -> list[FileSlice]:
-        left = set(prune(sorted({file_slice.partition_path for file_slice in plan.file_slices})))
-        return [file_slice for file_slice in plan.file_slices if file_slice.partition_path in left]
+        possible_partitions = set(prune(sorted({file_slice.partition_path for file_slice in plan.file_slices})))
+        return [file_slice for file_slice in plan.file_slices if file_slice.partition_path in possible_partitions]
 
     block_filter = None if plan.log_merging is None else plan.log_merging.block_filter
     narrowed_plan = plan_of_slices(plan.snapshot, query, plan.schema, slices_of, block_filter)
@@ -378,8 +378,8 @@ def _slices_in(
         if not query.full_table_scan or not can_read_table:
             raise
         return _slices_at(snapshot, commits.table_at, prune, tells_of_pending=tells_of_pending)
-    left = set(prune(sorted({file_slice.partition_path for file_slice in slices})))
-    return [file_slice for file_slice in slices if file_slice.partition_path in left]
+    possible_partitions = set(prune(sorted({file_slice.partition_path for file_slice in slices})))
+    return [file_slice for file_slice in slices if file_slice.partition_path in possible_partitions]
 
 
 def _check_not_cleaned(

@@ -79,10 +79,10 @@ class HoodiePushdownReader(HoodieDataSourceReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         assert self._plan is not None
-        condition, left = split_filters(filters, self._plan.schema)
+        condition, remaining_filters = split_filters(filters, self._plan.schema)
         if condition is not None:
             self._plan = narrowed(self._plan, None, condition)
-        return left
+        return remaining_filters
 
 
 def load(options: Mapping[str, str]) -> tuple[ReadPlan | None, st.StructType]:

@@ -366,8 +366,8 @@ class _MergeCheck:
 
     def __call__(self, commit: PendingCommit) -> None:
         result, counts = commit.result, self.counts
-        met = result.updated_count + result.deleted_count + result.ignored_count + result.kept_count
-        others = met - counts.others
+        matched_count = result.updated_count + result.deleted_count + result.ignored_count + result.kept_count
+        others = matched_count - counts.others
         if result.appended_count:
             # These rows were written without a look-up. The condition finds the stored rows with their key only if
             # paths are plain values.

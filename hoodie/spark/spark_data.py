@@ -221,10 +221,10 @@ class SparkData(HoodieData):
             Column.__and__,
             (_column(key).eqNullSafe(sf.col(name)) for key, name in zip(keys, names, strict=True)),
         )
-        alone = self.frame.join(repeated, same_key, "left_anti")
+        single_rows = self.frame.join(repeated, same_key, "left_anti")
         together = self.frame.join(repeated, same_key, "left_semi").repartition(*map(_column, keys))
         combined = SparkData(together, self.schema)._then(Step(WholePartition(function, self.schema), self.schema))
-        return SparkData(alone.union(combined.frame), self.schema)
+        return SparkData(single_rows.union(combined.frame), self.schema)
 
     def count_by(self, columns: Sequence[str]) -> pa.Table:
         names = list(columns)

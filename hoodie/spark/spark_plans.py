@@ -125,18 +125,18 @@ def _is_repeatable(plan: Any, context: SparkContext) -> bool:
 
 def _is_cheap(plan: Any) -> bool:
     """Whether all operators of a plan are cheap, but for their expressions."""
-    left = [plan]
+    pending = [plan]
     for _ in range(_MOST_OPERATORS):
-        if not left:
+        if not pending:
             return True
-        plan = left.pop()
+        plan = pending.pop()
         name = _class_name(plan)
         if name == "LogicalRelation":
             relation = plan.relation()
             if _class_name(relation) != "HadoopFsRelation" or _class_name(relation.fileFormat()) not in _COLUMNAR:
                 return False
         elif name in _OPERATORS:
-            left += _items(plan.children())
+            pending += _items(plan.children())
         elif name not in ("LocalRelation", "OneRowRelation"):
             return False
     return False

@@ -116,10 +116,11 @@ class SqlQueryEqualityPreCommitValidator(SqlQueryPreCommitValidator):
 
     def validate_query(self, spark: SparkSession, query: str, before: str, after: str) -> None:
         """Compare the rows in any order."""
-        gone, come = _differences(spark, query, before, after)
-        if gone or come:
+        only_before, only_after = _differences(spark, query, before, after)
+        if only_before or only_after:
             raise HoodieValidationException(
-                f"the query {query!r} returns other rows after the commit; only before: {gone}, only after: {come}"
+                f"the query {query!r} returns other rows after the commit; only before: {only_before}, only after: "
+                f"{only_after}"
             )
 
 
@@ -179,8 +180,8 @@ def _result(spark: SparkSession, query: str, table: str) -> DataFrame:
         # Spark Connect analyses a query only when its columns are requested.
         frame.columns  # noqa: B018
     except PySparkException as error:
-        told = str(error).replace(table, TABLE_NAME).strip().splitlines()[0]
-        raise HoodieValidationException(f"the query {query!r} cannot be run: {told}") from error
+        reason = str(error).replace(table, TABLE_NAME).strip().splitlines()[0]
+        raise HoodieValidationException(f"the query {query!r} cannot be run: {reason}") from error
     return frame
 
 

@@ -38,8 +38,8 @@ class ObjectReader:
 
     def read(self, count: int = -1) -> bytes:
         """Up to the given number of bytes from the position on."""
-        left = max(self._size - self._position, 0)
-        count = left if count is None or count < 0 else min(count, left)
+        bytes_left = max(self._size - self._position, 0)
+        count = bytes_left if count is None or count < 0 else min(count, bytes_left)
         start = self._position - self._block_start
         if count and not 0 <= start <= len(self._block) - count:
             self._fetch(count)

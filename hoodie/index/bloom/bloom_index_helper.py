@@ -135,12 +135,12 @@ class BloomIndexHelper:
                     infos[number] = info
             possible = candidates(in_order, groups, infos, self._config.bloom_use_treebased_filter)
             step.count(records=sum(map(count_keys, possible)), files=sum(map(bool, possible)))
-        left: list[KeySlices | None] = list(possible)
+        remaining: list[KeySlices | None] = list(possible)
         if self._config.bloom_use_metadata:
-            left = self._by_filters_of_metadata(possible, in_order, groups, table)
+            remaining = self._by_filters_of_metadata(possible, in_order, groups, table)
         found = [NOTHING_FOUND] * len(slices)
         pieces = []
-        for number, (some, group, file_slice) in enumerate(zip(left, groups, slices, strict=True)):
+        for number, (some, group, file_slice) in enumerate(zip(remaining, groups, slices, strict=True)):
             if some is None:
                 # Its filter in the metadata table was asked.
                 continue
@@ -181,22 +181,22 @@ class BloomIndexHelper:
 
         These files are noted.
         """
-        left: list[KeySlices | None] = list(possible)
+        remaining: list[KeySlices | None] = list(possible)
         slices = table.slices
         chosen = [number for number, some in enumerate(possible) if some]
         with table.metrics.step("ask filters of the metadata table") as step:
-            asked = 0
+            filter_count = 0
             for place, bloom_filter in filters_by_metadata(table, [slices[number] for number in chosen]):
                 number = chosen[place]
-                asked += 1
+                filter_count += 1
                 group = keys[groups[number]].keys
                 parts = [group.slice(start, end - start) for start, end in possible[number]]
                 if holds_none(bloom_filter, parts):
-                    left[number] = None
+                    remaining[number] = None
                     part, count = slices[number], count_keys(possible[number])
                     table.work.note(FileGroupLook(part.partition_path, part.file_id, Decision.FILTER, count, 0))
-            step.count(files=asked)
-        return left
+            step.count(files=filter_count)
+        return remaining
 
     def search(
         self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, is_global: bool

@@ -158,8 +158,8 @@ class KeyRangeCache:
             self._bytes += _size(path, info) - (_size(path, known) if known is not None else 0)
             self._infos[path] = info
             while self._bytes > self._max_bytes and self._infos:
-                oldest, gone = self._infos.popitem(last=False)
-                self._bytes -= _size(oldest, gone)
+                oldest, dropped = self._infos.popitem(last=False)
+                self._bytes -= _size(oldest, dropped)
 
 
 def _size(path: str, info: BloomIndexFileInfo) -> int:

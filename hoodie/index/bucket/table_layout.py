@@ -177,14 +177,14 @@ def config_of_table(config: HoodieWriteConfig, layout: TableLayout) -> HoodieWri
         return config
     table = layout.snapshot.table_config
     key_fields = table.record_key_fields or tuple(config.table.record_key_fields or ())
-    told = {key: value for key, value in layout.options(key_fields).items() if key in unsaid}
-    parsed = read_group(HoodieIndexConfig, told, [])
-    changed = attrs.evolve(index, **{_ATTRIBUTES[key]: getattr(parsed, _ATTRIBUTES[key]) for key in told})
+    layout_options = {key: value for key, value in layout.options(key_fields).items() if key in unsaid}
+    parsed = read_group(HoodieIndexConfig, layout_options, [])
+    changed = attrs.evolve(index, **{_ATTRIBUTES[key]: getattr(parsed, _ATTRIBUTES[key]) for key in layout_options})
     if changed == index:
         return config
     logger.info(
         "%s: taken from the files of the table: %s", config.base_path,
-        ", ".join(f"{key}={value}" for key, value in sorted(told.items())),
+        ", ".join(f"{key}={value}" for key, value in sorted(layout_options.items())),
     )  # fmt: skip
     return attrs.evolve(config, index=changed)
 

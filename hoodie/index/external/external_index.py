@@ -123,11 +123,11 @@ class HoodieExternalIndex(HoodieIndex):
         try:
             with self._open() as store:
                 known = store.groups()
-                gone = [g for g in known if g.instant_time == instant_time or _added_by(g, instant_time)]
+                groups_of_instant = [g for g in known if g.instant_time == instant_time or _added_by(g, instant_time)]
                 files = [(g.number, f.file_name) for g in known for f in g.files.values()]
                 names = {f.file_name for g in known for f in g.files.values() if f.instant_time == instant_time}
-                if gone:
-                    store.drop_groups([group.number for group in gone])
+                if groups_of_instant:
+                    store.drop_groups([group.number for group in groups_of_instant])
                 if names:
                     store.forget_files([(number, name) for number, name in files if name in names])
         except HoodieException as error:
@@ -178,13 +178,15 @@ class HoodieExternalIndex(HoodieIndex):
             The file groups of the table by their number.
         """
         live, known = _live(table), _known(store)
-        gone = [group.number for key, group in known.items() if _is_gone(group, live.get(key), table)]
-        if gone:
+        gone_numbers = [group.number for key, group in known.items() if _is_gone(group, live.get(key), table)]
+        if gone_numbers:
             logger.info(
-                "the index of %s drops %d file groups that were rolled back or replaced", table.base_path, len(gone)
+                "the index of %s drops %d file groups that were rolled back or replaced",
+                table.base_path,
+                len(gone_numbers),
             )
-            store.drop_groups(gone)
-            known = {key: group for key, group in known.items() if group.number not in set(gone)}
+            store.drop_groups(gone_numbers)
+            known = {key: group for key, group in known.items() if group.number not in set(gone_numbers)}
         missing = _missing(live, known)
         if missing:
             known = self._read_missing(store, context, table, missing, known)

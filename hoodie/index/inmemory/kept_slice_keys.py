@@ -97,8 +97,8 @@ class ReadsNewLogFiles:
         return pa.table([before.keys], schema=pa.schema([pa.field(RECORD_KEY, pa.string())]))
 
     def _whole(self, files: tuple[str, ...], file_slice: FileSlice) -> _Kept:
-        there, deletes = self.merged.read_with_deletes(file_slice)
-        return _Kept(files, compact_keys(there[RECORD_KEY]), deletes)
+        stored, deletes = self.merged.read_with_deletes(file_slice)
+        return _Kept(files, compact_keys(stored[RECORD_KEY]), deletes)
 
     def _grown(self, before: _Kept | None, files: tuple[str, ...], file_slice: FileSlice) -> _Kept | None:
         """The kept keys with those of further log files; None if these may delete keys."""
@@ -107,10 +107,10 @@ class ReadsNewLogFiles:
         if before is None or before.deletes or takes_away or files[: len(before.files)] != before.files:
             return None
         newer = attrs.evolve(file_slice, base_file=None, log_files=file_slice.log_files[len(before.files) - 1 :])
-        there, deletes = self.merged.read_with_deletes(newer)
+        stored, deletes = self.merged.read_with_deletes(newer)
         if deletes:
             return None
-        more = there[RECORD_KEY].combine_chunks()
+        more = stored[RECORD_KEY].combine_chunks()
         known, _ = find_keys(before.keys, more)
         is_new = np.ones(len(more), dtype=np.bool_)
         is_new[known] = False

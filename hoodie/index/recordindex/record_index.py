@@ -165,10 +165,10 @@ class HoodieRecordIndex(_RecordIndex):
         stored = StoredColumns(moves.stored_columns, table.schema)
         moving = self._moving(found, distinct, slices) if stored.names else np.zeros(len(found.keys), dtype=bool)
         schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64()), *stored.fields])
-        left = found.keys.filter(pa.array(~moving))
-        empty = [pa.nulls(len(left), field.type) for field in stored.fields]
-        positions = pa.array(np.full(len(left), -1, np.int64))
-        parts = [pa.Table.from_arrays([left, pa.array(found.files[~moving]), positions, *empty], schema=schema)]
+        staying_keys = found.keys.filter(pa.array(~moving))
+        empty = [pa.nulls(len(staying_keys), field.type) for field in stored.fields]
+        positions = pa.array(np.full(len(staying_keys), -1, np.int64))
+        parts = [pa.Table.from_arrays([staying_keys, pa.array(found.files[~moving]), positions, *empty], schema=schema)]
         if moving.any():
             those = FoundEntries(found.keys.filter(pa.array(moving)), found.files[moving])
             homes = distinct.filter(pc.is_in(distinct[RECORD_KEY], value_set=those.keys))

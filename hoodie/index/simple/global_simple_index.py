@@ -136,10 +136,10 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, keys: pa.Table | None
     ) -> HoodieData:
         """Join the records with all stored keys, or with those among the given keys."""
-        asked = None if keys is None else keys[RECORD_KEY].combine_chunks()
+        wanted_keys = None if keys is None else keys[RECORD_KEY].combine_chunks()
         moves = self.moves_of(table)
         in_base, merged = table.split(merges_all=bool(moves.stored_columns))
-        slices = self._slices_to_join(records, asked, context, in_base) if in_base.slices else []
+        slices = self._slices_to_join(records, wanted_keys, context, in_base) if in_base.slices else []
         shared = None if keys is None else table.share(context, keys)
         columns = tuple(records.schema.names)
         stored = StoredColumns(moves.stored_columns, table.schema)

@@ -134,16 +134,16 @@ def parse_header(data: bytes | memoryview, source: str) -> BlockHeader:
     """
     if len(data) < HEADER_BYTES:
         raise HoodieCorruptedDataException(f"Cannot read {source}: {len(data)} bytes are no header of a block")
-    magic, behind, content, _, checksum, per_checksum, data_end = _HEADER.unpack_from(data)
+    magic, bytes_after_header, content, _, checksum, per_checksum, data_end = _HEADER.unpack_from(data)
     if magic not in _TYPES:
         if magic in _UNSUPPORTED:
             raise HoodieNotSupportedException(f"Cannot read {source}: it is {_UNSUPPORTED[magic]}")
         raise HoodieCorruptedDataException(f"Cannot read {source}: it begins with {magic!r}, which no block does")
-    stored_bytes = HEADER_BYTES + behind
+    stored_bytes = HEADER_BYTES + bytes_after_header
     if not (0 <= content <= MAX_CONTENT_BYTES and HEADER_BYTES <= data_end <= stored_bytes <= MAX_STORED_BYTES):
         raise HoodieCorruptedDataException(
-            f"Cannot read {source}: its lengths of {behind}, {content} and {data_end} bytes contradict each other, or "
-            f"exceed {MAX_CONTENT_BYTES} bytes"
+            f"Cannot read {source}: its lengths of {bytes_after_header}, {content} and {data_end} bytes contradict "
+            f"each other, or exceed {MAX_CONTENT_BYTES} bytes"
         )
     if checksum not in list(ChecksumType):
         raise HoodieNotSupportedException(f"Cannot read {source}: its checksums have the unknown type {checksum}")

@@ -96,9 +96,9 @@ def parse_root_index(
     problem: ValueError | None = None
     for parse_length in (_parse_vlong, _parse_varint):
         try:
-            entries, behind = _parse_root(content, count, parse_length, has_rows)
-            if behind != (_MIDDLE_BYTES if levels > 1 else 0):
-                raise ValueError(f"{behind} bytes stand behind its {count} entries")
+            entries, trailing_bytes = _parse_root(content, count, parse_length, has_rows)
+            if trailing_bytes != (_MIDDLE_BYTES if levels > 1 else 0):
+                raise ValueError(f"{trailing_bytes} bytes stand behind its {count} entries")
             return _checked(entries, end, is_sorted=has_rows)
         except ValueError as error:
             problem = problem or error

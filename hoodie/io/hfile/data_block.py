@@ -148,12 +148,12 @@ class DataBlock:
         limits = np.frombuffer(offsets, np.int32)[wanted.offset : wanted.offset + len(wanted) + 1].astype(np.int64)
         start = int(limits[0])
         part = b"" if texts is None else bytes(memoryview(texts)[start : int(limits[-1])])
-        asked = _words_behind(part, limits[:-1] - start, limits[1:] - start, shared)
-        places = np.searchsorted(words, asked)
-        rows = np.flatnonzero(words[np.minimum(places, len(words) - 1)] == asked)
+        wanted_words = _words_behind(part, limits[:-1] - start, limits[1:] - start, shared)
+        places = np.searchsorted(words, wanted_words)
+        rows = np.flatnonzero(words[np.minimum(places, len(words) - 1)] == wanted_words)
         places = places[rows]
         if (words[1:] == words[:-1]).any():
-            counts = np.searchsorted(words, asked[rows], side="right") - places
+            counts = np.searchsorted(words, wanted_words[rows], side="right") - places
             total = int(counts.sum())
             if total > len(words):
                 return None
@@ -215,9 +215,11 @@ def _words_behind(content: bytes, begins: Longs, ends: Longs, shared: int) -> np
     words: npt.NDArray[np.uint64] = _words(content)[start].astype(np.uint64)
     # Shift out the bytes before the place, at the end of the content; then mask the bytes after the text.
     words <<= (8 * np.minimum(places - start, _WORD_BYTES - 1)).astype(np.uint64)
-    behind = (_WORD_BYTES - np.clip(ends - places, 0, _WORD_BYTES)).astype(np.uint64)
+    padding_bytes = (_WORD_BYTES - np.clip(ends - places, 0, _WORD_BYTES)).astype(np.uint64)
     ones = np.uint64(0xFFFFFFFFFFFFFFFF)
-    return np.where(behind == _WORD_BYTES, np.uint64(0), words & (ones << (np.uint64(8) * (behind % np.uint64(8)))))
+    return np.where(
+        padding_bytes == _WORD_BYTES, np.uint64(0), words & (ones << (np.uint64(8) * (padding_bytes % np.uint64(8))))
+    )
 
 
 def _found_one_by_one(content: bytes, source: str) -> tuple[Longs, Longs]:

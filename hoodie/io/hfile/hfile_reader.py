@@ -377,15 +377,15 @@ class HFileReader:
         window, start = memoryview(b""), position
         while position <= last:
             source = self._at("the block", position)
-            left = start + len(window) - position
+            bytes_left = start + len(window) - position
             needed = HEADER_BYTES
-            if left >= HEADER_BYTES:
+            if bytes_left >= HEADER_BYTES:
                 needed = parse_header(window[position - start :], source).stored_bytes
             if position + needed > end:
                 raise HoodieCorruptedDataException(
                     f"Cannot read {source}: it announces {needed} bytes where {end - position} are left"
                 )
-            if left < needed:
+            if bytes_left < needed:
                 window, start = self._fetch(position, min(max(needed, _REQUEST_BYTES), end - position)), position
                 continue
             header, content = decode_block(

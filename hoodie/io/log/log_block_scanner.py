@@ -129,15 +129,18 @@ class LogBlockScanner:
             HoodieNotSupportedException: A block has a type or version that hoodie does not read.
         """
         queued: dict[str, list[StoredLogBlock]] = {}
-        met: Counter[HoodieLogBlockType] = Counter()
+        block_counts: Counter[HoodieLogBlockType] = Counter()
         kept_bytes = 0
         for blocks in self._blocks_of_files():
-            met.update(block.block_type for block in blocks)
+            block_counts.update(block.block_type for block in blocks)
             for block in blocks:
                 kept_bytes += len(block.content or b"")
                 self._queue(attrs.evolve(block, content=None) if kept_bytes > _KEPT_BYTES else block, queued)
         self._counts = LogScanCounts(
-            len(self._log_files), met.total(), met[HoodieLogBlockType.CORRUPT], met[HoodieLogBlockType.COMMAND]
+            len(self._log_files),
+            block_counts.total(),
+            block_counts[HoodieLogBlockType.CORRUPT],
+            block_counts[HoodieLogBlockType.COMMAND],
         )
         return [block for instant_time in _merge_order(queued) for block in queued[instant_time]]
 

@@ -229,7 +229,7 @@ def scan_fragments(
         batch_readahead=BATCH_READAHEAD, fragment_readahead=FRAGMENT_READAHEAD,
     )  # fmt: skip
     batches = iter(scanner.to_reader())
-    found = 0
+    rows_read = 0
     while True:
         try:
             batch = next(batches, None)
@@ -239,11 +239,13 @@ def scan_fragments(
             raise _named(error, fragments, columns) from error
         if batch is None:
             break
-        found += batch.num_rows
+        rows_read += batch.num_rows
         if batch.num_rows:
             yield batch if len(read) == len(columns) else batch.select(list(columns))
-    if pushed is None and found != (told := sum(fragment.num_rows for fragment in fragments)):
-        raise _named(pa.ArrowInvalid(f"they have {told} rows, but {found} could be read"), fragments, columns)
+    if pushed is None and rows_read != (expected_rows := sum(fragment.num_rows for fragment in fragments)):
+        raise _named(
+            pa.ArrowInvalid(f"they have {expected_rows} rows, but {rows_read} could be read"), fragments, columns
+        )
 
 
 def count_rows(fragments: Sequence[ParquetFragment], schema: pa.Schema, pushed: pc.Expression | None) -> int:

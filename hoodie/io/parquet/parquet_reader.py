@@ -406,9 +406,9 @@ class HoodieParquetReader:
         """Refuse fewer rows than in the footer: pyarrow ends a column without an error at a damaged page header."""
         metadata = self._opened.metadata
         numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
-        told = sum(metadata.row_group(number).num_rows for number in numbers)
-        if found != told:
-            raise _corrupted(self._path, f"its footer tells of {told} rows where {found} could be read")
+        expected_rows = sum(metadata.row_group(number).num_rows for number in numbers)
+        if found != expected_rows:
+            raise _corrupted(self._path, f"its footer tells of {expected_rows} rows where {found} could be read")
 
     def _adapted(self, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
         with translated_errors(self._path):

@@ -69,8 +69,10 @@ class BloomFiltersIndexer(CatchingUpIndexer):
         """See `CatchingUpIndexer.of_difference`."""
         last, version = difference.after.last_instant, context.table.table_config.table_version
         found = self._entries(context, data_files_of(difference.new_files), last)
-        gone = list(filter(is_base_file, difference.gone_files))
-        return EntriesOnDriver(MetadataEntries.joined([found, deleted_bloom_filter_entries(gone, last, version)]))
+        gone_base_files = list(filter(is_base_file, difference.gone_files))
+        return EntriesOnDriver(
+            MetadataEntries.joined([found, deleted_bloom_filter_entries(gone_base_files, last, version)])
+        )
 
     @staticmethod
     def _entries(context: IndexingContext, files: Sequence[DataFile], instant_time: str) -> MetadataEntries:

@@ -111,8 +111,8 @@ def _with_deletes(found: MetadataEntries, columns: IndexedColumns, paths: list[s
         pa.array([name for name in columns.written for _ in paths], pa.string()),
         pa.array(paths * len(columns.written), pa.string()),
     )
-    gone = keys.filter(pc.invert(pc.is_in(keys, value_set=found.keys)))
-    return EntriesOnDriver(attrs.evolve(found, deleted_keys=gone))
+    keys_without_rows = keys.filter(pc.invert(pc.is_in(keys, value_set=found.keys)))
+    return EntriesOnDriver(attrs.evolve(found, deleted_keys=keys_without_rows))
 
 
 def _may_complete_later(context: IndexingContext, change: CommittedChange) -> bool:

@@ -127,15 +127,15 @@ class RecordIndexIndexer(CatchingUpIndexer):
 
     def of_difference(self, context: IndexingContext, difference: TableDifference) -> PartitionRecords:
         """See `CatchingUpIndexer.of_difference`."""
-        now = [has for _, has in difference.slices.values() if has is not None]
+        slices_after = [slice_after for _, slice_after in difference.slices.values() if slice_after is not None]
         storage = context.table.storage
-        found = context.engine.run_tasks(now, _CountRows(storage)) if now else []
-        counts = {(part.partition_path, part.file_id): count for part, count in zip(now, found, strict=True)}
+        found = context.engine.run_tasks(slices_after, _CountRows(storage)) if slices_after else []
+        counts = {(part.partition_path, part.file_id): count for part, count in zip(slices_after, found, strict=True)}
         changes = tuple(
-            FileGroupChange(*group, had, has, row_count=counts.get(group, 0))
-            for group, (had, has) in difference.slices.items()
+            FileGroupChange(*group, slice_before, slice_after, row_count=counts.get(group, 0))
+            for group, (slice_before, slice_after) in difference.slices.items()
         )
-        parts = [has or had for had, has in difference.slices.values()]
+        parts = [slice_after or slice_before for slice_before, slice_after in difference.slices.values()]
         times = [part.base_instant_time for part in parts if part is not None]
         return self._of_changes(context, changes, times, None)
 

@@ -111,7 +111,10 @@ class SecondaryIndexIndexer(CatchingUpIndexer):
 
     def of_difference(self, context: IndexingContext, difference: TableDifference) -> PartitionRecords:
         """See `CatchingUpIndexer.of_difference`."""
-        changes = [FileGroupChange(*group, had, has) for group, (had, has) in difference.slices.items()]
+        changes = [
+            FileGroupChange(*group, slice_before, slice_after)
+            for group, (slice_before, slice_after) in difference.slices.items()
+        ]
         size = sum(part.size_bytes for one in changes for part in (one.before, one.after) if part is not None)
         return self._records(context, changes, None, is_few=size < _FEW_ROWS * _ROW_BYTES)
 

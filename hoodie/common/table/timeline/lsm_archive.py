@@ -280,9 +280,9 @@ class LsmArchiveWriter:
         paths = [join(self._folder, file.name) for file in chosen]
         rows = _rows_of(self._storage, paths)
         size_bytes = write_rows(self._storage.open_output_stream(path), rows, _SCHEMA, _AVRO_SCHEMA, path)
-        left = [file for file in manifest.files if file not in chosen]
+        remaining_files = [file for file in manifest.files if file not in chosen]
         first, last = chosen[0].first, max(file.last for file in chosen)
-        published = self._publish(manifest, (*left, LsmFile(first, last, level, name, size_bytes)))
+        published = self._publish(manifest, (*remaining_files, LsmFile(first, last, level, name, size_bytes)))
         logger.info("compacted %d files of the archive into %s", len(chosen), path)
         return published
 

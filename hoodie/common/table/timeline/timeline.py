@@ -165,10 +165,10 @@ class HoodieTimeline:
             known: Times of completed writes of an earlier timeline.
             held: Times of savepoints. Archiving goes past them, so a savepointed write that remains proves nothing.
         """
-        left = self.completed_writes().times
-        start = oldest(left.difference(held))
-        gone = (time for time in known if time not in left)
-        return in_order(time for time in gone if start is None or not is_before(time, start))
+        remaining_times = self.completed_writes().times
+        start = oldest(remaining_times.difference(held))
+        missing_times = (time for time in known if time not in remaining_times)
+        return in_order(time for time in missing_times if start is None or not is_before(time, start))
 
     @cached_property
     def visible_instants(self) -> VisibleInstants:

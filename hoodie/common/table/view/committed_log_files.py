@@ -134,7 +134,7 @@ class CommittedLogFiles:
 
     def read_before(self) -> dict[HoodieInstant, frozenset[str]]:
         """The paths of log files, relative to the table, that each active commit names that was read for sizes."""
-        return {commit: frozenset(told) for commit, told in self._found.items()}
+        return {commit: frozenset(log_files) for commit, log_files in self._found.items()}
 
     def read_also(self, commits: Sequence[HoodieInstant]) -> None:
         """Read active commits, so that `read_before` has them. Damaged ones are logged and left out."""
@@ -157,8 +157,8 @@ class CommittedLogFiles:
             writes = self.timeline.completed_writes()
             commits = dict.fromkeys(one for one in writes if not is_before(one.requested_time, first))
         sizes: dict[str, int] = {}
-        for told in map_concurrently(self._told_if_readable, list(commits)):
-            for path, found in told.items():
+        for log_files in map_concurrently(self._told_if_readable, list(commits)):
+            for path, found in log_files.items():
                 sizes[path] = max(found.end or 0, sizes.get(path, 0))
         return sizes
 
@@ -170,7 +170,7 @@ class CommittedLogFiles:
         return own, [one for one in writes if one.requested_time != named]
 
     def _told_by(self, commits: Sequence[HoodieInstant], path: str) -> list[CommittedBytes]:
-        return [told[path] for told in map_concurrently(self._told, commits) if path in told]
+        return [log_files[path] for log_files in map_concurrently(self._told, commits) if path in log_files]
 
     def _told(self, commit: HoodieInstant) -> _Told:
         """The log files of an active commit."""
@@ -211,9 +211,9 @@ class CommittedLogFiles:
         for instant in archive.completed_writes():
             time = instant.requested_time
             if instant.is_completed and time not in active and not is_before(time, log_file.instant_time):
-                told = _log_files_of(instant, archive.read_commit_metadata(instant))
-                if path in told:
-                    yield told[path]
+                log_files = _log_files_of(instant, archive.read_commit_metadata(instant))
+                if path in log_files:
+                    yield log_files[path]
 
     def _relative(self, log_file: HoodieLogFile) -> str:
         return log_file.path.removeprefix(f"{self.base_path.rstrip('/')}/")
