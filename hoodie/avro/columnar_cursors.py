@@ -57,7 +57,7 @@ class Content:
         self.reasons: dict[str, int] = {}
         self.reason_of = np.full(count, -1, np.int32)
         self.is_torn = False
-        """Whether a cursor left its record: what is read from now on is checked, but makes no column."""
+        """Whether a cursor left its record: later values are checked, but make no column."""
 
     def flag(self, records: Longs, reason: str) -> None:
         """Call records bad, unless they are already."""

@@ -1,7 +1,7 @@
 """Timeline files in Avro: plans and metadata of rollbacks, cleans, savepoints, compactions and clusterings.
 
 Each is an Avro object container with one record and no compression. The record has Hudi's full name, because Java
-resolves by name. `encode` and `decode` work on attrs classes, for what hoodie writes; `encode_record` and
+resolves by name. `encode` and `decode` work on attrs classes, for records that hoodie writes; `encode_record` and
 `decode_record` on dicts with Hudi's field names, for every record of `RECORDS`.
 
 Schemas are those of Hudi 0.15, but for the metadata of commits in timeline layout 2 and the partitions of an indexing,

@@ -194,7 +194,7 @@ class HoodieIndex(ABC):
 
     @property
     def names_file_groups(self) -> bool:
-        """Whether the key alone says which file group a record belongs to, new records included (bucket indexes).
+        """Whether the key alone decides the file group of a record, also of a new one (bucket indexes).
 
         Then every operation asks the index, inserts too. Rows are tagged with the file group of their key; the current
         instant time is null if the file group does not exist yet. File groups are not limited in size.

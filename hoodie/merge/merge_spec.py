@@ -214,7 +214,7 @@ class MergeSpec:
             )
         return cls(fields, rules, field, marker, unavailable_value=unavailable)
 
-    # --- what the steps need
+    # --- data for the steps
     # --------------------------------------------------------------------------------------------
 
     @property
@@ -414,7 +414,7 @@ class MergeSpec:
         wanted = np.where(operations == RecordOperation.DELETE, operations, wanted).astype(np.int8)
         return replace_column(rows, OPERATION, pa.array(wanted))
 
-    # --- against what is stored --------------------------------------------------------------------------------------
+    # --- against stored rows -----------------------------------------------------------------------------------------
 
     def may_delete(self, incoming: pa.Table) -> bool:
         """Whether `merge` may delete the stored row of some of these rows; True if that is not known.

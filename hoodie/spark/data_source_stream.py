@@ -50,7 +50,7 @@ try:
         ReadMaxFiles,
         SupportsTriggerAvailableNow,
     )
-except ImportError:  # PySpark 4.0 and 4.1 read with one batch what is available.
+except ImportError:  # PySpark 4.0 and 4.1 read all available commits in one batch.
     ReadAllAvailable = ReadLimit = ReadMaxFiles = None
     SupportsTriggerAvailableNow = object
 

@@ -102,7 +102,7 @@ class StagedWrite:
         schema: The columns.
         staging: Where tasks put their rows.
         folder_is_new: Whether the table's folder did not exist.
-        completed: The writes of the table, if this one replaces rows of theirs and is the only writer.
+        completed: The completed writes of the table, if this write replaces their rows and is the only writer.
     """
 
     options: DataSourceWriteOptions
@@ -124,7 +124,7 @@ class StagedWrite:
         Args:
             options: The user's options.
             schema: The columns.
-            replaces: Whether Spark was told to replace all rows.
+            replaces: Whether Spark was asked to replace all rows.
             is_stream: Whether this is a batch of a stream.
 
         Raises:

@@ -111,7 +111,7 @@ class MergedRows:
         frame: The target's columns, then helpers; one row for each row of the source that a clause applies to.
         columns: The target's columns.
         rules: The rules that they were made by.
-        assigned: For each assignment that a number may not fit: what is wrong with such a number.
+        assigned: For each assignment whose type may not hold a number: the problem of such a number.
     """
 
     frame: DataFrame

@@ -175,7 +175,7 @@ def check_inside(path: str) -> str:
 
 
 def resolve_inside(base_path: str, path: str, source: str) -> str:
-    """The full path of what a file of the table names by a relative path, which must stay among the table's data.
+    """The full path for a relative path in a file of the table. It must stay among the table's data.
 
     Args:
         base_path: The table's folder, normalised.

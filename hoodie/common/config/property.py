@@ -154,7 +154,7 @@ def properties_of(group: type[Any]) -> dict[str, ConfigProperty]:
 
 
 def descriptions_of(group: type[Any]) -> dict[str, str]:
-    """Read what the properties of a group do: the strings below its fields. Only the source code holds them.
+    """Read the descriptions of the properties of a group: the strings below its fields, which only the source code has.
 
     Args:
         group: A class at the top of a module, with fields made by `property_field`.

@@ -335,7 +335,7 @@ class HoodieTableConfig:
         )
         return format_properties(self.properties, comments)
 
-    # --- what the table allows --------------------------------------------------------------------------------------
+    # --- allowed operations -----------------------------------------------------------------------------------------
 
     def check_readable(self) -> None:
         """Refuse a table that hoodie cannot read.

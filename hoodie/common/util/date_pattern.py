@@ -399,7 +399,7 @@ def _end_of_digits(text: str, position: int, maximum: int) -> int:
 
 
 def _read_name(names: Sequence[str], text: str, position: int, key: str, found: dict[str, int]) -> int | None:
-    """Read a name, long or of three letters, as it is or in small or capital letters; the longest match counts."""
+    """Read a name, long or of three letters, in its own, small or capital letters; the longest match counts."""
     for long in (True, False):
         for number, name in enumerate(names):
             wanted = name if long else name[:3]

@@ -1,4 +1,4 @@
-"""Find keys in base files by key ranges, bloom filters and keys: what the indexes BLOOM and GLOBAL_BLOOM share.
+"""Look-up of keys in base files by key ranges, bloom filters and keys, for the indexes BLOOM and GLOBAL_BLOOM.
 
 Hudi: org.apache.hudi.index.bloom.{BaseHoodieBloomIndexHelper, SparkHoodieBloomIndexHelper}.
 """

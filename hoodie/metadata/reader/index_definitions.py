@@ -1,6 +1,6 @@
 """The definitions of a table's indexes in ``.hoodie/.index_defs/index.json``, which versions 8 and 9 write.
 
-Entries of dropped indexes may stay there: ``hoodie.table.metadata.partitions`` tells which indexes are ready.
+Entries of dropped indexes may stay there: ``hoodie.table.metadata.partitions`` lists the indexes that are ready.
 
 Hudi: org.apache.hudi.common.model.{HoodieIndexDefinition, HoodieIndexMetadata}.
 """

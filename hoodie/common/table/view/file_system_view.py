@@ -269,7 +269,7 @@ class HoodieTableFileSystemView:
         return list(self._groups[partition_path])
 
     def latest_base_files(self, partition_path: str) -> list[HoodieBaseFile]:
-        """The newest committed base file of each file group: what a snapshot of a copy-on-write table reads.
+        """The newest committed base file of each file group: the files of a snapshot of a copy-on-write table.
 
         Raises:
             HoodieIOException: The partition path would leave the table, or storage failed.
