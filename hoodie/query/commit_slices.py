@@ -68,7 +68,7 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
         earliest = last_archived(snapshot, commits.begin or "", by_completion=commits.is_named)
         raise HoodieIOException(
             f"reading {snapshot.base_path} {commits}: commits of the range are archived. "
-            + _way_out(earliest, not commits.is_named)
+            + _advice(earliest, not commits.is_named)
         )
     written = _read_metadata(snapshot, commits.instants)
     files = _files_of(snapshot, written)
@@ -78,7 +78,7 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
     exist = map_concurrently(snapshot.storage.exists, [path for path, _ in newest_files.values()])
     missing_files = [found for found, exists in zip(newest_files.values(), exist, strict=True) if not exists]
     if missing_files:
-        raise _cleaned(snapshot, commits, missing_files)
+        raise _cleaned_files_error(snapshot, commits, missing_files)
     sizes = {
         join(snapshot.base_path, stat.path): stat.file_size_bytes
         for metadata in written.values()
@@ -164,11 +164,11 @@ def _slices_at_end(snapshot: TableSnapshot, commits: CommitRange, files: Files) 
         names = {group: f"{group.partition_path}/{group.file_id}".lstrip("/") for group in files}
         missing = [list(files[group].items())[-1] for group, name in names.items() if name in cleaned]
     if missing:
-        raise _cleaned(snapshot, commits, missing)
+        raise _cleaned_files_error(snapshot, commits, missing)
     return [slices[group] for group in sorted(files)]
 
 
-def _cleaned(
+def _cleaned_files_error(
     snapshot: TableSnapshot, commits: CommitRange, gone: Sequence[tuple[str, HoodieInstant]]
 ) -> HoodieIOException:
     """The error for files of a range that were cleaned, with the commits that wrote them."""
@@ -182,11 +182,11 @@ def _cleaned(
     return HoodieIOException(
         f"reading {snapshot.base_path} {commits}: {len(gone)} files of the range were cleaned, {gone[0][0]} the "
         "first, so rows would be missing. "
-        + _way_out(newest(times), timeline.layout.has_completion_times or not commits.is_named)
+        + _advice(newest(times), timeline.layout.has_completion_times or not commits.is_named)
     )
 
 
-def _way_out(earliest: str | None, can_read_table: bool) -> str:
+def _advice(earliest: str | None, can_read_table: bool) -> str:
     """The advice for a range whose rows are not all stored any more.
 
     Args:

@@ -58,9 +58,9 @@ class CommittedBytes:
     records: int = 0
 
 
-_Told = Mapping[str, CommittedBytes]
+_BytesByPath = Mapping[str, CommittedBytes]
 """Path of a log file, relative to the table, to the bytes that one instant wrote to it."""
-_READ_BEFORE: BoundedCache[_Told] = BoundedCache(_CACHED_BYTES, _CACHED_BYTES // 4)
+_READ_BEFORE: BoundedCache[_BytesByPath] = BoundedCache(_CACHED_BYTES, _CACHED_BYTES // 4)
 """The metadata of completed commits that this process has read, by the paths of their files, which never change."""
 
 
@@ -79,7 +79,7 @@ class CommittedLogFiles:
     timeline: HoodieActiveTimeline = attrs.field(repr=False)
     load_archive: Callable[[], HoodieArchivedTimeline] = attrs.field(repr=False)
     remedy: str
-    _found: dict[HoodieInstant, _Told] = attrs.field(init=False, factory=dict, repr=False)
+    _found: dict[HoodieInstant, _BytesByPath] = attrs.field(init=False, factory=dict, repr=False)
 
     def bytes_of(self, log_file: HoodieLogFile) -> list[CommittedBytes]:
         """The bytes that completed instants wrote to a log file. The archive is read, too, if it may have some.
@@ -93,11 +93,11 @@ class CommittedLogFiles:
         """
         path = self._relative(log_file)
         own, others = self._may_have_written(log_file)
-        found = self._told_by(own, path)
+        found = self._bytes_in(own, path)
         if found and self.timeline.layout.has_completion_times:
             return found
         # A slice of an upgraded table may have a file of version 6, and a slice of a downgraded one a file of 8.
-        found += self._told_by(others, path)
+        found += self._bytes_in(others, path)
         for instant in self.timeline.filter_actions(Action.ROLLBACK, Action.RESTORE).filter_completed_instants():
             if not is_before(instant.requested_time, log_file.instant_time):
                 found += self._commands_of(instant, path)
@@ -106,10 +106,10 @@ class CommittedLogFiles:
         return found
 
     def with_sizes(self, groups: Sequence[HoodieFileGroup]) -> list[HoodieFileGroup]:
-        """File groups whose log files know their sizes, so that a file that ends too early is seen.
+        """File groups with the committed sizes of their log files, so that files that end too early are noticed.
 
-        A metadata table has listed the committed sizes. Where storage was listed, the active commits are read that may
-        have written the files, each once.
+        A metadata table lists the committed sizes. If storage was listed, the active commits that may have written the
+        files are read, each once.
 
         Args:
             groups: The groups.
@@ -128,7 +128,7 @@ class CommittedLogFiles:
         return [self._sized_group(group, sizes) for group in groups] if sizes else list(groups)
 
     def with_sizes_of_slice(self, file_slice: FileSlice) -> FileSlice:
-        """A slice whose log files know their sizes; see `with_sizes`."""
+        """A slice with the committed sizes of its log files; see `with_sizes`."""
         logs = [log_file for log_file in file_slice.log_files if not log_file.is_cdc]
         return _sized_slice(file_slice, self._largest_sizes(logs), self._relative)
 
@@ -138,7 +138,7 @@ class CommittedLogFiles:
 
     def read_also(self, commits: Sequence[HoodieInstant]) -> None:
         """Read active commits, so that `read_before` has them. Damaged ones are logged and left out."""
-        for _ in map_concurrently(self._told_if_readable, commits):
+        for _ in map_concurrently(self._log_files_if_readable, commits):
             pass
 
     def _sized_group(self, group: HoodieFileGroup, sizes: Mapping[str, int]) -> HoodieFileGroup:
@@ -157,7 +157,7 @@ class CommittedLogFiles:
             writes = self.timeline.completed_writes()
             commits = dict.fromkeys(one for one in writes if not is_before(one.requested_time, first))
         sizes: dict[str, int] = {}
-        for log_files in map_concurrently(self._told_if_readable, list(commits)):
+        for log_files in map_concurrently(self._log_files_if_readable, list(commits)):
             for path, found in log_files.items():
                 sizes[path] = max(found.end or 0, sizes.get(path, 0))
         return sizes
@@ -169,10 +169,12 @@ class CommittedLogFiles:
         own = [one for one in writes if one.requested_time == named]
         return own, [one for one in writes if one.requested_time != named]
 
-    def _told_by(self, commits: Sequence[HoodieInstant], path: str) -> list[CommittedBytes]:
-        return [log_files[path] for log_files in map_concurrently(self._told, commits) if path in log_files]
+    def _bytes_in(self, commits: Sequence[HoodieInstant], path: str) -> list[CommittedBytes]:
+        return [
+            log_files[path] for log_files in map_concurrently(self._log_files_of_commit, commits) if path in log_files
+        ]
 
-    def _told(self, commit: HoodieInstant) -> _Told:
+    def _log_files_of_commit(self, commit: HoodieInstant) -> _BytesByPath:
         """The log files of an active commit."""
         key = self.timeline.path_of(commit)
         found = self._found.get(commit)
@@ -184,9 +186,9 @@ class CommittedLogFiles:
         self._found[commit] = found
         return found
 
-    def _told_if_readable(self, commit: HoodieInstant) -> _Told:
+    def _log_files_if_readable(self, commit: HoodieInstant) -> _BytesByPath:
         try:
-            return self._told(commit)
+            return self._log_files_of_commit(commit)
         except HoodieException as error:
             # Nothing looks damaged yet; if a file does, this commit is read again.
             logger.warning("how long the log files of %s of %s are is not known: %s", commit, self.base_path, error)
@@ -235,7 +237,7 @@ def _sized_slice(
     return attrs.evolve(file_slice, log_files=tuple(logs))
 
 
-def _log_files_of(instant: HoodieInstant, metadata: HoodieCommitMetadata) -> _Told:
+def _log_files_of(instant: HoodieInstant, metadata: HoodieCommitMetadata) -> _BytesByPath:
     """The bytes that a commit wrote to log files of records."""
     return {
         stat.path.lstrip("/"): CommittedBytes(
