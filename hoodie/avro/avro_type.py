@@ -21,12 +21,12 @@ class AvroType:
     Attributes:
         kind: ``union``, ``variant`` (a union of several types, see `VARIANT`), or the name that Avro gives the type,
             such as ``record`` or ``long``.
-        arrow_type: The type that `hoodie.avro.schema_converters.to_arrow` gives it; for a union that of its values.
+        arrow_type: The type that `hoodie.avro.schema_converters.to_arrow` gives it; for a union, that of its values.
         path: The field, for messages; empty for the record at the top.
         logical: The logical type, or None.
         size: The bytes of a fixed.
-        symbols: Those of an enum.
-        names: Those of a record's fields.
+        symbols: The symbols of an enum.
+        names: The names of a record's fields.
         inner: The types of a record's fields, of an array's items, of a map's values, or of a union's branches.
     """
 
@@ -58,7 +58,7 @@ class AvroType:
 
     @functools.cached_property
     def steps(self) -> tuple[int, ...] | None:
-        """How to step over a value: `NUMBER`, `SPAN` or a count of bytes, one after the other.
+        """The steps over a value: `NUMBER`, `SPAN` or a count of bytes, one after the other.
 
         None for a type whose values have several forms, or items.
         """

@@ -105,7 +105,7 @@ def decode_avro_block(
 def record_places(
     content: bytes | memoryview | pa.Buffer, source: str
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where the records of an Avro block begin and end in its content.
+    """The byte ranges of the records of an Avro block in its content.
 
     Args:
         content: The bytes between the block's headers and footers.

@@ -37,7 +37,7 @@ _ONE, _SEVEN, _56, _63 = np.uint64(1), np.uint64(7), np.uint64(56), np.uint64(63
 
 
 class Content:
-    """The bytes of some records with zeros behind them, and which of the records are bad.
+    """The bytes of records, followed by zeros, and the flags of bad records.
 
     Args:
         data: The bytes.
@@ -57,7 +57,7 @@ class Content:
         self.reasons: dict[str, int] = {}
         self.reason_of = np.full(count, -1, np.int32)
         self.is_torn = False
-        """Whether a cursor left its record: what is read from now on is checked, but makes no column."""
+        """Whether a cursor left its record: later values are checked, but make no column."""
 
     def flag(self, records: Longs, reason: str) -> None:
         """Call records bad, unless they are already."""
@@ -88,7 +88,7 @@ class Cursors:
         return len(self.positions)
 
     def fail(self, bad: Flags, path: str, reason: str) -> None:
-        """Call the records of some values bad, and move their cursors behind the content."""
+        """Mark the records of bad values, and move their cursors to the end of the content."""
         over = bad & (self.positions > self.ends)
         self.content.flag(self.records[over], f"field {path!r}: the record is cut short")
         self.content.flag(self.records[bad], f"field {path!r}: {reason}")
@@ -97,11 +97,11 @@ class Cursors:
         self.content.is_torn = True
 
     def at(self, places: Longs) -> Cursors:
-        """Some of the cursors, which move on their own."""
+        """Copies of the cursors at the given places, which move independently."""
         return Cursors(self.content, self.positions.take(places), self.ends.take(places), self.records.take(places))
 
     def put(self, places: Longs, moved: Cursors) -> None:
-        """Take over where some cursors have moved to."""
+        """Take over the positions of moved copies of cursors."""
         self.positions[places] = moved.positions
         self.ends[places] = moved.ends
 
@@ -163,7 +163,7 @@ class Cursors:
         Args:
             count: The number of choices.
             path: The field, for messages.
-            what: What is chosen, for messages.
+            what: The kind of choice, for messages.
         """
         first = self.content.bytes.take(self.positions, mode="clip")
         if (first > 0x7F).any():
@@ -181,7 +181,7 @@ class Cursors:
         return found
 
     def lengths(self, path: str) -> Longs:
-        """The next integer of each value as the length of what follows, which lies within the record."""
+        """The next integer of each value as the length of the bytes after it, which are within the record."""
         found = self.number(path)
         bad = (found < 0) | (found > self.ends - self.positions)
         if bad.any():
@@ -190,10 +190,10 @@ class Cursors:
         return found
 
     def spans(self, lengths: Longs, is_wanted: bool) -> pa.BinaryArray | None:
-        """The next bytes of each value; steps over them.
+        """The next bytes of each value; the cursors move past them.
 
         Args:
-            lengths: How many; they lie within the records.
+            lengths: The number of bytes of each value; they are within the records.
             is_wanted: Whether to return them.
         """
         start = self.positions

@@ -17,7 +17,7 @@ from hoodie.exception import HoodieCorruptedDataException
 
 _CHUNK_RECORDS = 8192
 _CHUNK_BYTES = 1 << 20
-"""Chunks stay in the caches of a processor, and what a step needs beside the columns stays small."""
+"""Chunks fit the caches of a processor, and bound the memory of a step beside the columns."""
 _MAX_RECORD_BYTES = (1 << 31) - 1 - _CHUNK_BYTES
 """Offsets within a chunk have 32 bits."""
 
@@ -30,12 +30,12 @@ class _Part:
 
 @attrs.frozen(eq=False)
 class DecodedRecords:
-    """What `decode_records` made of some records.
+    """The result of `decode_records`.
 
     Attributes:
         rows: The good records, in their order.
-        reason_of: int32, one for each record: -1 for a good one, else the place of its reason in `reasons`.
-        reasons: Why records are bad; each text names the field.
+        reason_of: int32, one for each record: -1 for a good one, otherwise the place of its reason in `reasons`.
+        reasons: The reasons why records are bad; each text names the field.
     """
 
     rows: pa.RecordBatch
@@ -79,23 +79,23 @@ def decode_records(
     *,
     has_variants: bool = False,
 ) -> DecodedRecords:
-    """Decode bare Avro records that stand in one buffer.
+    """Decode bare Avro records in one buffer.
 
-    A record is bad when its bytes are no value of the schema, or when it does not end exactly at its end. A bad record
-    changes nothing of the others, and no length that it holds makes this read or reserve more than the content has.
+    A record is bad if its bytes are not a value of the schema, or if it does not end exactly at its end. A bad record
+    does not change the others, and a length in it never makes this read or reserve more than the content has.
 
     Args:
-        avro_schema: JSON of the record that they were written with. Its types become those that
-            `hoodie.avro.schema_converters.to_arrow` gives.
+        avro_schema: JSON of the record that they were written with. Types are converted as by
+            `hoodie.avro.schema_converters.to_arrow`.
         content: The buffer.
-        starts: Where each record begins. Records stand in ascending order and do not overlap.
-        ends: Where each record ends (exclusive).
+        starts: The offset of each record. Records are in ascending order and do not overlap.
+        ends: The end of each record (exclusive).
         wanted: The columns to return, and their types; None for all columns as written. Columns are found by name. One
             that the writer lacks is null. Types may be wider, as Avro allows: int, long, float, double, in this order;
             string and bytes in both directions; the same in lists, maps and structs. A float becomes the double of the
             same value, while tables widen it by its digits: their readers take columns as written and convert them.
-        has_variants: Whether unions of several types are read as `hoodie.avro.schema_reader.VARIANT`; else they are
-            refused.
+        has_variants: Whether unions of several types are read as `hoodie.avro.schema_reader.VARIANT`; otherwise they
+            are refused.
 
     Raises:
         HoodieSchemaException: The schema has no Arrow schema, or a wanted type does not fit the one written.
@@ -138,7 +138,7 @@ def _check_places(starts: Longs, ends: Longs, size: int) -> None:
 
 
 def _chunk_end(starts: Longs, ends: Longs, first: int) -> int:
-    """The number of the record behind a chunk, which holds at least one record."""
+    """The number of the record after a chunk, which holds at least one record."""
     some = ends[first : first + _CHUNK_RECORDS]
     fitting = int(np.searchsorted(some, starts[first] + _CHUNK_BYTES, side="right"))
     return first + max(fitting, 1)
@@ -152,10 +152,10 @@ def _decode_chunk(
     reason_of: npt.NDArray[np.int32],
     reasons: dict[str, int],
 ) -> _Part:
-    """The good records of a chunk; ``reason_of`` and ``reasons`` get those of the bad ones.
+    """The good records of a chunk; the reasons for the bad ones are put in ``reason_of`` and ``reasons``.
 
-    The first run finds the records that are torn, and makes no columns if there is one. The second run may find bad
-    texts and decimals in the others. The third run finds nothing.
+    The first run finds torn records, and makes no columns if there is one. The second run may find bad texts and
+    decimals in the other records. The third run finds nothing new.
     """
     places = np.arange(len(starts))
     while True:
@@ -177,7 +177,7 @@ def _check_ends(content: Content, cursors: Cursors) -> None:
         (cursors.positions > cursors.ends, "the record is cut short"),
         (cursors.positions < cursors.ends, "bytes follow the last field of the record"),
     ):
-        # A record that was flagged before is behind the content, with an end far behind it.
+        # The cursor of a record that was flagged before is at the end of the content, far after the record's end.
         content.flag(cursors.records[is_bad], reason)
 
 

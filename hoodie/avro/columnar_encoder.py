@@ -38,12 +38,12 @@ def encode_records(rows: pa.RecordBatch, avro_schema: str, *, has_variants: bool
     """Encode each row as a bare Avro record, byte for byte as Java's binary encoder does.
 
     Args:
-        rows: Columns are found by name; others than those of the schema are left out. Types are those that
+        rows: Columns are found by name; columns that the schema lacks are left out. Types are those that
             `hoodie.avro.schema_converters.to_arrow` gives, narrower integers, or dictionaries, large types and views of
             them.
         avro_schema: JSON of the record.
-        has_variants: Whether the columns of unions of several types are `hoodie.avro.schema_reader.VARIANT`; else such
-            unions are refused.
+        has_variants: Whether the columns of unions of several types are `hoodie.avro.schema_reader.VARIANT`; otherwise
+            such unions are refused.
 
     Raises:
         HoodieSchemaException: A column is missing or has another type, or a value does not fit: a null in a field
@@ -56,11 +56,11 @@ def encode_records(rows: pa.RecordBatch, avro_schema: str, *, has_variants: bool
 
 @attrs.frozen(eq=False)
 class EncodedChunk:
-    """Some records, one after the other.
+    """Encoded records, one after the other.
 
     Attributes:
         data: Their bytes.
-        bounds: int64, where each record begins, and where the last one ends.
+        bounds: int64, the offset of each record, and the end of the last one.
     """
 
     data: memoryview = attrs.field(repr=False)
@@ -79,7 +79,7 @@ def encoded_chunks(
     Args:
         rows: See `encode_records`.
         avro_schema: JSON of the record.
-        prefix: From the bytes of each record to what stands in front of it, rows x bytes; None for nothing.
+        prefix: Takes the length of each record and returns the bytes before it, rows x bytes; None for no bytes.
         has_variants: See `encode_records`.
 
     Raises:

@@ -20,7 +20,7 @@ _LIMITS = tuple(np.uint64(1 << _BITS * count) for count in range(1, _MAX_NUMBER_
 _MORE_BITS = np.array(
     [sum(0x80 << 8 * place for place in range(min(max(count - 1, 0), _WORD_BYTES))) for count in range(11)], np.uint64
 )
-"""The bits that say that a byte follows, by the number of bytes."""
+"""The bits that mark that another byte follows, by the number of bytes."""
 _SPREADS = tuple(
     (np.uint64(low), np.uint64(high), np.uint64(shift))
     for low, high, shift in (
@@ -38,13 +38,13 @@ class TooLargeError(Exception):
 
 
 class Pieces:
-    """The bytes of some rows.
+    """The bytes of rows, collected piece by piece.
 
     Args:
         count: The number of rows.
 
     Attributes:
-        lengths: int64, the bytes of each row so far.
+        lengths: int64, the number of bytes of each row so far.
     """
 
     def __init__(self, count: int) -> None:
@@ -74,11 +74,11 @@ class Pieces:
             self.lengths += matrix.shape[1]
 
     def add_binary(self, values: pa.BinaryArray, lengths: Longs) -> None:
-        """Append values to the rows; nothing where they are null.
+        """Append values to the rows; nulls add no bytes.
 
         Args:
             values: One for each row.
-            lengths: Their bytes, 0 where null.
+            lengths: The number of bytes of each value, 0 for null.
         """
         self._end_equal()
         self._parts.append(values)
@@ -108,7 +108,7 @@ class Pieces:
 
 
 def bounded_spans(data: Bytes, starts: Longs, ends: Longs) -> pa.BinaryArray:
-    """Parts of some bytes, see `spans_of`.
+    """Parts of the data; see `spans_of`.
 
     Raises:
         TooLargeError: The bytes take 2 GB or more.

@@ -34,7 +34,7 @@ _TEXT = (pa.string(), pa.binary())
 
 
 def reader_of(avro: AvroType, wanted: pa.DataType) -> Reader:
-    """The reader that makes a wanted type of what was written.
+    """The reader that converts a written type to a wanted one.
 
     Raises:
         HoodieSchemaException: The type written is not read as the one wanted.
@@ -103,7 +103,7 @@ class UnionReader(Reader):
 
 
 def _united(count: int, wanted: pa.DataType, parts: list[tuple[Longs, pa.Array]]) -> pa.Array:
-    """Values that belong to some places each; null elsewhere."""
+    """Values put at their places; null elsewhere."""
     if not parts:
         return pa.nulls(count, wanted)
     order = np.zeros(count, np.int32)
@@ -239,7 +239,9 @@ class ArrayReader(Reader):
         return pa.ListArray.from_arrays(offsets, items, type=self.wanted)
 
     def _read_items(self, cursors: Cursors, starts: Longs, owners: Longs) -> pa.Array | None:
-        """All items, None if one is damaged; what a step needs beside them is bounded, however many there are."""
+        """All items; None if one is damaged. The memory of a step beside the items is bounded, however many
+        there are.
+        """
         parts = []
         for first in range(0, max(len(starts), 1), _ITEMS_AT_ONCE):
             some = owners[first : first + _ITEMS_AT_ONCE]
@@ -301,9 +303,9 @@ class ArrayReader(Reader):
             run.fail(over, self.path, "the record is cut short")
         left -= 1
         if search.content.is_torn:
-            gone = run.positions >= search.content.size
-            left[gone] = 0
-            search.block_ends[gone] = -1
+            is_past_content = run.positions >= search.content.size
+            left[is_past_content] = 0
+            search.block_ends[is_past_content] = -1
 
     def step(self, data: memoryview, position: int, end: int) -> int:
         return self.step_over_items(data, position, end, 0, -1, None, are_read=False)
@@ -319,11 +321,11 @@ class ArrayReader(Reader):
         *,
         are_read: bool,
     ) -> int:
-        """Where an array ends.
+        """The end of an array.
 
         Args:
             data: The content.
-            position: A place between two items, or at the beginning.
+            position: The offset between two items, or the beginning.
             end: The end of the record.
             left: The number of items in the current block that follow.
             block_end: The end that the block announces, or -1.
@@ -331,7 +333,7 @@ class ArrayReader(Reader):
             are_read: Whether the items are read afterwards, which finds damaged ones.
 
         Raises:
-            BadValueError: It is no array.
+            BadValueError: It is not an array.
         """
         step, fixed = self._item.step, self._fixed_bytes
         while True:
@@ -367,7 +369,7 @@ class ArrayReader(Reader):
 def _step_over(
     data: memoryview, position: int, end: int, count: int, steps: tuple[int, ...], starts: compact_list[int] | None
 ) -> int:
-    """Where some items end; what their values are is looked at when they are read.
+    """The end of items. Their values are checked later, when they are read.
 
     Args:
         data: The content.
@@ -378,7 +380,7 @@ def _step_over(
         starts: Gets the place of each item.
 
     Raises:
-        BadValueError: They go beyond their record.
+        BadValueError: The items go beyond their record.
     """
     for _ in range(count):
         if starts is not None:

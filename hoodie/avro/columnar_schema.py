@@ -41,10 +41,10 @@ def type_tree(avro_schema: str, has_variants: bool = False) -> AvroType:
 
 
 def variant_column(branch: AvroType) -> tuple[str, AvroType | None]:
-    """Where a `VARIANT` holds the values of a branch, and the type that they are coded as.
+    """The column of a `VARIANT` for the values of a branch, and the type in which they are coded.
 
     Returns:
-        The column, and a type without logical type; None for one whose Avro bytes are kept.
+        The column, and a type without logical type; None for a branch whose Avro bytes are kept.
     """
     leaf = branch.inner[0] if branch.kind == "record" and len(branch.inner) == 1 else branch
     found = _VARIANT_COLUMNS.get(leaf.kind)

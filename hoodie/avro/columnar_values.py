@@ -20,7 +20,7 @@ _MAX_NUMBER_BYTES = 10
 
 
 class BadValueError(Exception):
-    """Bytes that are no value; its text says why."""
+    """Bytes that are not a value; its text is the reason."""
 
 
 class Reader(abc.ABC):
@@ -47,15 +47,15 @@ class Reader(abc.ABC):
 
     @abc.abstractmethod
     def step(self, data: memoryview, position: int, end: int) -> int:
-        """Where one value ends; for a few values among many this takes less time than `read`.
+        """The end of one value. For a few values among many, this takes less time than `read`.
 
         Args:
             data: The content.
-            position: Where the value begins.
+            position: The offset of the value.
             end: The end of its record.
 
         Raises:
-            BadValueError: It is no value.
+            BadValueError: The bytes are not a value.
         """
 
 
@@ -80,10 +80,10 @@ def step_over_number(data: memoryview, position: int, end: int) -> tuple[int, in
 
 
 def step_over_length(data: memoryview, position: int, end: int) -> int:
-    """Where the bytes end whose length is next.
+    """The end of the bytes after their length, which is next.
 
     Raises:
-        BadValueError: They go beyond their record.
+        BadValueError: The bytes go beyond their record.
     """
     length, position = step_over_number(data, position, end)
     if not 0 <= length <= end - position:
@@ -253,7 +253,7 @@ class DecimalReader(Reader):
         return array if array.type == self.wanted else array.cast(self.wanted)
 
     def _big_endian(self, found: Bytes, lengths: Longs, ends: Longs, bad: Flags) -> Bytes:
-        """The lowest 16 bytes of each number; ``bad`` gets those that have more bytes than signs."""
+        """The lowest 16 bytes of each number; ``bad`` gets a flag for numbers with more significant bytes."""
         padded = np.concatenate([np.zeros(_DECIMAL_BYTES, np.uint8), found, np.zeros(1, np.uint8)])
         first = padded.take(ends - lengths + _DECIMAL_BYTES, mode="clip")
         signs = np.where((first > 0x7F) & (lengths > 0), 0xFF, 0).astype(np.uint8)
@@ -263,7 +263,7 @@ class DecimalReader(Reader):
         values = np.where(is_behind, signs[:, None], values)
         long = np.flatnonzero(lengths > _DECIMAL_BYTES)
         if len(long):
-            # Only signs may stand before the lowest bytes, and the number must not look like one of another sign.
+            # Only sign bytes may precede the lowest bytes, and the number must not look like one of another sign.
             sign_sums = np.concatenate([[0], np.cumsum(found == 0xFF)]), np.concatenate([[0], np.cumsum(found == 0)])
             start, until = (ends - lengths)[long], ends[long] - _DECIMAL_BYTES
             counts = [sums[until] - sums[start] for sums in sign_sums]

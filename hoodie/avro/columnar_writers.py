@@ -35,7 +35,7 @@ class RowWriter:
 
     Args:
         rows: The number of the row that each value belongs to, for messages.
-        out: Gets the bytes, one row for each value.
+        out: Collects the bytes, one row for each value.
     """
 
     def __init__(self, rows: Longs, out: Pieces) -> None:
@@ -109,7 +109,7 @@ class RowWriter:
         self.write(leaf, values, is_it)
 
     def _required(self, avro: AvroType, values: pa.Array, is_present: Flags | None) -> Flags | None:
-        """Which rows have a value that is not null; None for all.
+        """True for rows with a value that is not null; None for all rows.
 
         Raises:
             HoodieSchemaException: A value is null.

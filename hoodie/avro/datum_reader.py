@@ -1,8 +1,8 @@
 """Read Avro data with the library fastavro, after a check of its schema.
 
 Anybody may have written the files that are read here. fastavro recurses in C and trusts counts: a schema with a record
-that holds itself, or one that nests without end, crashes the process, and an array of a billion nulls keeps it busy for
-hours. So the package avro parses each schema first, and `_least_bytes` refuses what no record of a table has.
+that contains itself, or one that nests without end, crashes the process, and an array of a billion nulls keeps it busy
+for hours. So the package avro parses each schema first, and `_least_bytes` refuses data that no record of a table has.
 
 fastavro also takes a negative number of a branch or symbol, and counts it from the end. `_Choices` refuses it.
 """
@@ -122,9 +122,9 @@ def _read_container(data: bytes, wanted: str | None, limit: int) -> tuple[str, l
         for _ in range(number):
             records.append(fastavro.schemaless_reader(datums, written, read_as))
         # Only this shows a damaged count or union.
-        left = len(block["data"]) - datums.tell()
-        if number == block["count"] and left:
-            raise ValueError(f"{left} bytes of a block belong to no record")
+        rest_bytes = len(block["data"]) - datums.tell()
+        if number == block["count"] and rest_bytes:
+            raise ValueError(f"{rest_bytes} bytes of a block belong to no record")
     if not data.endswith(header["sync"]):
         raise ValueError("its end is missing")
     return written["name"], records

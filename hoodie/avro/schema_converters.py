@@ -1,6 +1,6 @@
 """Arrow schemas as Avro schemas and back.
 
-An Avro schema is what a commit and a base file's footer store. Names are those of Hudi's Spark conversion: a column
+Commits and the footers of base files store Avro schemas. Names are those of Hudi's Spark conversion: a column
 ``c`` of the record ``ns.r`` that is a struct (or a list or map of structs) is the record ``ns.r.c``, a decimal is the
 fixed ``ns.r.c.fixed``. A nullable field is ``["null", T]`` with the default null.
 
@@ -42,7 +42,7 @@ _LETTERS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo"})
 _LETTERS_AND_DIGITS = _LETTERS | {"Nd"}
 """The categories of Unicode that Java's Character.isLetter and isDigit take."""
 _LAST_OF_ONE_UNIT = "\uffff"
-"""Avro for Java looks at units of UTF-16, and takes none of the pairs that stand for characters behind this one."""
+"""Avro for Java checks units of UTF-16, and refuses the pairs of units for later characters."""
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_FIRST_CHARACTER = re.compile(r"^[^A-Za-z_]")
 _MASK = "__"
@@ -99,7 +99,7 @@ def to_avro(schema: pa.Schema, record_name: str, namespace: str, with_meta_colum
 
     Raises:
         HoodieSchemaException: A column has a type or name that cannot be stored, or is nested too deeply; the message
-            says which.
+            names the field.
     """
     check_levels(schema)
     fields = [field for field in schema if field.name not in META_COLUMN_SET]
@@ -193,12 +193,12 @@ def without_enums(avro_schema: str) -> str:
 
 
 def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
-    """The table's Avro schema with what a new schema adds; everything else stays as it was written.
+    """The table's Avro schema with the additions of a new schema; all other parts keep their text.
 
-    A column that the table has keeps its text (names, order of unions, docs) as long as its type is the same; a column
-    of another type gets the new type. One that allows no nulls gets a union with null if it allows them in the new
-    schema; where that does not, the table's union stays. Columns that the table lacks come last, in their order and
-    nullable. Columns that only the table has stay. The same holds for the fields of structs, in lists and maps too.
+    A column of the table keeps its text (names, order of unions, docs) as long as its type is the same; a column of
+    another type gets the new type. A column without nulls gets a union with null if the new schema allows nulls;
+    otherwise the table's type stays. Columns that the table lacks come last, in their order and nullable. Columns that
+    only the table has stay. The same holds for the fields of structs, also in lists and maps.
     `hoodie.common.data.schema_compatibility` decides whether a change of type is allowed.
 
         table    a ["int", "null"], b "string"
@@ -206,7 +206,7 @@ def evolve(table_avro_schema: str, new_schema: pa.Schema) -> str:
         result   a ["int", "null"], b "string", c ["null", "long"]
 
     Args:
-        table_avro_schema: What the newest commit stored.
+        table_avro_schema: The schema in the newest commit.
         new_schema: The columns wanted; Hudi's meta columns are ignored.
 
     Returns:
@@ -251,13 +251,13 @@ def _check_names(fields: list[pa.Field], path: str) -> None:
 
 
 def is_avro_name(name: str) -> bool:
-    """Whether Avro for Java takes a name, and so Hudi: letters, digits and underscores, not beginning with a digit.
+    """Whether Avro for Java, and so Hudi, accepts a name: letters, digits and underscores, not beginning with a digit.
 
         is_avro_name("größe2"), is_avro_name("名字")   True, True
         is_avro_name("2a"), is_avro_name("a-b")        False, False
 
-    Letters are those of every alphabet. A vowel sign or an accent of its own is none, nor is a character beyond the
-    first 65,536 of Unicode. Names come from `org.apache.avro.NameValidator.UTF_VALIDATOR`.
+    Letters are those of every alphabet. A separate vowel sign or accent is not a letter, nor is a character after the
+    first 65,536 of Unicode. The letters are those of `org.apache.avro.NameValidator.UTF_VALIDATOR`.
     """
     if name.isascii():
         return name.isidentifier()
@@ -269,7 +269,7 @@ def _is_in(character: str, categories: frozenset[str]) -> bool:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """A name that Avro takes, for one that it does not, and that no other column has."""
+    """A name that Avro accepts and no other column has, in place of one that it refuses."""
     name = unicodedata.normalize("NFC", name)
     stem = "".join(character if _is_in(character, _LETTERS_AND_DIGITS) else "_" for character in name)
     stem = stem if stem and _is_in(stem[0], _LETTERS) else f"_{stem}"

@@ -12,7 +12,7 @@ from hoodie.exception import HoodieSchemaException
 
 _MAX_DEPTH = 100
 _MAX_JSON_DEPTH = 4 * _MAX_DEPTH
-"""A level of columns is at most so many levels of JSON."""
+"""The most levels of JSON for a level of columns, times the most levels of columns."""
 _MAX_LEAVES = 100_000
 """Columns without columns in them. A few named types that use each other twice make more than any memory holds."""
 _MAX_DECIMAL_PRECISION = 38
@@ -34,7 +34,7 @@ _PRIMITIVE_TO_ARROW: dict[tuple[str, str | None], pa.DataType] = {
     ("string", "uuid"): pa.string(),
 }
 PRIMITIVES = frozenset(name for name, _ in _PRIMITIVE_TO_ARROW) | {"null"}
-"""The names that are never those of records, enums and fixed types, unless a namespace is in front."""
+"""The names that records, enums and fixed types cannot have without a namespace."""
 NULLS = ("null", {"type": "null"})
 """Both ways to write the type of nulls."""
 _WIDER = ({"int", "long"}, pa.int64()), ({"float", "double"}, pa.float64())
@@ -78,14 +78,14 @@ def parse_record(avro_schema: str) -> dict[str, Any]:
 
 
 class AvroReader:
-    """Turns Avro types into trees of `AvroType`; remembers named types, because later fields may refer to them.
+    """Converts Avro types to trees of `AvroType`; remembers named types, because later fields may refer to them.
 
-    A reference is replaced by what it names. The names of primitive types are never references, as in Avro for Java: a
+    A reference is replaced by its type. The names of primitive types are never references, as in Avro for Java: a
     record ``int`` is referred to by its full name.
 
     Args:
-        has_variants: Whether a union of several types is read as a `VARIANT`; else it is refused.
-        has_nulls: Whether fields of the type null are read, as Arrow's null; else they are refused.
+        has_variants: Whether a union of several types is read as a `VARIANT`; otherwise it is refused.
+        has_nulls: Whether fields of the type null are read, as Arrow's null; otherwise they are refused.
         max_depth: The maximum number of levels of a column.
     """
 

@@ -1,4 +1,4 @@
-"""What table services plan and report: classes for the Avro records of cleans, savepoints, restores, compactions and
+"""Plans and metadata of table services: classes for the Avro records of cleans, savepoints, restores, compactions and
 indexing.
 
 Classes of rollbacks and replace commits are in `hoodie.avro.timeline_metadata`.
@@ -193,7 +193,7 @@ class HoodieCompactionOperation:
         base_instant_time: The base instant of the slice.
         delta_file_paths: The names of its log files, in the order of merging; some writers give paths.
         data_file_path: The name of its base file; None if it has none.
-        metrics: What the strategy knows of its size, by Hudi's names.
+        metrics: The strategy's numbers about its size, by Hudi's names.
         bootstrap_file_path: None, because bootstrapped tables are not supported.
     """
 

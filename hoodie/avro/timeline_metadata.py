@@ -1,7 +1,7 @@
-"""Timeline files that are Avro: plans and metadata of rollbacks, cleans, savepoints, compactions and clusterings.
+"""Timeline files in Avro: plans and metadata of rollbacks, cleans, savepoints, compactions and clusterings.
 
 Each is an Avro object container with one record and no compression. The record has Hudi's full name, because Java
-resolves by name. `encode` and `decode` work on attrs classes, for what hoodie writes; `encode_record` and
+resolves by name. `encode` and `decode` work on attrs classes, for records that hoodie writes; `encode_record` and
 `decode_record` on dicts with Hudi's field names, for every record of `RECORDS`.
 
 Schemas are those of Hudi 0.15, but for the metadata of commits in timeline layout 2 and the partitions of an indexing,
@@ -442,12 +442,12 @@ def decode_datum_as(schema: str, datum: bytes, name: str, source: str = "") -> d
 def decode_heads(
     schema: str, datums: Sequence[bytes], names: Sequence[str], source: str = ""
 ) -> list[dict[str, str | None]]:
-    """Read some fields of bare Avro records, which costs little however large the others are.
+    """Read some fields of bare Avro records, which is cheap even if the other fields are large.
 
     Args:
-        schema: The schema that they were written with, of a record.
-        datums: One record each.
-        names: Fields of strings; those that the schema lacks are None.
+        schema: The schema of a record with which they were written.
+        datums: The bytes of the records.
+        names: Fields of strings; fields that the schema lacks are None.
         source: The path of the file, for the error message.
 
     Raises:
@@ -579,7 +579,7 @@ def _in_camel_case(name: str) -> str:
 
 
 def _conversion_to(hint: Any) -> Callable[[Any], Any] | None:
-    """How a decoded value becomes one of a type; None where it stays as it is.
+    """The conversion of a decoded value to a type; None if the value needs none.
 
     An absent array is an empty tuple, and an absent map an empty dict, unless the type allows None.
     """

@@ -112,7 +112,7 @@ class PartitionMoves:
             newest = self._newest(rows, locations, at_home, _any_of_row(rows, moving))
             taken, merged = self._merge(batch, rows, locations, np.flatnonzero(newest & moving))
             wins = _any_of_row(rows, taken)
-            # A row that does not win against the newest copy goes to its partition, is merged there, and moves nothing.
+            # A row that loses against the newest copy goes to its partition, is merged there, and moves no record.
             stays = newest & moving & ~wins
             deleted = (moving | _any_of_row(rows, stays)) & ~stays
             arrives = _first_of_row(rows, wins & ~_any_of_row(rows, at_home))
@@ -141,7 +141,7 @@ class PartitionMoves:
     def _newest(
         self, rows: np.ndarray, locations: pa.RecordBatch, at_home: np.ndarray, asked: np.ndarray
     ) -> np.ndarray:
-        """For each row in question one entry: the newest copy of its key."""
+        """For each row in question, a flag on one entry: the newest copy of its key."""
         places = np.flatnonzero(asked)
         newest = np.zeros(len(rows), dtype=bool)
         if len(np.unique(rows[places])) == len(places):
@@ -245,7 +245,7 @@ def _taken(column: pa.ChunkedArray, entries: np.ndarray) -> np.ndarray:
 
 
 def _any_of_row(rows: np.ndarray, flags: np.ndarray) -> np.ndarray:
-    """For each entry, whether an entry of the same row has the flag."""
+    """True for each entry whose row has an entry with the flag."""
     marked = np.zeros(int(rows.max()) + 1 if len(rows) else 0, dtype=bool)
     marked[rows[flags]] = True
     any_of_row: np.ndarray = marked[rows]

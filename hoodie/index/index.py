@@ -1,4 +1,4 @@
-"""From keys to locations: what every index does.
+"""The interface of indexes: they find the locations of keys.
 
 Hudi: org.apache.hudi.index.HoodieIndex.
 """
@@ -175,7 +175,7 @@ class IndexedTable:
         return [file_slice for group in self.file_slices.values() for file_slice in group]
 
     def split(self, merges_all: bool = False) -> tuple[IndexedTable, list[FileSlice]]:
-        """The slices whose keys their base file tells, as a table, and those whose log files must be read too.
+        """The slices whose base file has all their keys, as a table, and the slices whose log files must be read, too.
 
         Args:
             merges_all: Whether the log files of every slice must be read.
@@ -200,7 +200,7 @@ class IndexedTable:
         return self.narrowed_to(s for s in self.slices if (s.partition_path, s.file_id) not in chosen), merged
 
     def narrowed_to(self, slices: Iterable[FileSlice]) -> IndexedTable:
-        """The table with only some of its slices; keys are looked up only in these.
+        """The table with the given slices only; keys are looked up in these.
 
         Args:
             slices: The slices to keep.
@@ -243,7 +243,7 @@ class HoodieIndex(ABC):
 
     @property
     def names_file_groups(self) -> bool:
-        """Whether the key alone says which file group a record belongs to, new records included (bucket indexes).
+        """Whether the key alone decides the file group of a record, also of a new one (bucket indexes).
 
         Then every operation asks the index, inserts too. Rows are tagged with the file group of their key; the current
         instant time is null if the file group does not exist yet. File groups are not limited in size.
@@ -271,10 +271,10 @@ class HoodieIndex(ABC):
         return not self.names_file_groups
 
     def record_placement(self, record_key_fields: Sequence[str]) -> RecordPlacement:
-        """What the tasks of a write need to know of the index; locations of a user's index are checked by stored keys.
+        """The placement of records for the tasks of a write. Locations of a user's index are checked by stored keys.
 
         Args:
-            record_key_fields: The table's.
+            record_key_fields: The table's record key fields.
         """
         is_of_user = not type(self).__module__.startswith("hoodie.")
         return RecordPlacement(self.names_file_groups, self.knows_positions, is_of_user, written_keys=self.written_keys)
@@ -291,10 +291,11 @@ class HoodieIndex(ABC):
         return None
 
     def bucket_routing(self, key_generator: KeyGenerator) -> BucketRouting | None:
-        """What makes the file groups of keys, so that an engine can bring their rows together; None if it cannot.
+        """The function from keys to file groups, by which an engine can bring their rows together; None if
+        there is none.
 
         Args:
-            key_generator: The table's.
+            key_generator: The table's key generator.
         """
         return None
 
@@ -323,7 +324,7 @@ class HoodieIndex(ABC):
         return False
 
     def decides_by_keys(self, table: IndexedTable) -> bool:
-        """Whether `find_locations` can answer; else whole records are needed, and `tag_location` is called."""
+        """Whether `find_locations` can answer; otherwise whole records are needed, and `tag_location` is called."""
         return True
 
     @abstractmethod
@@ -355,7 +356,7 @@ class HoodieIndex(ABC):
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
     ) -> None:
-        """Note what was written, before the commit. It is safe to repeat, and `rollback_commit` undoes it.
+        """Note the written files, before the commit. It is safe to repeat, and `rollback_commit` undoes it.
 
         The commit may still fail, and the writer may die before it reports that. Until the instant is completed, the
         index must not believe these notes, and must still find the older locations. Indexes that read locations from
@@ -387,10 +388,10 @@ class BaseFileIndex(HoodieIndex):
     def update_location(
         self, statuses: Sequence[WriteStatus], context: HoodieEngineContext, table: IndexedTable
     ) -> None:
-        """Nothing: the base files are the index."""
+        """Nothing to do: the base files are the index."""
 
     def rollback_commit(self, instant_time: str) -> None:
-        """Nothing: the base files are the index."""
+        """Nothing to do: the base files are the index."""
 
 
 @attrs.frozen(eq=False)

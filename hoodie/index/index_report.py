@@ -1,4 +1,4 @@
-"""The work of an index: the file groups that it judged, what decided about each of them, and what it read.
+"""The work of an index: the judged file groups, what decided about each of them, and the files that were read.
 
 Every index notes its work on the driver, on the `IndexWork` of its `hoodie.index.index.IndexedTable`. Tasks return
 their counts with their results. `explain_upsert` shows the work; tests and benchmarks count it.
@@ -16,7 +16,7 @@ from hoodie.common.model.file_slice import FileSlice
 
 
 class Decision(StrEnum):
-    """What decided whether a file group holds incoming keys."""
+    """The means that decided whether a file group holds incoming keys."""
 
     RANGE = "range"
     """The key range of its footer excludes all keys, so it was not read."""
@@ -80,12 +80,12 @@ class IndexReport:
 
     @property
     def decided(self) -> dict[str, int]:
-        """The number of file groups by what decided about them."""
+        """The number of file groups by the deciding means."""
         return dict(Counter(look.decided_by for look in self.file_groups))
 
     @property
     def files_read(self) -> int:
-        """The number of base files of which some or all keys were read."""
+        """The number of base files from which keys were read."""
         return sum(look.was_read for look in self.file_groups)
 
     @property
@@ -125,7 +125,7 @@ class IndexWork:
 
         Args:
             slices: The slices of the file groups.
-            decided_by: What decided.
+            decided_by: The means that decided.
         """
         for file_slice in slices:
             self.note(FileGroupLook(file_slice.partition_path, file_slice.file_id, decided_by))

@@ -1,4 +1,4 @@
-"""Keys of file slices whose log files must be read to know them.
+"""The keys of file slices whose log files must be read to know them.
 
 Usually the base file has all keys of its slice, since log files hold changes of its records. Three cases differ:
 
@@ -56,7 +56,7 @@ class MergedKeys:
 
     @classmethod
     def of(cls, table: IndexedTable, stored: StoredColumns | None = None) -> MergedKeys:
-        """What an index of a table needs.
+        """A reader for an index of a table.
 
         Args:
             table: The table.
@@ -80,7 +80,7 @@ class MergedKeys:
         return self.read_with_deletes(file_slice)[0]
 
     def read_with_deletes(self, file_slice: FileSlice) -> tuple[pa.Table, int]:
-        """What `read` gives, and the number of deletes in the log files.
+        """The result of `read`, and the number of deletes in the log files.
 
         Args:
             file_slice: A slice with log files.
@@ -143,9 +143,9 @@ def find_in_merged(
         looked_up = context.run_tasks(list(zip(groups, slices, strict=True)), look_up)
     finally:
         shared.release()
-    for file_slice, (found, _, asked) in zip(slices, looked_up, strict=True):
+    for file_slice, (found, _, key_count) in zip(slices, looked_up, strict=True):
         look = FileGroupLook(
-            file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, keys=asked, found=len(found[0])
+            file_slice.partition_path, file_slice.file_id, Decision.KEY_CHECK, keys=key_count, found=len(found[0])
         )
         table.work.note(look)
     return [found for found, _, _ in looked_up], [columns for _, columns, _ in looked_up]
@@ -158,10 +158,10 @@ def without_deleted_copies(
     context: HoodieEngineContext,
     table: IndexedTable,
 ) -> list[npt.NDArray[np.bool_]]:
-    """Which of the found keys are where their record lives, if log files deleted other copies of it.
+    """For each found key, whether it counts, if log files deleted other copies of its record.
 
-    A record that is deleted by a log file stays in its base file. If it is inserted again without a look-up, or if it
-    moves to another partition, two base files hold its key::
+    A record that a log file deletes stays in its base file. If it is inserted again without a look-up, or if it moves
+    to another partition, two base files hold its key::
 
         file group 1    base: a    log: delete of a
         file group 2    base: a                         an upsert of a must go here alone
@@ -169,14 +169,14 @@ def without_deleted_copies(
     A row that went to both would be read twice.
 
     Args:
-        found: What each slice holds.
-        groups: For each slice the group of keys that was looked for in it.
+        found: The keys found in each slice.
+        groups: The group of keys that was looked for in each slice.
         slices: The slices.
         context: The engine.
         table: The table.
 
     Returns:
-        For each slice, which of its keys count. Where all copies of a key are deleted, the newest one does.
+        For each slice, true for keys that count. If all copies of a key are deleted, the newest one counts.
     """
     counts = [len(held) for held, _ in found]
     ends = np.cumsum(counts)[:-1]
@@ -193,17 +193,17 @@ def without_deleted_copies(
     codes = codes * (group_codes.max(initial=0) + 1) + group_codes[owners]
     _, codes, copies = np.unique(codes, return_inverse=True, return_counts=True)
     repeated = copies[codes] > 1
-    asked = np.unique(owners[repeated & has_logs[owners]]).tolist()
-    if not asked:
+    slice_numbers = np.unique(owners[repeated & has_logs[owners]]).tolist()
+    if not slice_numbers:
         return np.split(kept, ends)
     # One name for each slice, because each is asked for keys of its own.
-    shared = context.share({str(n): keys.filter(pa.array(repeated & (owners == n))) for n in asked})
+    shared = context.share({str(n): keys.filter(pa.array(repeated & (owners == n))) for n in slice_numbers})
     try:
         look_up = _LookUpMerged(attrs.evolve(MergedKeys.of(table), exact=True), shared)
-        looked_up = context.run_tasks([(str(n), slices[n]) for n in asked], look_up)
+        looked_up = context.run_tasks([(str(n), slices[n]) for n in slice_numbers], look_up)
     finally:
         shared.release()
-    for number, ((live, _), _, _) in zip(asked, looked_up, strict=True):
+    for number, ((live, _), _, _) in zip(slice_numbers, looked_up, strict=True):
         places = np.flatnonzero(repeated & (owners == number))
         kept[places] = pc.is_in(keys.take(pa.array(places)), value_set=live).to_numpy(zero_copy_only=False)
     lives = np.zeros(len(copies), dtype=np.bool_)
@@ -217,11 +217,11 @@ def without_deleted_copies(
 
 
 def filtered(found: FoundKeys, kept: npt.NDArray[np.bool_]) -> FoundKeys:
-    """Some of the keys that were found in a slice.
+    """The kept ones of the keys that were found in a slice.
 
     Args:
         found: The keys and their positions.
-        kept: Which of them.
+        kept: True for keys to keep.
     """
     held, positions = found
     return found if kept.all() else (held.filter(pa.array(kept)), positions[kept])
@@ -237,9 +237,9 @@ class _LookUpMerged:
     def __call__(self, task: TaskIdentity, item: tuple[str, FileSlice]) -> tuple[FoundKeys, list[pa.ChunkedArray], int]:
         group, file_slice = item
         keys = self.keys.value.get(group, pa.nulls(0, pa.string()))
-        there = self.merged.read(file_slice) if len(keys) else pa.table({RECORD_KEY: pa.nulls(0, pa.string())})
-        found, places = keys_among(there[RECORD_KEY], keys)
-        columns = there.take(pa.array(places)).columns[1:] if len(keys) else []
+        stored_rows = self.merged.read(file_slice) if len(keys) else pa.table({RECORD_KEY: pa.nulls(0, pa.string())})
+        found, places = keys_among(stored_rows[RECORD_KEY], keys)
+        columns = stored_rows.take(pa.array(places)).columns[1:] if len(keys) else []
         return (found, np.full(len(found), -1, dtype=np.int64)), columns, len(keys)
 
 
@@ -258,9 +258,13 @@ class MergedLocations:
     keys: Shared | None = None
 
     def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        there = self.merged.read(file_slice)
+        stored_rows = self.merged.read(file_slice)
         if self.keys is not None:
-            there = there.filter(pc.is_in(there[RECORD_KEY], value_set=self.keys.value[RECORD_KEY].combine_chunks()))
-        if there.num_rows:
-            positions = np.full(there.num_rows, -1, dtype=np.int64)
-            yield from located_keys(file_slice, there[RECORD_KEY], positions, self.schema, there.columns[1:])
+            stored_rows = stored_rows.filter(
+                pc.is_in(stored_rows[RECORD_KEY], value_set=self.keys.value[RECORD_KEY].combine_chunks())
+            )
+        if stored_rows.num_rows:
+            positions = np.full(stored_rows.num_rows, -1, dtype=np.int64)
+            yield from located_keys(
+                file_slice, stored_rows[RECORD_KEY], positions, self.schema, stored_rows.columns[1:]
+            )

@@ -59,13 +59,13 @@ def find_in_key_columns(
     stored: StoredColumns | None = None,
     homes: pa.Array | None = None,
 ) -> tuple[list[FoundKeys], StoredValues]:
-    """Find the keys that each slice holds in its key column, and note every slice on ``table.work``.
+    """Find the keys in the key column of each slice, and note every slice on ``table.work``.
 
     The stored columns of a slice are read in the same task if one of its keys comes with another partition path.
 
     Args:
         keys: Distinct keys (string) by the name of their group.
-        groups: For each slice of the table the group of keys that is looked for in it.
+        groups: The group of keys to look for, for each slice of the table.
         context: The engine.
         table: The table.
         stored: The stored columns; None for no columns.
@@ -144,10 +144,10 @@ class StoredColumns:
         return list(self._read_schema.names)
 
     def columns_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """Their values in some rows.
+        """Their values in the rows of a batch.
 
         Args:
-            batch: With the columns `top_level_names`.
+            batch: Rows with the columns `top_level_names`.
         """
         return [field_column(batch, name) for name in self.names]
 
@@ -163,7 +163,7 @@ class StoredColumns:
 
 @attrs.frozen
 class ReadStored:
-    """Task: read the stored columns of some rows of a slice."""
+    """Task: read the stored columns of rows of a slice."""
 
     storage: HoodieStorage
     stored: StoredColumns
@@ -230,7 +230,7 @@ class StoredKeys:
     keys: Shared | None = None
 
     def __call__(self, task: TaskIdentity, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        # Stored columns are those of merged records, keys are those of the base file.
+        # Stored columns come from merged records, keys from the base file.
         base_file = file_slice.sole_base_file if self.stored.names else file_slice.key_file
         with HoodieParquetReader(self.storage, base_file.path, size_bytes=base_file.size_bytes) as reader:
             if self.keys is None:
@@ -257,7 +257,7 @@ def located_keys(
 
     Args:
         file_slice: The slice.
-        keys: Some or all of its keys.
+        keys: Keys of the slice.
         positions: Their row positions.
         schema: See `StoredKeys`.
         more: Further columns.

@@ -1,4 +1,4 @@
-"""Write one log file of a file group.
+"""A handle that writes one log file of a file group.
 
 Hudi: org.apache.hudi.io.HoodieAppendHandle.
 """
@@ -37,7 +37,7 @@ from hoodie.merge.ordering_values import one_array
 
 @attrs.frozen
 class LogPlace:
-    """Where a delta commit appends the next log file of a file group. Crosses to tasks.
+    """The place of the next log file of a file group that a delta commit appends. Crosses to tasks.
 
     Attributes:
         partition_path: The partition.
@@ -45,7 +45,7 @@ class LogPlace:
         instant_time: The instant in the file's name. Table version 6: the base instant of the slice, or the newest
             pending compaction of the file group, whose slice has no base file yet. Versions 8 and 9: the delta commit.
         version: The version in the file's name; higher ones follow if the file is full.
-        is_of_commit: Whether the name holds the delta commit's own instant (versions 8 and 9).
+        is_of_commit: Whether the name has the delta commit's own instant (versions 8 and 9).
         base_file: The name of the slice's base file, for the statistics; "" where Hudi stores none.
         log_files: Names of the log files before this one, for the statistics.
     """
@@ -59,7 +59,7 @@ class LogPlace:
     log_files: tuple[str, ...] = ()
 
     def after(self, file_name: str) -> Self:
-        """The place behind a log file that was written here or that has this place's name already.
+        """The place after a log file of this name, which was written here or exists already.
 
         Args:
             file_name: Its name.
@@ -69,10 +69,10 @@ class LogPlace:
 
 @attrs.frozen
 class LogPlaces:
-    """Knows where log files go.
+    """Finds the places of new log files.
 
-    Table version 6 keeps a rule: as soon as a compaction is planned, new log files of its file groups belong to the
-    slice that it is going to make. Log files of the older slice would be lost with it.
+    Table version 6 keeps a rule: once a compaction is planned, new log files of its file groups belong to the slice
+    that it will make. Log files of the older slice would be lost with that slice.
 
     ::
 
@@ -83,7 +83,7 @@ class LogPlaces:
     Attributes:
         instant_time: The delta commit.
         has_completion_times: Whether the table is of timeline layout 2 (versions 8 and 9).
-        compactions: File groups of pending compactions, each with the instants of these.
+        compactions: File groups of pending compactions, each with the instants of its compactions.
     """
 
     instant_time: str
@@ -91,14 +91,14 @@ class LogPlaces:
     compactions: Mapping[HoodieFileGroupId, Collection[str]] = attrs.field(factory=dict)
 
     def is_compacted(self, file_slice: FileSlice) -> bool:
-        """Whether a pending compaction is going to rewrite the slice's file group."""
+        """Whether a pending compaction will rewrite the slice's file group."""
         return HoodieFileGroupId(file_slice.partition_path, file_slice.file_id) in self.compactions
 
     def of(self, file_slice: FileSlice) -> LogPlace:
         """The place of the next log file.
 
         Args:
-            file_slice: The latest slice of a file group; while its compaction is pending, merged with the one before.
+            file_slice: The latest slice of a file group; if its compaction is pending, merged with the previous slice.
         """
         partition_path, file_id = file_slice.partition_path, file_slice.file_id
         if self.has_completion_times:
@@ -111,14 +111,14 @@ class LogPlaces:
             partition_path,
             file_id,
             slice_time,
-            # Over all write tokens: Hudi takes an instant and a version for one file.
+            # The highest version over all write tokens: Hudi takes an instant and a version for one file.
             max((log_file.version for log_file in logs), default=0) + 1,
             base_file=base_file.file_name if base_file is not None and pending is None else "",
             log_files=tuple(log_file.file_name for log_file in logs),
         )
 
     def first(self, partition_path: str, file_id: str) -> LogPlace:
-        """The place of the delta commit's first log file of a file group, which need not exist; versions 8 and 9.
+        """The place of the delta commit's first log file of a file group, which may be new; versions 8 and 9.
 
         Args:
             partition_path: The partition.
@@ -131,23 +131,23 @@ class HoodieAppendHandle(HoodieWriteHandle):
     """Write one log file of a file group: its data blocks, then its delete blocks.
 
     The file appears as a whole when the handle is closed, and is never appended to. If another file has its name by
-    then, it gets the next version: in table version 6 two writers may choose the same one.
+    then, it gets the next version: in table version 6 two writers may choose the same name.
 
     Rows have all columns of the table, meta columns included; ``_hoodie_file_name`` is the file id, as Hudi writes it.
-    Nothing is merged: readers decide between a row and what is stored by the table's rules.
+    Nothing is merged here: readers merge new rows with stored ones by the table's rules.
 
     Memory: the file.
 
     Args:
         context: The write.
-        place: Where the file goes.
+        place: The place of the file.
         task: The task that writes.
         row_counter: See `HoodieWriteHandle`.
-        positions_of: The instant of the base file that the row positions of records are in. A block whose records all
-            have one gets these positions. None: no block gets any.
+        positions_of: The instant of the base file to which row positions of records refer. A block gets positions if
+            all its records have one. None: no block gets positions.
 
-    Hudi: org.apache.hudi.io.HoodieAppendHandle. Differs: one handle writes one file; a full one returns the rows that
-    are left, like `HoodieCreateHandle`.
+    Hudi: org.apache.hudi.io.HoodieAppendHandle. Differs: one handle writes one file; if that is full, it returns the
+    remaining rows, like `HoodieCreateHandle`.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class HoodieAppendHandle(HoodieWriteHandle):
 
     @property
     def next_place(self) -> LogPlace:
-        """Where the next log file of the file group goes, after this one was closed."""
+        """The place of the next log file of the file group, once this one is closed."""
         return self.place.after(self.file_name)
 
     def write(self, rows: pa.Table) -> pa.Table:
@@ -180,8 +180,8 @@ class HoodieAppendHandle(HoodieWriteHandle):
 
         Args:
             rows: User columns of the write's schema (any order), the reserved record key and, where keys were looked
-                up, the current file id and row position: a row without a file id is new. Rows that ask for a delete
-                only where readers have to see their columns (`hoodie.merge.appended_rows.deletes_are_rows`).
+                up, the current file id and row position. A row without a file id is new. Rows that ask for a delete
+                are allowed only if readers need their columns (`hoodie.merge.appended_rows.deletes_are_rows`).
 
         Returns:
             The rows for the next file; usually none.
@@ -203,8 +203,8 @@ class HoodieAppendHandle(HoodieWriteHandle):
         """Append the deletes of records.
 
         Args:
-            rows: The reserved record key and operation, and the ordering value where the table has ordering fields. A
-                plain delete has none, and deletes whatever is stored. The row position where it is known.
+            rows: The reserved record key and operation, and the ordering value if the table has ordering fields. A
+                plain delete has no ordering value, and deletes any stored row. The row position if it is known.
         """
         count = rows.num_rows
         ordering = None
@@ -254,11 +254,11 @@ class HoodieAppendHandle(HoodieWriteHandle):
         self._inserts += new
         self._updates += good.num_rows - new
         if self.context.placement.names_file_groups:
-            # The index has named the file group without looking whether it holds the key.
+            # The index named the file group without looking for the key in it.
             self._appended += good.num_rows - new
 
     def _positions(self, rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64] | None:
-        """The rows of the base file where records stand; None if that of one of them is not known."""
+        """The row positions of the records in the base file; None if one of them is not known."""
         if self._positions_of is None or CURRENT_ROW_POSITION not in rows.schema.names:
             return None
         column = rows[CURRENT_ROW_POSITION]
@@ -278,7 +278,7 @@ class HoodieAppendHandle(HoodieWriteHandle):
         self._is_open = True
 
     def _close_file(self) -> tuple[int, int]:
-        # Readers take every log file of a completed instant: one that comes too late must not be seen for a moment.
+        # Readers take every log file of a completed instant, so a late file must not appear even for a moment.
         if not self._is_wanted():
             raise self._too_late()
         content = b"".join(self._blocks)
@@ -289,12 +289,12 @@ class HoodieAppendHandle(HoodieWriteHandle):
         return self._rows, len(content)
 
     def _move_on(self) -> None:
-        """Take the next version, because another writer's file has this name."""
+        """Take the next version of the name, because another writer's file has this one."""
         taken = self.file_name
         self.place = self.place.after(taken)
         self._set_file_name(self._name(self.place, self.task))
         self._markers().create(self.partition_path, self.file_name, self.io_type)
-        # What the marker announces must not be deleted with this write.
+        # The marker of the taken name must go: a rollback of this write would delete the other writer's file.
         self._markers().delete(self.partition_path, taken, self.io_type)
 
     def _abort_file(self) -> bool:
@@ -302,7 +302,7 @@ class HoodieAppendHandle(HoodieWriteHandle):
         return was_open
 
     def _delete_file(self) -> None:
-        # If storage failed while the file was made, another writer's file may have the name.
+        # If storage failed during the creation of the file, another writer's file may have the name.
         if is_log_file_of(self.context.storage, self.path, self.context.instant_time):
             super()._delete_file()
 

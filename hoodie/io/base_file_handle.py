@@ -1,4 +1,4 @@
-"""The base of all handles that write a base file: the Parquet file, its bloom filter and its size."""
+"""The base class of all handles that write a base file: the Parquet file, its bloom filter and its size."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         return writer is not None
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
-        """The bloom filter that the file starts from, and the range of its keys; no filter if keys are virtual."""
+        """The bloom filter to start from, and the range of its keys; no filter if keys are virtual."""
         if self.context.has_virtual_keys:
             return None, None
         index = self.context.config.index
@@ -102,9 +102,9 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         return new, None
 
     def _keys_of(self, source: MergeSource) -> tuple[BloomFilter, KeyRange] | None:
-        """The bloom filter and the range of the keys of a base file, to go on with; None if it has no valid ones.
+        """The bloom filter and the key range of a base file, to be continued; None if it has no valid ones.
 
-        If another writer determined the range in the order of UTF-8 bytes, it cannot be joined with keys in Java's
+        Some writers determine the range in the order of UTF-8 bytes. Such a range cannot be joined with keys in Java's
         order.
 
         Args:
@@ -127,11 +127,11 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         return frozenset()
 
     def _older_path(self) -> str | None:
-        """Full path of the version that this file is made of."""
+        """The full path of the version from which this file is made."""
         return None
 
     def _write_new(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Append new records until the file is full, and return the others."""
+        """Append new records until the file is full, and return the remaining ones."""
         good = self._errors.without_bad_records(rows)
         count = good.num_rows
         if not count:
@@ -143,7 +143,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         return good.slice(done)
 
     def _write_until_full(self, stored: pa.RecordBatch, keys: pa.Array) -> int:
-        """Append rows whose keys are new to the file until it is full, and return how many fitted."""
+        """Append rows with new keys until the file is full, and return their number."""
         full_bytes = int(FULL_SHARE * self.context.config.storage.parquet_max_file_size)
         if self.context.placement.names_file_groups:
             full_bytes = sys.maxsize

@@ -1,4 +1,4 @@
-"""Write the base file that a file slice with log files becomes.
+"""A handle that writes the base file of a compacted file slice.
 
 Hudi: org.apache.hudi.io.FileGroupReaderBasedMergeHandle.
 """
@@ -28,13 +28,13 @@ from hoodie.io.write_handle import constant_column
 
 
 class HoodieCompactionHandle(HoodieBaseFileHandle):
-    """Write the rows that a slice's log files leave of its base file as one base file.
+    """Write the merged rows of a slice as one base file.
 
-    The rows keep their meta columns, so queries by commit time find them where they were; only the file name changes.
-    The new file has all of them, however large it becomes.
+    The rows keep their meta columns, so that queries by commit time still find them; only the file name changes. The
+    new file has all rows, whatever its size.
 
-    If the log files delete no record, the new file goes on with the bloom filter and the range of keys of the old one,
-    and the column of record keys and the user's column that they are made of are copied as they are stored, as in
+    If the log files delete no record, the new file continues the bloom filter and the key range of the old one. The
+    column of record keys, and the user's column that the keys are made of, are then copied as they are stored, as in
     `HoodieMergeHandle`.
 
     Memory: the log records of the slice, up to ``hoodie.memory.merge.max.size``, some batches of the base file, and the
@@ -43,7 +43,7 @@ class HoodieCompactionHandle(HoodieBaseFileHandle):
     Args:
         context: The compaction.
         file_slice: The slice.
-        merging: How its log files are merged.
+        merging: The merge of its log files.
         task: The task that writes.
 
     Hudi: org.apache.hudi.io.FileGroupReaderBasedMergeHandle.
@@ -85,7 +85,7 @@ class HoodieCompactionHandle(HoodieBaseFileHandle):
 
     def compact(self) -> None:
         """Write all rows; called once."""
-        # Without the old file's bloom filter its keys are needed.
+        # Without the old file's bloom filter, the keys must be decoded.
         copied = self._merged.columns_to_copy(self._source) if self._goes_on and self._source is not None else []
         self.writer.keep_apart(copied)
         BoundedInMemoryExecutor(
@@ -112,7 +112,7 @@ class HoodieCompactionHandle(HoodieBaseFileHandle):
                 if self._kept_keys is not None:
                     self._kept_keys.append(range(part.start, part.start + part.row_group.rows))
             rows, names = part.rows, set(part.rows.schema.names)
-            # Columns whose chunks are copied were not read; constants stand for them.
+            # Columns whose chunks are copied were not read; constants take their place.
             columns = [
                 rows.column(name)
                 if name in names
@@ -127,7 +127,7 @@ class HoodieCompactionHandle(HoodieBaseFileHandle):
             self._records += rows.num_rows
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
-        """Continue with the base file's filter if all of its keys stay; else hash all keys."""
+        """Continue the base file's filter if all of its keys stay; otherwise hash all keys."""
         found = self._keys_of(self._source) if self._source is not None and self._merged.only_replaces else None
         self._goes_on = found is not None
         if found is not None and self._source is not None:

@@ -1,4 +1,4 @@
-"""Write the first base file of a new file group.
+"""A handle that writes the first base file of a new file group.
 
 Hudi: org.apache.hudi.io.HoodieCreateHandle.
 """
@@ -27,14 +27,14 @@ class HoodieCreateHandle(HoodieBaseFileHandle):
                 delete.
 
         Returns:
-            The rows that no longer fit, for another file; usually none.
+            The rows that did not fit, for another file; usually none.
         """
-        left = self._write_new(rows)
-        self._records += rows.num_rows - left.num_rows
-        return left
+        remaining_rows = self._write_new(rows)
+        self._records += rows.num_rows - remaining_rows.num_rows
+        return remaining_rows
 
     def measure(self, rows: pa.RecordBatch) -> int:
-        """The bytes that rows take in a file, without footer. It encodes them; the handle need not be open.
+        """The bytes that rows take in a file, without footer. It encodes them; the handle may be closed.
 
         Args:
             rows: See `write`.

@@ -1,4 +1,4 @@
-"""Read the rows of one file group, for queries, merges, repairs and samples.
+"""Reader of the rows of one file group, for queries, merges, repairs and samples.
 
 Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
 """
@@ -34,21 +34,21 @@ from hoodie.threads import ThreadPool
 
 READ_BATCH_ROWS = 1 << 16
 _FILES_AT_ONCE = 64
-"""Files whose footers are in memory at a time during a scan."""
+"""The number of files whose footers are in memory at a time during a scan."""
 _LOGS_AT_ONCE = 8
-"""File groups whose log files are read ahead, at the same time, as object stores answer late."""
+"""The number of file groups whose log files are read ahead at the same time, because object stores answer late."""
 _LOGS_DECODED_AT_ONCE = 2
-"""Of these so many are decoded at the same time, because Python code decodes them."""
+"""The number of these that are decoded at the same time: less, because Python code decodes them."""
 _LOG_BYTES_AHEAD = 32 << 20
-"""The most bytes of their log files, if it is not only one."""
+"""The most bytes of log files that are read ahead, if they are of more than one file group."""
 _TAKEN_AT_ONCE = 16
-"""Files whose few rows are in memory at a time during a scan."""
+"""The number of files whose few rows are in memory at a time during a scan."""
 MOST_FEW_ROWS = 1 << 12
-"""The most rows of a file that are few."""
+"""The limit of rows of a file that count as few."""
 ALWAYS_FEW_ROWS = 1000
-"""So many rows of a file are few, however small it is."""
+"""Up to this number of rows count as few even in a small file."""
 FEW_ROWS_IN = 16
-"""Rows are few if they are one in so many: then they are taken one by one, and the other rows are not decoded."""
+"""Rows are few if at most one row in this number is wanted: they are taken one by one, the rest is not decoded."""
 
 
 class HoodieFileGroupReader:
@@ -89,16 +89,16 @@ class HoodieFileGroupReader:
             self._path, self._size_bytes = file_slice.sole_base_file.path, file_slice.sole_base_file.size_bytes
 
     def scan(self) -> Iterator[pa.RecordBatch]:
-        """The rows as a query reads them: on all cores, some batches ahead; see `scan_file_groups`."""
+        """The rows for a query, scanned on all cores and some batches ahead; see `scan_file_groups`."""
         return scan_file_groups([self])
 
     def iter_batches(self, batch_rows: int = READ_BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """The rows as one of several tasks reads them: on this thread, batch after batch.
+        """The rows for one of several tasks: on this thread, batch after batch.
 
         Memory: one batch.
 
         Args:
-            batch_rows: Most rows of a batch.
+            batch_rows: The most rows of a batch.
 
         Raises:
             HoodieException: See `scan`; or a column cannot be converted to the type of the schema.
@@ -118,16 +118,17 @@ class HoodieFileGroupReader:
             yield from self._context.wanted(batches)
 
     def take(self, positions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-        """The rows at some positions of the base file, in its order, on this thread; only their row groups are read.
+        """The rows at the given positions of the base file, in its order, on this thread; only their row groups
+        are read.
 
-        Memory: one batch; of row groups with few of the rows, these rows (see `HoodieParquetReader.take_rows`).
+        Memory: one batch; for row groups with few of the rows, only these rows (see `HoodieParquetReader.take_rows`).
 
         Args:
             positions: Rows of the file from 0, ascending and distinct.
 
         Raises:
-            HoodieException: See `iter_batches`; or the slice has log files, so that rows of its base file are not its
-                rows.
+            HoodieException: See `iter_batches`; or the slice has log files, so that positions in its base file do not
+                name its rows.
         """
         if self.has_log_files:
             raise HoodieException(
@@ -166,7 +167,7 @@ class HoodieFileGroupReader:
         """The rows of the base file below log files, for `MergingReader.batches`; None if there is no base file.
 
         Args:
-            config: How the next version is stored.
+            config: The storage options of the next version.
         """
         base_file = self._file_slice.base_file
         if base_file is None or self._log_merging is None:
@@ -193,7 +194,7 @@ class HoodieFileGroupReader:
 
     @property
     def has_log_files(self) -> bool:
-        """Whether log files hold records, so that the rows are merged."""
+        """Whether log files hold records, so that rows are merged."""
         return self._log_merging is not None
 
     @property
@@ -204,9 +205,9 @@ class HoodieFileGroupReader:
         return self._rows is not None or self._context.may_seek
 
     def few_rows(self) -> list[pa.RecordBatch] | None:
-        """The rows, taken by their positions; None if they are many, or were not sought.
+        """The rows, taken by their positions; None if there are too many, or few rows are not expected.
 
-        Memory: the rows, `MOST_FEW_ROWS` of them; see `HoodieParquetReader.take_rows`.
+        Memory: the rows, at most `MOST_FEW_ROWS`; see `HoodieParquetReader.take_rows`.
 
         Raises:
             HoodieException: See `iter_batches`.
@@ -217,7 +218,9 @@ class HoodieFileGroupReader:
         return None if rows is None or len(rows) > MOST_FEW_ROWS else list(self.take(rows))
 
     def find_few(self) -> npt.NDArray[np.int64] | None:
-        """The positions of the rows that pass the filter, of which only the columns are read; None if they are many.
+        """The positions of the rows that pass the filter; None if there are too many.
+
+        Only the columns of the filter are read.
 
         Memory: a batch of these columns.
 
@@ -229,7 +232,7 @@ class HoodieFileGroupReader:
         row_filter = self._context.row_filter
         assert row_filter is not None
         columns = row_filter.read_columns([], self._schema)
-        found = []
+        positions = []
         # A file holds few commit times; they are not made to strings.
         dictionaries = [COMMIT_TIME_META] if COMMIT_TIME_META in columns else []
         with HoodieParquetReader(self._storage, self._path, dictionaries, size_bytes=self._size_bytes) as reader:
@@ -243,12 +246,12 @@ class HoodieFileGroupReader:
                     most -= len(places)
                     if most < 0:
                         return None
-                    found.append(places + first)
+                    positions.append(places + first)
                     first += batch.num_rows
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+        return np.concatenate(positions) if positions else np.zeros(0, dtype=np.int64)
 
     def stored_bytes(self) -> int:
-        """The stored bytes of the columns that are needed, in the row groups that can hold rows; log files count whole.
+        """The stored bytes of the needed columns, in the row groups that may hold rows; log files count as a whole.
 
         Raises:
             HoodieException: See `iter_batches`.
@@ -313,18 +316,18 @@ class HoodieFileGroupReader:
 
 
 def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
-    """The rows of file groups one after the other, on all cores, some files and batches ahead.
+    """The rows of file groups one after the other, on all cores, with some files and batches read ahead.
 
-    Row groups whose statistics exclude the filter are not read, unless log files belong to them. Memory: some batches,
+    Row groups whose statistics exclude the filter are not read, unless the slice has log files. Memory: some batches,
     and the footers of some files; the log records of two slices, or of a few more small ones.
 
     Args:
-        readers: One for each file group. They have schema, columns, filter and range in common.
+        readers: A reader for each file group, all with the same schema, columns, filter and range.
 
     Raises:
         HoodieIOException: A file is missing, or storage failed.
         HoodieCorruptedDataException: A file is damaged.
-        HoodieSchemaException: The filter cannot be computed of the rows.
+        HoodieSchemaException: The filter cannot be computed for the rows.
     """
     for has_logs, group in groupby(readers, key=lambda reader: reader.has_log_files):
         if has_logs:
@@ -337,17 +340,20 @@ def _scan_merged(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Record
     """The rows of file groups with log files; meanwhile the log files of the next ones are read, and a base file."""
     merging = [reader._merging_reader(reader._context.read_columns) for reader in readers]
     sizes = [reader._log_bytes for reader in readers]
-    turn, asked = threading.Semaphore(_LOGS_DECODED_AT_ONCE), 1
+    turn, prepared_count = threading.Semaphore(_LOGS_DECODED_AT_ONCE), 1
     with ThreadPool(_LOGS_AT_ONCE, "hoodie-log-reader") as executor:
         try:
             for number, (reader, merged) in enumerate(zip(readers, merging, strict=True)):
-                while asked < len(merging) and (
-                    asked == number + 1
-                    or (asked - number <= _LOGS_AT_ONCE and sum(sizes[number + 1 : asked + 1]) <= _LOG_BYTES_AHEAD)
+                while prepared_count < len(merging) and (
+                    prepared_count == number + 1
+                    or (
+                        prepared_count - number <= _LOGS_AT_ONCE
+                        and sum(sizes[number + 1 : prepared_count + 1]) <= _LOG_BYTES_AHEAD
+                    )
                 ):
-                    merging[asked].prepare_on(executor, turn)
-                    asked += 1
-                # The base file of the next slice too, or its first rows would be waited for.
+                    merging[prepared_count].prepare_on(executor, turn)
+                    prepared_count += 1
+                # The base file of the next slice too, or the scan would wait for its first rows.
                 for begun in merging[number : number + 2]:
                     begun.begin_on(executor, READ_BATCH_ROWS)
                 yield from reader._context.wanted(merged.batches(READ_BATCH_ROWS, on_all_cores=True))
@@ -373,11 +379,11 @@ def _scan_base_files(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Re
 
 
 def _scan_together(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
-    """All rows that pass the filter, whether they are few or not; see `scan_file_groups`."""
+    """All rows that pass the filter, however many; see `scan_file_groups`."""
     for start in range(0, len(readers), _FILES_AT_ONCE):
         some = readers[start : start + _FILES_AT_ONCE]
         opened = list(zip(some, map_concurrently(HoodieFileGroupReader._open_fragment, some), strict=True))
-        # Files that store all columns as wanted are scanned together; the order of the files stays.
+        # Files that store all columns in the wanted types are scanned together; the order of files stays.
         for as_wanted, group in groupby(opened, key=lambda pair: pair[1] is not None):
             if as_wanted:
                 yield from some[0]._scan([fragment for _, fragment in group if fragment is not None])
@@ -387,7 +393,7 @@ def _scan_together(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Reco
 
 
 def count_rows(readers: Sequence[HoodieFileGroupReader]) -> int:
-    """The number of rows of file groups; no column is read where footers and statistics tell it.
+    """The number of rows of file groups. No column is read where footers and statistics suffice.
 
     Args:
         readers: See `scan_file_groups`.
@@ -397,15 +403,17 @@ def count_rows(readers: Sequence[HoodieFileGroupReader]) -> int:
     """
     merged = [reader for reader in readers if reader.has_log_files]
     total = sum(batch.num_rows for reader in merged for batch in reader.with_columns([RECORD_KEY_META]).scan())
-    alone = [reader for reader in readers if not reader.has_log_files]
-    for start in range(0, len(alone), _FILES_AT_ONCE):
-        some = alone[start : start + _FILES_AT_ONCE]
+    without_logs = [reader for reader in readers if not reader.has_log_files]
+    for start in range(0, len(without_logs), _FILES_AT_ONCE):
+        batch_readers = without_logs[start : start + _FILES_AT_ONCE]
         fragments: list[ParquetFragment] = []
-        for reader, fragment in zip(some, map_concurrently(HoodieFileGroupReader._open_fragment, some), strict=True):
+        for reader, fragment in zip(
+            batch_readers, map_concurrently(HoodieFileGroupReader._open_fragment, batch_readers), strict=True
+        ):
             if fragment is not None and reader._context.is_exact:
                 fragments.append(fragment)
             else:
                 total += sum(batch.num_rows for batch in reader.with_columns(reader._schema.names[:1]).scan())
         if fragments:
-            total += count_rows_of_fragments(fragments, some[0]._schema, some[0]._context.pushed)
+            total += count_rows_of_fragments(fragments, batch_readers[0]._schema, batch_readers[0]._context.pushed)
     return int(total)

@@ -1,4 +1,4 @@
-"""Find keys in one base file.
+"""A handle that finds keys in one base file.
 
 Hudi: org.apache.hudi.io.HoodieKeyLookupHandle.
 """
@@ -18,12 +18,12 @@ from hoodie.storage.storage import HoodieStorage
 
 @attrs.frozen
 class KeyMatches:
-    """The rows where keys were found: pairs at equal positions of two arrays.
+    """The rows with given keys: pairs at equal positions of two arrays.
 
     Attributes:
         key_indices: int32, index into the keys that were looked up.
-        row_positions: int64, row of the base file, starting at 0. A key that occurs twice in the file has two pairs.
-        row_groups: Row groups of the file, all of which were read.
+        row_positions: int64, row of the base file, from 0. A key that occurs twice in the file has two pairs.
+        row_groups: The number of row groups of the file, all of which were read.
     """
 
     key_indices: np.ndarray
@@ -39,7 +39,7 @@ class HoodieKeyLookupHandle:
         path: Full path of the base file.
         size_bytes: See `HoodieParquetReader`.
 
-    Hudi: org.apache.hudi.io.HoodieKeyLookupHandle. Differs: gives the rows, so that a merge need not search again.
+    Hudi: org.apache.hudi.io.HoodieKeyLookupHandle. Differs: returns the rows, so that a merge need not search again.
     """
 
     def __init__(self, storage: HoodieStorage, path: str, size_bytes: int = 0) -> None:
@@ -48,7 +48,7 @@ class HoodieKeyLookupHandle:
         self._size_bytes = size_bytes
 
     def lookup(self, keys: pa.Array, check: Callable[[pa.ChunkedArray], object] | None = None) -> KeyMatches:
-        """Rows whose key is among ``keys``.
+        """The rows whose key is among ``keys``.
 
         Args:
             keys: Distinct record keys (string).

@@ -1,6 +1,6 @@
-"""Rows in memory up to a limit, above it in a local file.
+"""A store of rows in memory up to a limit, and in a local file above it.
 
-Hudi: org.apache.hudi.common.util.collection.ExternalSpillableMap. Differs: holds rows by number; keys are elsewhere.
+Hudi: org.apache.hudi.common.util.collection.ExternalSpillableMap. Differs: holds rows by number, without keys.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.exception import HoodieIOException
 
 _PART_BYTES = 16 << 20
-"""Smaller batches are joined up to this size, so that there are few parts to take rows from."""
+"""Smaller batches are joined up to this size, so that rows are taken from few parts."""
 
 
 class LogRowStore:
     """Rows that are appended in batches and taken by their numbers; a context manager.
 
-    The local file has no name, so nothing is left of it, however the process ends.
+    The local file has no name, so the system removes it, however the process ends.
 
-    Memory: the rows up to the limit. Above it, a part that is being filled, and what the system keeps of the file.
+    Memory: the rows up to the limit. Above it, the part that is being filled, and the system's cache of the file.
 
     Args:
         schema: The columns.
@@ -75,14 +75,14 @@ class LogRowStore:
             rows: Rows with the columns of the store.
 
         Returns:
-            The number of the first one.
+            The number of the first of these rows.
 
         Raises:
             HoodieIOException: The local file cannot be written.
         """
         first = self._rows
         if rows.num_rows:
-            # A field may be nullable in one of the two schemas alone.
+            # A field may be nullable in only one of the two schemas.
             self._open.append(pa.RecordBatch.from_arrays(rows.columns, schema=self._schema))
             self._open_bytes += rows.nbytes
             self._rows += rows.num_rows
@@ -91,7 +91,7 @@ class LogRowStore:
         return first
 
     def finish(self) -> None:
-        """End adding; rows can be taken from now on.
+        """End adding rows; they can be taken from now on.
 
         Raises:
             HoodieIOException: The local file cannot be written.
@@ -109,7 +109,7 @@ class LogRowStore:
         self._parts = [reader.get_batch(number) for number in range(reader.num_record_batches)]
 
     def take(self, numbers: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        """Some rows, in the order of their numbers' array.
+        """The rows with the given numbers, in the order of the array.
 
         Args:
             numbers: Numbers of rows.
@@ -135,12 +135,12 @@ class LogRowStore:
         return take_rows(joined, pa.array(back))
 
     def close(self) -> None:
-        """Drop the rows and the file; does nothing if that is done."""
+        """Drop the rows and the file; a second call does nothing."""
         self._parts, self._open, self._writer = [], [], None
         self._resources.close()
 
     def _close_part(self) -> None:
-        """Make one part of the rows that were added since the last one."""
+        """Make one part of the rows that were added since the last part."""
         if not self._open:
             return
         part = concat_rows(self._open)
@@ -156,7 +156,7 @@ class LogRowStore:
             held = [part]
         try:
             if self._writer is None:
-                # The stack closes it.
+                # The exit stack closes the file.
                 file = tempfile.TemporaryFile(dir=self._config.spillable_map_path)  # noqa: SIM115
                 self._file = self._resources.enter_context(file)
                 self._writer = pa.ipc.new_file(self._file, self._schema)
@@ -175,7 +175,7 @@ class LogRowStore:
 
 
 def concat_rows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of several batches, one after the other.
+    """The rows of several batches, one batch after the other.
 
     Args:
         batches: Batches of one schema, at least one.
@@ -187,12 +187,12 @@ def concat_rows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def with_replaced_rows(rows: pa.RecordBatch, new: pa.RecordBatch, places: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """Rows of which some are replaced. A column that this does not change is passed on as it is: updates change few.
+    """Rows, some of which are replaced. An unchanged column is passed on without a copy: updates change few columns.
 
     Args:
         rows: The rows.
-        new: Other rows of the same columns.
-        places: For each of these the row that it replaces.
+        new: The replacements, with the same columns.
+        places: The place of the replaced row for each replacement.
     """
     replaced = pa.array(places)
     indices = np.arange(rows.num_rows)
@@ -209,7 +209,7 @@ _BITS = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.in
 
 
 def _is_same(one: pa.Array, other: pa.Array) -> bool:
-    """Whether two columns hold the same values to the last bit; False for nested ones, which are not compared."""
+    """Whether two columns hold the same values to the last bit; False for nested columns, which are not compared."""
     if one.type.num_fields or isinstance(one.type, pa.BaseExtensionType):
         return False
     bits = _BITS.get(one.type)

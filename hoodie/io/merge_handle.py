@@ -1,4 +1,4 @@
-"""Write the next version of a base file.
+"""A handle that writes the next version of a base file.
 
 Hudi: org.apache.hudi.io.{HoodieMergeHandle, HoodieConcatHandle}.
 """
@@ -49,25 +49,25 @@ logger = logging.getLogger(__name__)
 class HoodieMergeHandle(HoodieBaseFileHandle):
     """Write the next version of one base file: its records merged with the incoming ones.
 
-    Every record of the old file is written again unless an incoming record has its place; then the merge spec
-    decides. Incoming records that matched nothing are appended.
+    Every record of the old file is written again unless an incoming record has its position; then the merge spec
+    decides. Incoming records without a position are appended.
 
         old file   incoming   new file
         a1 b1 c1   b2 d1      a1 b2 c1 d1
 
     The index gives the row position of each key in the old file, which never changes, so no key is looked up again. A
-    key that lives at two positions has two incoming rows, and both are merged. If the input was not combined, the last
-    of several rows of one key counts, whether the old file has the key or not.
+    key with two positions in the file has two incoming rows, and both are merged. If the input was not combined, the
+    last of several rows of one key counts, whether the old file has the key or not.
 
-    An updated record keeps its key. If no record is deleted, the column of record keys and the user's column that they
-    are made of are copied as they are stored; decoding and encoding them would be half of the work.
+    An updated record keeps its key. If no record is deleted, the column of record keys, and the user's column that the
+    keys are made of, are copied as they are stored: decoding and encoding them would be half of the work.
 
     The old file is never changed. Memory: the bucket's incoming records and one batch of the old file's rows, and the
     row group that is being written.
 
     Args:
         context: The write.
-        file_slice: The version to start from.
+        file_slice: The version that is merged.
         task: The task that writes.
         row_counter: See `HoodieBaseFileHandle`.
 
@@ -106,21 +106,21 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
     def write(self, incoming: pa.Table) -> pa.Table:
         """Merge all incoming rows of the bucket; called once.
 
-        New records are appended until the file has reached ``hoodie.parquet.max.file.size``; records that are in the
-        old file stay in this file group however large they become.
+        New records are appended until the file has reached ``hoodie.parquet.max.file.size``. Records of the old file
+        stay in this file group, whatever its size.
 
         Args:
-            incoming: User columns and reserved columns, including the row position: null for a row whose key is not
-                in the old file. If every row is a delete, the user columns may be absent.
+            incoming: User columns and reserved columns, including the row position: null for a row whose key is not in
+                the old file. If every row is a delete, the user columns may be missing.
 
         Returns:
-            The new records that no longer fit, for another file group; usually none.
+            The new records that did not fit, for another file group; usually none.
         """
         self._records += incoming.num_rows
         incoming = incoming.combine_chunks()
         updates, inserts = self._updates_and_inserts(incoming)
         placed = PlacedUpdates(updates)
-        # Without the old file's bloom filter its keys are needed.
+        # Without the old file's bloom filter, the keys must be decoded.
         copied = self._source.columns_to_copy(updates) if self._goes_on else []
         self.writer.keep_apart(copied)
         BoundedInMemoryExecutor(
@@ -135,8 +135,8 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
                 f"{placed.last_position}"
             )
         # A column above 2 GiB comes in several chunks, so this is a loop.
-        left = [self._write_new(rows) for rows in inserts.to_batches()]
-        overflow = pa.Table.from_batches(left, inserts.schema)
+        remaining = [self._write_new(rows) for rows in inserts.to_batches()]
+        overflow = pa.Table.from_batches(remaining, inserts.schema)
         self._records -= overflow.num_rows
         return overflow
 
@@ -144,7 +144,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         self.writer.write(stored, keys=keys if self._goes_on else None)
 
     def _updates_and_inserts(self, incoming: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Rows with a position, sorted by it, one per position; and rows to append."""
+        """The rows with a position, one for each position and sorted by it; and the rows to append."""
         has_place = incoming[CURRENT_ROW_POSITION].is_valid()
         updates = incoming.filter(has_place)
         values = updates[CURRENT_ROW_POSITION].to_numpy()
@@ -170,14 +170,14 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
 
     @property
     def _may_repeat_keys(self) -> bool:
-        """Whether several incoming rows may have one key, because nothing has combined them."""
+        """Whether several incoming rows may have one key, because the input was not combined."""
         write = self.context.config.write
         if self.context.operation is WriteOperationType.UPSERT:
             return not write.combine_before_upsert
         return self.context.operation is not WriteOperationType.INSERT or not write.combine_before_insert
 
     def _merge_all(self, updates: PlacedUpdates, batches: Iterator[StoredRows]) -> None:
-        """Write all stored rows, with the updates in their places."""
+        """Write all stored rows, with the updates in place of old rows."""
         for old in batches:
             if old.row_group is not None:
                 self.writer.start_row_group(old.row_group)
@@ -206,9 +206,11 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         codes = outcome.codes
         for number, reason in outcome.errors.items():
             self._errors.add(updates.column(RECORD_KEY)[number].as_py(), reason)
-        lost = int(np.count_nonzero(codes == KEEP_STORED)) - len(outcome.errors)
-        if lost:
-            self._without_effect += WithoutEffect(kept=lost) if spec.merger is not None else WithoutEffect(ignored=lost)
+        losing_count = int(np.count_nonzero(codes == KEEP_STORED)) - len(outcome.errors)
+        if losing_count:
+            self._without_effect += (
+                WithoutEffect(kept=losing_count) if spec.merger is not None else WithoutEffect(ignored=losing_count)
+            )
         new = None
         places = np.arange(batch.num_rows)
         taken = np.flatnonzero(codes == TAKE_INCOMING)
@@ -218,7 +220,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
             incoming = rows.take(pa.array(taken)) if len(taken) < rows.num_rows else rows
             good = self._errors.without_bad_records(incoming)
             if good.num_rows < incoming.num_rows:
-                # A record that does not fit is reported; the stored one stays.
+                # A record that does not fit its column is reported; the stored one stays.
                 kept = pc.is_in(incoming.column(CURRENT_ROW_POSITION), good.column(CURRENT_ROW_POSITION))
                 taken = taken[kept.to_numpy(zero_copy_only=False)]
             if len(taken):
@@ -233,7 +235,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         return merged_columns(stored, new, np.delete(places, deleted) if len(deleted) else places)
 
     def _refuse_other_keys(self, batch: pa.RecordBatch, updates: pa.RecordBatch, positions: np.ndarray) -> None:
-        """Refuse rows whose key is that of the stored row, and whose values of the key fields are not."""
+        """Refuse updates whose key equals that of the stored row, but whose values of the key fields differ."""
         fields = self.context.table_config.record_key_fields
         tops = {top_level_name(batch.schema, field) for field in fields}
         if KEY_PARTS in updates.schema.names and tops <= set(batch.schema.names):
@@ -245,9 +247,9 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         return self.base_file.path
 
     def _stored_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of old rows as they are written again: only the file name changes.
+        """The columns of old rows in the new file: only the file name changes.
 
-        Columns whose chunks are copied were not read; constants stand for them.
+        Columns whose chunks are copied were not read; constants take their place.
         """
         count = batch.num_rows
         virtual = self.context.has_virtual_keys
@@ -276,7 +278,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
 
 
 class HoodieConcatHandle(HoodieMergeHandle):
-    """Append incoming records to those of the old file, whatever their keys are: for inserts that fill a small file.
+    """Append incoming records to those of the old file, whatever their keys: for inserts that fill a small file.
 
     Hudi: org.apache.hudi.io.HoodieConcatHandle.
     """
@@ -289,7 +291,7 @@ def last_of_each_key(rows: pa.Table) -> pa.Table:
     """The last row of each key, as in Hudi's map of incoming records.
 
     Args:
-        rows: With record key; the row number decides where there is one.
+        rows: The rows, with record keys; the row number decides if there is one.
     """
     keys = rows[RECORD_KEY]
     if pc.count_distinct(keys, mode="all").as_py() == rows.num_rows:

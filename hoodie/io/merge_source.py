@@ -26,7 +26,7 @@ from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 
 MERGE_BATCH_ROWS = 1 << 16
-"""Rows that are merged at a time."""
+"""The number of rows that are merged at a time."""
 SMALL_ROW_GROUP = 0.25
 """Row groups below this share of the wanted size are joined instead of copied, except for the last one."""
 LARGE_ROW_GROUP = 1.25
@@ -56,18 +56,18 @@ class StoredRows:
 class MergeSource:
     """The stored rows of a file group in their order, for the next version of it.
 
-    Most columns are decoded. The record key and the user's column that it is made of, which the merge does not change,
-    can be copied as they are stored; decoding and encoding them would be half of the work. The file name and partition
-    path, which are written anew for each row, are not read.
+    Most columns are decoded. The record key, and the user's column from which it is made, do not change in a merge, and
+    can be copied as they are stored: decoding and encoding them would be half of the work. File name and partition
+    path are not read, because they are written anew for each row.
 
     Args:
         storage: Where the file is.
         path: Full path of the base file.
         schema: The schema to read the rows in, including meta columns.
-        merge_spec: How stored and incoming records are merged.
-        config: How the next version is stored.
-        columns: The columns to read, for rows that keep their meta columns; None for those of rows that are stamped
-            anew, whose commit times are dictionaries.
+        merge_spec: The merge of stored and incoming records.
+        config: The storage options of the next version.
+        columns: The columns to read, for rows that keep their meta columns; None for the columns of rows that get new
+            meta columns: then commit times are dictionaries.
         size_bytes: See `HoodieParquetReader`.
     """
 
@@ -87,7 +87,7 @@ class MergeSource:
         self._merge_spec = merge_spec
         self._config = config
         self._columns = columns or [RECORD_KEY_META, COMMIT_TIME_META, COMMIT_SEQNO_META, *self._user_schema.names]
-        # A file holds few commit times, so they are read, merged and written as dictionaries, by small numbers.
+        # A file has few commit times, so they are read, merged and written as dictionaries, by small numbers.
         dictionaries = [COMMIT_TIME_META] if columns is None else []
         self._reader = HoodieParquetReader(storage, path, dictionaries, size_bytes=size_bytes)
 
@@ -108,10 +108,10 @@ class MergeSource:
         return self._reader.dictionary_columns()
 
     def columns_to_copy(self, updates: pa.Table) -> list[str]:
-        """The columns that a merge does not change, and whose bytes fit into the next version.
+        """The columns that a merge does not change and that the next version can copy as they are stored.
 
-        The user's columns among them are those that equal the record key in each stored and incoming row. If a record
-        may be deleted, there are none.
+        The user's columns among them equal the record key in each stored and incoming row. If a record may be deleted,
+        there are none.
 
         Args:
             updates: The incoming rows of stored records.
@@ -125,7 +125,7 @@ class MergeSource:
         """The record key, and the columns with its bytes in every row; none if the next version cannot copy them.
 
         Args:
-            names: The columns that may be copied. Those that decide about records are not.
+            names: The columns that may be copied. Columns that decide about records are left out.
         """
         merged = set(self._merge_spec.stored_columns(self._user_schema))
         fields = [
@@ -145,8 +145,8 @@ class MergeSource:
         """All rows, one row group after the other; copied columns are not decoded.
 
         Args:
-            copied: Some of `columns_to_copy`. They are decoded too in row groups whose size differs from the wanted
-                one, or whose columns differ after all.
+            copied: Some of `columns_to_copy`. They are decoded, too, in row groups whose size differs from the wanted
+                one, or whose columns turn out to differ.
 
         Raises:
             HoodieCorruptedDataException: The file is damaged.

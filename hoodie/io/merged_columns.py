@@ -12,13 +12,13 @@ from hoodie.common.model.record_columns import COMMIT_TIME_META, CURRENT_ROW_POS
 from hoodie.io.write_handle import constant_column
 
 MOST_BYTES = 1 << 30
-"""Updates of more bytes are merged in several pieces: a column of theirs and of stored rows fits one array."""
+"""Larger updates are merged in several pieces, so that a column of updates and stored rows fits into one array."""
 
 _COMMIT_TIME = META_COLUMNS.index(COMMIT_TIME_META)
 
 
 class PlacedUpdates:
-    """Incoming rows that have a position among the stored rows.
+    """Incoming rows with their positions among the stored rows.
 
     Args:
         rows: Incoming rows, sorted by their position; one for each position.
@@ -34,7 +34,7 @@ class PlacedUpdates:
         return int(self._positions[-1]) if len(self._positions) else -1
 
     def pieces(self, start: int, count: int) -> Iterator[tuple[int, int]]:
-        """Ranges of stored rows, as offset and length, so short that one array holds the updates of each.
+        """Ranges of stored rows, as offset and length, so short that the updates of each fit into one array.
 
         Args:
             start: The position of the first stored row.
@@ -51,7 +51,7 @@ class PlacedUpdates:
                 yield low, length
 
     def of_rows(self, start: int, count: int) -> tuple[pa.RecordBatch, np.ndarray] | None:
-        """The incoming rows for some stored rows, and their places among these; None if there are none.
+        """The incoming rows for a range of stored rows, and their places in it; None if there are none.
 
         Args:
             start: The position of the first stored row.
@@ -70,7 +70,7 @@ def merged_columns(stored: Sequence[pa.Array], new: Sequence[pa.Array] | None, p
     Args:
         stored: Columns of base files; dictionaries are constants, except for the commit time.
         new: The same columns of new rows; None for no rows.
-        places: For each row of the result its number among the stored rows, followed by the new rows.
+        places: For each row of the result, its number among the stored rows followed by the new rows.
     """
     indices = pa.array(places)
     merged = []
@@ -103,7 +103,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def columns_to_compare(schema: pa.Schema, ordering_fields: Sequence[str]) -> list[str]:
-    """The user's columns, ordered by the cost of finding out that a record changed.
+    """The user's columns, in the order of the cost of comparing them.
 
     Args:
         schema: The user's columns.
@@ -117,14 +117,14 @@ def columns_to_compare(schema: pa.Schema, ordering_fields: Sequence[str]) -> lis
 def count_unchanged(
     stored: pa.RecordBatch, incoming: pa.RecordBatch, positions: np.ndarray, columns: Sequence[str]
 ) -> int:
-    """Count the incoming rows that have the same values as the stored rows that they replace.
+    """Count the incoming rows that equal the stored rows that they replace.
 
-    Rows that differ in one column are not compared in the next, so usually one column is compared.
+    Rows that differ in one column are not compared in the next one, so usually one column is compared.
 
     Args:
-        stored: Stored rows. Missing columns are copied as they are stored, so they are equal.
+        stored: Stored rows. Columns that are missing here are copied as they are stored, so they are equal.
         incoming: Incoming rows.
-        positions: For each incoming row the number of the stored row.
+        positions: The number of the stored row for each incoming row.
         columns: The names of the columns to compare, in this order.
     """
     alike: np.ndarray | None = None

@@ -41,12 +41,12 @@ from hoodie.merge.payload_rules import PayloadRules, StoredRule
 from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
 
 _FOLDED_AT_ONCE = 1 << 17
-"""Entries whose rows are in memory at a time while they are merged pair by pair."""
+"""The number of entries whose rows are in memory at a time while they are merged pair by pair."""
 
 
 @attrs.frozen(eq=False)
 class LogMergeRules:
-    """What the merge of a slice needs to know; made once for a reader.
+    """The rules and the schema for merging slices; made once for a reader.
 
     Attributes:
         spec: The table's rules.
@@ -65,7 +65,7 @@ class LogMergeRules:
 
     @property
     def ordering_fields(self) -> tuple[str, ...]:
-        """The ordering fields that decide; none where the newer entry always wins."""
+        """The ordering fields that decide; empty if the newer entry always wins."""
         rules = self.by_mode
         if rules is not None and rules.stored_rule is StoredRule.NEVER:
             return ()
@@ -78,13 +78,13 @@ class LogMergeRules:
 
     @property
     def takes_whole_rows(self) -> bool:
-        """Whether the winner of two rows is taken whole, unless a block holds some columns only."""
+        """Whether the winning row is taken as a whole, except for a block of a partial update."""
         rules = self.by_mode
         return rules is not None and rules.field_rule is None
 
     @property
     def key_columns(self) -> list[str]:
-        """The columns that tell the record key."""
+        """The columns that hold the record key, or from which it is made."""
         generator = self.key_generator
         if generator is None:
             return [RECORD_KEY_META]
@@ -93,16 +93,16 @@ class LogMergeRules:
         return list(dict.fromkeys(top_level_name(self.schema, field) for field in generator.record_key_fields))
 
     def columns_of_log(self, columns: Sequence[str]) -> list[str]:
-        """The columns of log rows that are needed for a result with some columns, in the order of the schema.
+        """The columns of log rows that are needed for a result with the given columns, in the order of the schema.
 
         Args:
-            columns: The columns that a row of a log file needs if it is in the result.
+            columns: The columns of a log file's row that the result needs.
         """
         needed = {*columns, *self.key_columns, *self.ordering_columns, *delete_columns(self.spec, self.schema)}
         return [name for name in self.schema.names if name in needed]
 
     def keys_of(self, rows: pa.RecordBatch) -> pa.Array:
-        """The record keys of rows (string); null where a row has none.
+        """The record keys of rows (string); null for a row without one.
 
         Args:
             rows: Rows with the columns of `key_columns`.
@@ -112,14 +112,14 @@ class LogMergeRules:
         return one_array(rows.column(RECORD_KEY_META))
 
     def pair_merging(self) -> PairMerging:
-        """How entries are merged that are not taken whole."""
+        """The merge of entries that are not taken as a whole."""
         rules = self.by_mode
         return MergingByPayload(self.spec) if rules is None else MergingByMode(self.spec, rules)
 
 
 @attrs.frozen(eq=False)
 class MergedRows:
-    """What becomes of stored rows that log files have an entry for.
+    """The result of merging stored rows with their log entries.
 
     Attributes:
         codes: ``KEEP_STORED``, ``TAKE_INCOMING`` or ``DELETE_STORED`` for each stored row (uint8).
@@ -133,14 +133,14 @@ class MergedRows:
 class MergedLogRecords:
     """One entry for each key of the log files of a slice; a context manager.
 
-    Made by `collect`. Memory: keys, ordering values and places of all entries, and rows as `LogRowStore` says.
+    Made by `collect`. Memory: keys, ordering values and places of all entries, and the rows of a `LogRowStore`.
 
     Args:
-        rules: How records are merged.
+        rules: The rules for merging.
         columns: The columns of rows in the result.
-        config: How much memory rows may take.
-        base_instant: The instant of the base file: positions in this file are used. None: no positions are.
-        place: Where the slice is, for messages.
+        config: The limit of memory for rows.
+        base_instant: The instant of the base file. Positions in this file are used; None: no positions are used.
+        place: The slice, for messages.
     """
 
     def __init__(
@@ -152,9 +152,9 @@ class MergedLogRecords:
         place: str,
     ) -> None:
         self._rules = rules
-        # A payload class or a user's merger sees all columns.
-        asked = set(columns)
-        self._columns = [name for name in rules.schema.names if name in asked or rules.by_mode is None]
+        # A payload class or a user's merger gets all columns.
+        wanted = set(columns)
+        self._columns = [name for name in rules.schema.names if name in wanted or rules.by_mode is None]
         self._config = config
         self._base_instant = base_instant
         self._place = place
@@ -166,7 +166,7 @@ class MergedLogRecords:
         self.record_count = 0
         self.delete_count = 0
         self._unlike_key: set[str] = set()
-        self._left = _Left.nothing(self._ordering_type)
+        self._merged_entries = _EntryColumns.nothing(self._ordering_type)
 
     def __enter__(self) -> Self:
         return self
@@ -175,12 +175,12 @@ class MergedLogRecords:
         self.close()
 
     def close(self) -> None:
-        """Drop the rows; does nothing if that is done."""
+        """Drop the rows; a second call does nothing."""
         self._resources.close()
 
     def __len__(self) -> int:
         """The number of keys."""
-        return len(self._left.is_delete)
+        return len(self._merged_entries.is_delete)
 
     @property
     def columns(self) -> list[str]:
@@ -195,22 +195,22 @@ class MergedLogRecords:
 
     @property
     def replaces_only(self) -> bool:
-        """Whether each entry that wins takes the place of a stored row as a whole, and none deletes one."""
+        """Whether each winning entry replaces a stored row as a whole, and none deletes one."""
         return self._merging is None and not self.delete_count
 
     @property
     def columns_like_key(self) -> set[str]:
-        """The columns of strings that hold the record key in every row of the log files."""
+        """The string columns that equal the record key in every row of the log files."""
         strings = {name for name in self._columns if self._rules.schema.field(name).type == pa.string()}
         return strings - self._unlike_key
 
     # --- collecting --------------------------------------------------------------------------------------------------
 
     def collect(self, entries: Iterable[LogEntries]) -> Self:
-        """Read all entries, and leave one for each key.
+        """Read all entries, and merge them to one for each key.
 
         Args:
-            entries: What a scan yields, in the order of merging; rows have the columns of
+            entries: The entries of a scan, in the order of merging; rows have the columns of
                 `LogMergeRules.columns_of_log`.
 
         Raises:
@@ -218,27 +218,27 @@ class MergedLogRecords:
         """
         schema = pa.schema([self._rules.schema.field(name) for name in self._columns])
         store = self._resources.enter_context(LogRowStore(schema, self._config))
-        found = _Collected()
+        collected = _Collected()
         for entry in entries:
             if isinstance(entry, LogRows):
-                self._add_rows(found, entry, store)
+                self._add_rows(collected, entry, store)
             else:
-                self._add_deletes(found, entry)
+                self._add_deletes(collected, entry)
         store.finish()
-        if not found.keys:
+        if not collected.keys:
             return self
-        everything = found.joined(self._ordering_type)
+        everything = collected.joined(self._ordering_type)
         self.record_count, self.delete_count = len(everything.is_delete), int(everything.is_delete.sum())
-        keys = pa.chunked_array(found.keys, pa.string())
-        codes = self._codes(found, keys)
+        keys = pa.chunked_array(collected.keys, pa.string())
+        codes = self._codes(collected, keys)
         columns = LogEntryColumns(codes, everything.ordering, everything.is_delete, everything.places < 0)
 
         def refuse(number: int) -> NoReturn:
             self._refuse(keys[number].as_py())
 
-        if self._rules.takes_whole_rows and not found.has_parts:
+        if self._rules.takes_whole_rows and not collected.has_parts:
             numbers = last_entries(columns, refuse)
-            self._left = everything.take(numbers, store)
+            self._merged_entries = everything.take(numbers, store)
             self.keys = _taken(keys, numbers)
         else:
             self._merging = self._rules.pair_merging()
@@ -286,7 +286,7 @@ class MergedLogRecords:
         return entry.positions if is_of_base else None
 
     def _codes(self, found: _Collected, keys: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-        """A number for each distinct key; where all entries have a position, the positions tell keys apart."""
+        """A number for each distinct key. If all entries have a position, the positions tell keys apart."""
         positions = found.all_positions()
         if positions is not None:
             self.positions = positions
@@ -297,28 +297,28 @@ class MergedLogRecords:
         return np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks]).astype(np.int64)
 
     def _fold(
-        self, merging: PairMerging, everything: _Left, keys: pa.ChunkedArray, codes: npt.NDArray[np.int64]
+        self, merging: PairMerging, everything: _EntryColumns, keys: pa.ChunkedArray, codes: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """Merge the entries of each key pair by pair; returns the number of the first entry of each."""
+        """Merge the entries of each key pair by pair; returns the number of the first entry of each key."""
         order = np.argsort(codes, kind="stable")
         starts = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
         firsts = order[starts]
         ends = np.append(starts[1:], len(order))
         store = self._resources.enter_context(LogRowStore(everything.schema, self._config))
-        parts: list[_Left] = []
+        parts: list[_EntryColumns] = []
         begin = 0
         while begin < len(starts):
             end = max(begin + 1, int(np.searchsorted(ends, starts[begin] + _FOLDED_AT_ONCE, side="right")))
             numbers = order[starts[begin] : ends[end - 1]]
             entries = everything.take(numbers).pair_entries(_taken(keys, numbers))
-            left = merging.fold(entries, starts[begin:end] - starts[begin])
-            first = store.append(left.rows)
-            places = np.where(left.has_row, first + np.arange(len(left)), -1)
-            parts.append(_Left(left.ordering, left.is_delete, places, left.known))
+            folded = merging.fold(entries, starts[begin:end] - starts[begin])
+            first = store.append(folded.rows)
+            places = np.where(folded.has_row, first + np.arange(len(folded)), -1)
+            parts.append(_EntryColumns(folded.ordering, folded.is_delete, places, folded.known))
             begin = end
         store.finish()
         back = np.argsort(firsts, kind="stable")
-        self._left = _Left.concat(parts).with_store(store).take(back)
+        self._merged_entries = _EntryColumns.concat(parts).with_store(store).take(back)
         self.keys = _taken(keys, firsts[back])
         return firsts[back]
 
@@ -337,19 +337,19 @@ class MergedLogRecords:
 
         Args:
             stored: Rows of the base file, with the columns of `stored_columns`.
-            numbers: The entry of each.
+            numbers: The number of the entry of each row.
 
         Raises:
-            HoodieException: A row does not compare with its entry.
+            HoodieException: The ordering values of a row and its entry cannot be compared.
         """
-        left = self._left.take(numbers)
+        log_entries = self._merged_entries.take(numbers)
         rules = self._rules.by_mode
         if rules is not None:
-            unordered = without_order(left.ordering, left.is_delete)
+            unordered = without_order(log_entries.ordering, log_entries.is_delete)
             if len(unordered):
                 self._refuse(self.keys[int(numbers[unordered[0]])].as_py())
         if self._merging is not None:
-            entries = left.pair_entries(self.keys.take(pa.array(numbers)))
+            entries = log_entries.pair_entries(self.keys.take(pa.array(numbers)))
             outcome = self._merging.merge_with_stored(stored, entries)
             assert outcome.rows is not None
             return MergedRows(
@@ -357,33 +357,35 @@ class MergedLogRecords:
             )
         assert rules is not None
         ordering = ordering_column(stored, self._rules.ordering_fields)
-        wins = entries_that_win(rules, ordering, left.ordering, left.is_delete)
-        codes = np.where(wins, np.where(left.is_delete, DELETE_STORED, TAKE_INCOMING), KEEP_STORED).astype(np.uint8)
-        return MergedRows(codes, left.rows(codes == TAKE_INCOMING))
+        wins = entries_that_win(rules, ordering, log_entries.ordering, log_entries.is_delete)
+        codes = np.where(wins, np.where(log_entries.is_delete, DELETE_STORED, TAKE_INCOMING), KEEP_STORED).astype(
+            np.uint8
+        )
+        return MergedRows(codes, log_entries.rows(codes == TAKE_INCOMING))
 
     def new_rows(self, is_met: npt.NDArray[np.bool_], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows of keys that the base file lacks, in the order of the log files.
 
         Args:
-            is_met: For each entry, whether the base file has its key.
-            batch_rows: Most rows of a batch.
+            is_met: True for each entry whose key is in the base file.
+            batch_rows: The most rows of a batch.
         """
-        numbers = np.flatnonzero(~is_met & ~self._left.is_delete)
+        numbers = np.flatnonzero(~is_met & ~self._merged_entries.is_delete)
         for start in range(0, len(numbers), batch_rows):
-            left = self._left.take(numbers[start : start + batch_rows])
-            yield left.rows(np.ones(len(left.is_delete), dtype=np.bool_))
+            log_entries = self._merged_entries.take(numbers[start : start + batch_rows])
+            yield log_entries.rows(np.ones(len(log_entries.is_delete), dtype=np.bool_))
 
 
 @attrs.frozen(eq=False)
-class _Left:
-    """Entries: arrays with one item for each.
+class _EntryColumns:
+    """The columns of entries: arrays with one item for each entry.
 
     Attributes:
         ordering: See `PairEntries`.
         is_delete: See `PairEntries`.
         places: The number of the row in the store; -1 for a record of a delete block.
         known: See `PairEntries`.
-        store: Where the rows are.
+        store: The store with the rows.
     """
 
     ordering: pa.Array | None
@@ -393,13 +395,13 @@ class _Left:
     store: LogRowStore | None = None
 
     @classmethod
-    def nothing(cls, kind: pa.DataType | None) -> _Left:
+    def nothing(cls, kind: pa.DataType | None) -> _EntryColumns:
         """No entries."""
         ordering = None if kind is None else pa.nulls(0, kind)
         return cls(ordering, np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64))
 
     @classmethod
-    def concat(cls, parts: Sequence[_Left]) -> _Left:
+    def concat(cls, parts: Sequence[_EntryColumns]) -> _EntryColumns:
         """The entries of several parts."""
         ordering = [part.ordering for part in parts if part.ordering is not None]
         known = [part.known for part in parts if part.known is not None]
@@ -416,13 +418,13 @@ class _Left:
         assert self.store is not None
         return self.store.schema
 
-    def with_store(self, store: LogRowStore) -> _Left:
-        """The same with rows."""
+    def with_store(self, store: LogRowStore) -> _EntryColumns:
+        """The same entries with a store of rows."""
         return attrs.evolve(self, store=store)
 
-    def take(self, numbers: npt.NDArray[np.int64], store: LogRowStore | None = None) -> _Left:
-        """Some entries."""
-        return _Left(
+    def take(self, numbers: npt.NDArray[np.int64], store: LogRowStore | None = None) -> _EntryColumns:
+        """The entries with the given numbers."""
+        return _EntryColumns(
             self.ordering.take(pa.array(numbers)) if self.ordering is not None else None,
             self.is_delete[numbers],
             self.places[numbers],
@@ -431,7 +433,7 @@ class _Left:
         )
 
     def rows(self, chosen: npt.NDArray[np.bool_]) -> pa.RecordBatch:
-        """The rows of some entries."""
+        """The rows of the chosen entries."""
         assert self.store is not None
         return self.store.take(self.places[chosen])
 
@@ -447,7 +449,7 @@ class _Left:
 
 
 class _Collected:
-    """What a scan gave so far."""
+    """The entries of a scan so far."""
 
     def __init__(self) -> None:
         self.keys: list[pa.Array] = []
@@ -459,7 +461,7 @@ class _Collected:
 
     @property
     def has_parts(self) -> bool:
-        """Whether a block holds some columns only."""
+        """Whether some block is of a partial update."""
         return any(part is not None for part in self._parts)
 
     def add(
@@ -481,12 +483,12 @@ class _Collected:
         self._parts.append(parts)
 
     def all_positions(self) -> npt.NDArray[np.int64] | None:
-        """The position of each entry; None if one has none."""
+        """The position of each entry; None if an entry has none."""
         known = [positions for positions in self._positions if positions is not None]
         return np.concatenate(known) if len(known) == len(self._positions) else None
 
-    def joined(self, kind: pa.DataType | None) -> _Left:
-        """All entries."""
+    def joined(self, kind: pa.DataType | None) -> _EntryColumns:
+        """All entries as columns."""
         known = None
         if self.has_parts:
             width = next(len(part) for part in self._parts if part is not None)
@@ -494,7 +496,7 @@ class _Collected:
             parts = [whole if part is None else part for part in self._parts]
             known = np.repeat(np.stack(parts), [len(deletes) for deletes in self._deletes], axis=0)
         ordering = pa.chunked_array(self._ordering, kind) if kind is not None else None
-        return _Left(
+        return _EntryColumns(
             one_array(ordering) if ordering is not None else None,
             np.concatenate(self._deletes),
             np.concatenate(self._places),

@@ -1,13 +1,13 @@
-"""Read a file slice that has log files: the rows of its base file merged with the records of the log files.
+"""Reader of a file slice with log files: the rows of its base file merged with the records of the log files.
 
 ::
 
-    base file    log entries that are left    result
+    base file    merged log entries           result
     a1 b1 c1     b2, delete of c, d2          a1 b2 d2
 
-Base rows keep their order, and a row of a log file takes the place of the base row of its key. Rows of keys that the
-base file lacks come last. The log files are read first; then their keys are found in the base file, whose other rows
-pass through unseen.
+Base rows keep their order, and a row of a log file replaces the base row of its key in place. Rows of keys that the
+base file lacks come last. The log files are read first. Then their keys are looked up in the base file; its other rows
+pass through unchanged.
 
 Hudi: org.apache.hudi.common.table.read.HoodieFileGroupReader.
 """
@@ -54,14 +54,15 @@ from hoodie.storage.storage import HoodieStorage
 
 @attrs.frozen(eq=False)
 class LogMerging:
-    """How the log files of a slice are merged with its base file; picklable.
+    """The merge of a slice's log files with its base file. Picklable.
 
     Attributes:
         merge_spec: The rules, made by `hoodie.merge.log_merge.spec_of_logs`.
-        block_filter: Which blocks count; needed in version 6.
+        block_filter: The rule which blocks count; needed in version 6.
         key_generator: Makes record keys, in a table that stores none (``hoodie.populate.meta.fields=false``).
-        config: How much memory log records may take, and whether positions are used.
-        committed: Tells damaged log files from torn ones; None: all that is torn is passed over.
+        config: The limit of memory for log records, and whether positions are used.
+        committed: The sizes of completed log files, which tell damaged files from torn ones; None: torn blocks are
+            skipped.
     """
 
     merge_spec: MergeSpec
@@ -81,19 +82,19 @@ class LogMerging:
         merger: HoodieRecordMerger | None = None,
         key_generator: KeyGenerator | None = None,
     ) -> LogMerging:
-        """How the log files of a table are merged.
+        """The merge of a table's log files.
 
         Args:
             snapshot: The table.
-            schema: The columns that its rows are read in, with or without Hudi's.
+            schema: The columns in which its rows are read, with or without Hudi's.
             config: See the attributes; None for the defaults.
             as_of: The instant of a time travel; None for the present.
             merger: The record merger that the caller names, in a table that merges by one.
-            key_generator: The table's, if it is at hand.
+            key_generator: The table's key generator, if the caller has it.
 
         Raises:
             HoodieNotSupportedException: hoodie does not know how the table merges records or makes their keys.
-            MissingSchemaFieldException: A column is missing that the rules need.
+            MissingSchemaFieldException: A column of the rules is missing.
         """
         table_config = snapshot.table_config
         user_schema = pa.schema([field for field in schema if field.name not in META_COLUMN_SET])
@@ -116,18 +117,18 @@ class LogMerging:
 
 @attrs.define
 class MergeCounts:
-    """What a merge of a slice did; complete when its last batch was given.
+    """Counts of a merge of a slice; complete after its last batch.
 
     Attributes:
-        log_records: Rows and deletes of the log files, all entries of a key counted.
-        log_deletes: Those among them that are deletes.
-        log_keys: Keys that the log files have entries of.
+        log_records: Rows and deletes of the log files; all entries of a key are counted.
+        log_deletes: The deletes among them.
+        log_keys: Keys with entries in the log files.
         updates: Rows of the base file that a row of a log file replaced.
         inserts: Rows of log files whose keys the base file lacks.
         deletes: Rows of the base file that were deleted.
         ignored: Keys of log files whose base row won.
         rows: Rows of the result.
-        scanned: The log files and blocks that were met.
+        scanned: Counts of the scanned log files and blocks.
     """
 
     log_records: int = 0
@@ -151,9 +152,9 @@ class MergingReader:
         file_slice: The slice.
         schema: The table's schema, including meta columns.
         columns: The columns of the result.
-        merging: How records are merged.
-        skips_base_rows: Whether rows of the base file are left out of the result, so that only those of log files come.
-            What is needed of the base file is read nevertheless.
+        merging: The rules of the merge.
+        skips_base_rows: Whether rows of the base file are left out of the result, so that it has only rows of log
+            files. The base file is still read as far as the merge needs it.
     """
 
     def __init__(
@@ -184,10 +185,10 @@ class MergingReader:
         self.counts = MergeCounts()
 
     def batches(self, batch_rows: int, *, on_all_cores: bool = False) -> Iterator[pa.RecordBatch]:
-        """The merged rows, in batches of about that size.
+        """The merged rows, in batches of about the given size.
 
         Args:
-            batch_rows: Most rows of a batch of the base file, and of one with new rows only.
+            batch_rows: The most rows of a batch of the base file, and of a batch of new rows.
             on_all_cores: Whether the base file is decoded on all cores, some batches ahead.
 
         Raises:
@@ -208,11 +209,11 @@ class MergingReader:
     def begin_on(self, executor: Executor, batch_rows: int) -> None:
         """Begin to decode the base file on all cores, before `batches` is called.
 
-        If only the log files tell which columns are needed, this waits for what `prepare_on` began.
+        If the needed columns are known only from the log files, this waits for the task that `prepare_on` started.
 
         Args:
-            executor: Waits for the first batch.
-            batch_rows: As `batches` is going to be called.
+            executor: Its thread waits for the first batch.
+            batch_rows: The value for the later call of `batches`.
         """
         base_file = self._file_slice.base_file
         if base_file is not None and self._begun is None:
@@ -221,9 +222,9 @@ class MergingReader:
     def _begin(
         self, path: str, batch_rows: int, preparing: Future[MergedLogRecords] | None
     ) -> tuple[_Finder | None, Iterator[pa.RecordBatch]] | None:
-        """What finds rows, if it was made, and the rows of the base file; None if its columns are not known."""
+        """The finder of rows, if it was made, and the rows of the base file; None if its columns are not known yet."""
         rules, finder = self._rules, None
-        # A payload class or a user's merger sees all columns.
+        # A payload class or a user's merger gets all columns.
         needed = {*rules.key_columns, *rules.ordering_columns} if rules.by_mode is not None else set(rules.schema.names)
         if not self._skips_base_rows and needed <= set(self._columns):
             columns = self._columns
@@ -234,13 +235,14 @@ class MergingReader:
         else:
             return None
         read = self._base_batches(path, columns, batch_rows, True)
-        # Nothing is read before the first batch is asked for; then some are read ahead.
+        # Reading begins when the first batch is asked for; then some batches are read ahead.
         return finder, chain(list(islice(read, 1)), read)
 
     def columns_to_copy(self, source: MergeSource) -> list[str]:
-        """The columns of the base file that the merge leaves as they are stored, after `collect`.
+        """The columns of the base file that the merge leaves unchanged, so that they can be copied; call
+        `collect` before.
 
-        These are the record key, and the user's column that it is made of. Without `only_replaces` there are none.
+        These are the record key, and the user's column from which it is made. There are none unless `only_replaces`.
 
         Args:
             source: The base file, opened.
@@ -252,19 +254,20 @@ class MergingReader:
 
     @property
     def only_replaces(self) -> bool:
-        """Whether each row of the base file keeps its place and key, after `collect`: rows are replaced and added.
+        """Whether each row of the base file keeps its place and key: rows are only replaced and added. Call
+        `collect` before.
 
-        Positions in blocks are not trusted with that.
+        Blocks with positions count as no: positions are not trusted for this.
         """
         records, generator = self._prepared, self._rules.key_generator
         return records is not None and records.replaces_only and records.positions is None and generator is None
 
     def rows_around(self, source: MergeSource, copied: Sequence[str]) -> Iterator[StoredRows]:
-        """The merged rows for a new base file, without the columns that are copied; new rows have all columns.
+        """The merged rows for a new base file, without the copied columns; new rows have all columns.
 
         Args:
             source: The base file, opened.
-            copied: What `columns_to_copy` gave.
+            copied: The result of `columns_to_copy`.
 
         Raises:
             HoodieException: See `batches`.
@@ -282,11 +285,13 @@ class MergingReader:
 
     @contextmanager
     def _counted(self) -> Iterator[tuple[MergedLogRecords, npt.NDArray[np.bool_]]]:
-        """What the log files leave, and for each entry whether the base file has it, to be noted; counts anew."""
+        """The merged log records, and a flag for each that tells whether the base file has its key, set later.
+        Restarts counts.
+        """
         with self._collected() as records:
             self.counts = MergeCounts(records.record_count, records.delete_count, len(records), scanned=self._scanned)
             yield records, np.zeros(len(records), dtype=np.bool_)
-            # The readers of a scan live as long as it does, and footers are large.
+            # The readers of a scan live until its end, and footers are large.
             self._fragment = None
 
     def _new_rows(
@@ -299,7 +304,7 @@ class MergingReader:
             yield rows.select(self._columns)
 
     def _collected(self) -> MergedLogRecords:
-        """What the log files leave, which was prepared, or is read now."""
+        """The merged log records: prepared before, or read now."""
         preparing, self._preparing = self._preparing, None
         if preparing is not None:
             return preparing.result()
@@ -307,13 +312,13 @@ class MergingReader:
         return records if records is not None else self._read_log_files()
 
     def _read_log_files(self, turn: AbstractContextManager[object] | None = None) -> MergedLogRecords:
-        """What the log files leave.
+        """Read the log files, and merge their records.
 
         Args:
-            turn: Held while their bytes, which are there, are decoded.
+            turn: Held while their bytes, which are in memory, are decoded.
         """
         base_file = self._file_slice.base_file
-        # The slice of a pending compaction has another base instant than the file below it.
+        # The slice of a pending compaction has another base instant than its base file.
         positions_of = None
         if base_file is not None and self._merging.config.use_record_positions:
             positions_of = base_file.instant_time
@@ -344,7 +349,7 @@ class MergingReader:
             raise
 
     def collect(self) -> None:
-        """Read the log files now, and not when `batches` begins.
+        """Read the log files now, and not at the start of `batches`.
 
         Raises:
             HoodieException: See `batches`.
@@ -355,8 +360,8 @@ class MergingReader:
         """Read the log files before `batches` is called, and the footer of the base file.
 
         Args:
-            executor: Does it.
-            turn: Held while log files are decoded, because Python decodes few of them at the same time.
+            executor: Its threads do the work.
+            turn: Held while log files are decoded, because Python code decodes only few of them at the same time.
         """
         self._preparing = executor.submit(self._prepare, turn)
 
@@ -367,14 +372,14 @@ class MergingReader:
         return self._read_log_files(turn)
 
     def _opened(self, path: str) -> ParquetFragment:
-        """The base file, opened once: by what reads the log files, or by what begins to decode it."""
+        """The base file, opened once: either to read the log files, or to begin decoding it."""
         with self._opening:
             if self._fragment is None:
                 self._fragment = ParquetFragment.open(self._storage, path, self._base_bytes)
             return self._fragment
 
     def close(self) -> None:
-        """Drop what was prepared and not used; waits for threads that prepare it. Does nothing if there is nothing."""
+        """Drop unused preparations; waits for threads that work on them. Without preparations it does nothing."""
         begun, self._begun = self._begun, None
         if begun is not None and not begun.cancel():
             wait([begun])
@@ -386,7 +391,7 @@ class MergingReader:
             self._prepared.close()
 
     def _finder(self, records: MergedLogRecords, path: str) -> _Finder:
-        """How rows of the base file are found that have an entry."""
+        """The finder of those rows of the base file that have an entry."""
         if records.positions is not None:
             order = np.argsort(records.positions, kind="stable")
             return _ByPosition(order, records.positions[order])
@@ -398,7 +403,9 @@ class MergingReader:
         return _ByKey(KeyMatcher(records.keys), rules)
 
     def _by_position(self, records: MergedLogRecords, path: str) -> _ByPosition:
-        """The rows of the keys: the key column is searched, and most of its values are not even decoded."""
+        """The rows with the keys, by position: the key column is searched, and most of its values are not even
+        decoded.
+        """
         matches = HoodieKeyLookupHandle(self._storage, path, self._base_bytes).lookup(records.keys)
         return _ByPosition(matches.key_indices.astype(np.int64), matches.row_positions)
 
@@ -432,7 +439,7 @@ class MergingReader:
         is_met: npt.NDArray[np.bool_],
         path: str,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of the base file, of which some are replaced and some deleted; notes which entries they meet."""
+        """The rows of the base file, some replaced and some deleted; flags the entries whose keys they have."""
         start = 0
         for batch in batches:
             rows = self._merged_batch(batch, start, records, finder, is_met)
@@ -454,7 +461,7 @@ class MergingReader:
         finder: _Finder,
         is_met: npt.NDArray[np.bool_],
     ) -> pa.RecordBatch | None:
-        """What becomes of a batch of the base file, whose first row has a number; None if no row of it is wanted."""
+        """The merged rows of a batch of the base file that starts at a position; None if no row of it is wanted."""
         numbers, places = finder.find(batch, start)
         if len(numbers):
             is_met[numbers] = True
@@ -475,7 +482,7 @@ class MergingReader:
         numbers: npt.NDArray[np.int64],
         places: npt.NDArray[np.int64],
     ) -> pa.RecordBatch:
-        """A batch of the base file merged with entries at some of its places."""
+        """A batch of the base file merged with the entries of some of its rows."""
         stored = take_rows(batch.select(records.stored_columns), pa.array(places))
         merged = records.merge(stored, numbers)
         taken = places[merged.codes == TAKE_INCOMING]
@@ -503,24 +510,24 @@ class _Finder(Protocol):
 
     @property
     def last_position(self) -> int:
-        """The last row that is known to have an entry; -1 if none is."""
+        """The last row that is known to have an entry; -1 if no row is known."""
 
     def find(self, batch: pa.RecordBatch, start: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The entries of rows of a batch, and these rows' places in it, ascending.
+        """The entries of rows of a batch, and the places of these rows in it, ascending.
 
         Args:
             batch: Rows of the base file.
-            start: The position of the first one.
+            start: The position of the first row.
         """
 
 
 @attrs.frozen(eq=False)
 class _ByPosition:
-    """Rows whose positions are known.
+    """Finds rows with entries by known positions.
 
     Attributes:
-        numbers: The entry of each (int64).
-        positions: The row of each, ascending (int64).
+        numbers: The number of the entry at each position (int64).
+        positions: The position of each row, ascending (int64).
     """
 
     numbers: npt.NDArray[np.int64]
@@ -528,7 +535,7 @@ class _ByPosition:
 
     @property
     def columns(self) -> list[str]:
-        """None."""
+        """No columns."""
         return []
 
     @property
@@ -544,11 +551,11 @@ class _ByPosition:
 
 @attrs.frozen(eq=False)
 class _ByKey:
-    """Rows that are found by their keys.
+    """Finds rows with entries by their keys.
 
     Attributes:
         matcher: Looks up the keys of the entries.
-        rules: How keys are made.
+        rules: The rules that make keys.
     """
 
     matcher: KeyMatcher
@@ -557,7 +564,7 @@ class _ByKey:
 
     @property
     def columns(self) -> list[str]:
-        """Those of the key."""
+        """The columns of the key."""
         return self.rules.key_columns
 
     def find(self, batch: pa.RecordBatch, start: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

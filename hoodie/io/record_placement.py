@@ -1,4 +1,4 @@
-"""What the tasks of a write know of the index."""
+"""The placement of records by the index, for the tasks of a write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class KeyCheck(Protocol):
 
 @attrs.frozen
 class RecordPlacement:
-    """How the index places records, as one value that crosses to tasks.
+    """The placement of records by the index, as one value that crosses to tasks.
 
     Attributes:
         names_file_groups: Whether the key alone says which file group a record belongs to; a file group has all of its

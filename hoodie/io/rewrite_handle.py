@@ -1,6 +1,6 @@
-"""Join small files of the commit that is being made.
+"""A handle that joins small files of the commit that is being made.
 
-Hudi has no such handle: its buckets stay as small as they are.
+Hudi has no such handle: small buckets give small files there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class HoodieRewriteHandle(HoodieBaseFileHandle):
     Args:
         context: The write.
         partition_path: The partition of the file.
-        file_id: The file group; a new one, or that of ``before``.
+        file_id: The file group; a new one, or the one of ``before``.
         task: The task that writes.
         before: The status of the file that this commit wrote to an existing file group, and that this file replaces.
     """
@@ -50,7 +50,7 @@ class HoodieRewriteHandle(HoodieBaseFileHandle):
             are_new: Whether the rows are new to the file group.
 
         Returns:
-            The rows that no longer fit.
+            The rows that did not fit.
         """
         columns = [
             constant_column(self.file_name, rows.num_rows) if name == FILE_NAME_META else rows.column(name)

@@ -1,4 +1,4 @@
-"""Everything about a write that its tasks need, as one frozen value made on the driver."""
+"""The context of a write for its tasks, as one frozen value made on the driver."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class WrittenRecords:
 
 @attrs.define(slots=False, frozen=True)
 class WriteContext:
-    """What handles and bucket handlers know (instead of Hudi's HoodieTable, which reaches back into the client).
+    """The table, the operation and the settings of a write, for handles and bucket handlers.
+
+    It takes the place of Hudi's HoodieTable, which refers back to the client.
 
     Attributes:
         base_path: The table's folder.

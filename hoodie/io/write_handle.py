@@ -1,4 +1,5 @@
-"""The base of all handles that write a file of a table: marker, life, status, and the meta columns of new rows.
+"""The base class of all handles that write a file of a table: marker, life cycle, status, and meta columns of
+new rows.
 
 Hudi: org.apache.hudi.io.HoodieWriteHandle.
 """
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class RecordErrors:
-    """Counts the records that could not be stored, and names the first ones.
+    """Counts the records that could not be stored, and keeps the first ones with their errors.
 
     Args:
         schema: The user's columns.
@@ -50,7 +51,7 @@ class RecordErrors:
 
         Args:
             record_key: Its key.
-            reason: Why it could not be stored.
+            reason: The reason why it could not be stored.
         """
         self.count += 1
         if len(self.named) < MAX_REPORTED_ERRORS:
@@ -99,7 +100,7 @@ class RowCounter:
         return first
 
     def move_to(self, number: int) -> None:
-        """Go on with a number that `take` has given: for rows that are written in another order than they came.
+        """Continue with a number that `take` returned: for rows that are written in another order than they came.
 
         Args:
             number: The next number.
@@ -120,7 +121,7 @@ class HoodieWriteHandle(ABC):
 
     Args:
         context: The write.
-        partition_path: Where the file goes.
+        partition_path: The partition of the file.
         file_id: The file group.
         file_name: The file.
         task: The task that writes.
@@ -163,7 +164,7 @@ class HoodieWriteHandle(ABC):
 
     @abstractmethod
     def _open_file(self) -> None:
-        """Start the file; the marker is there."""
+        """Start the file, after its marker was made."""
 
     @abstractmethod
     def _close_file(self) -> tuple[int, int]:
@@ -193,7 +194,7 @@ class HoodieWriteHandle(ABC):
         """Announce the file by its marker and start it.
 
         Raises:
-            HoodieIOException: Storage refused.
+            HoodieIOException: Storage failed.
             HoodieCommitException: The instant takes no more files, because it is being completed or rolled back.
         """
         self._started = time.monotonic()
@@ -210,8 +211,8 @@ class HoodieWriteHandle(ABC):
             Its status, with statistics for the commit.
 
         Raises:
-            HoodieCommitException: The instant takes no more files, or the marker is gone, because the driver has
-                rolled the instant back or completed it without this attempt. The file is deleted again.
+            HoodieCommitException: The instant takes no more files, or the marker was deleted, because the driver rolled
+                the instant back or completed it without this attempt. The file is deleted again.
         """
         rows, size_bytes = self._close_file()
         if not self._is_wanted():
@@ -263,7 +264,7 @@ class HoodieWriteHandle(ABC):
         return NULL_COMMIT, None
 
     def _is_wanted(self) -> bool:
-        """Whether the instant still takes the file: it is open, and the file is announced."""
+        """Whether the instant still takes the file: the instant is open, and the marker exists."""
         markers = self._markers()
         return markers.exists(self.partition_path, self.file_name, self.io_type) and markers.is_open
 
@@ -283,11 +284,11 @@ class HoodieWriteHandle(ABC):
 
     def _delete_file_and_marker(self) -> None:
         self._delete_file()
-        # The file is deleted first: as long as its marker exists, a rollback would still find it.
+        # The file goes first: as long as its marker exists, a rollback would still find it.
         self._markers().delete(self.partition_path, self.file_name, self.io_type)
 
     def _new_rows(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of incoming rows as they are stored, meta columns first."""
+        """The columns of incoming rows for storage, meta columns first."""
         count = rows.num_rows
         if self.context.has_virtual_keys:
             meta = [pa.nulls(count, pa.string())] * 4

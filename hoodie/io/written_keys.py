@@ -10,11 +10,11 @@ import pyarrow as pa
 from hoodie.common.fs.file_names import parse_base_file_name
 
 MOST_JOINED_BYTES = 1 << 30
-"""Up to this size chunks become one array, whose offsets have 32 bits."""
+"""Up to this size chunks are joined to one array, whose offsets have 32 bits."""
 
 
 class WrittenKeys:
-    """Record keys of base files by path, in the order of the rows; for the threads of one process."""
+    """Record keys of base files by path, in the order of the rows. Safe for the threads of one process."""
 
     def __init__(self) -> None:
         self._keys: dict[str, tuple[Sequence[pa.Array | range], str | None]] = {}
@@ -39,7 +39,7 @@ class WrittenKeys:
             known: The keys of older versions.
 
         Returns:
-            None if they were not noted, or if the keys of the older version are not known.
+            The keys; None if they were not stored here, or if the keys of the older version are not known.
         """
         with self._lock:
             chunks, older_path = self._keys.pop(path, ((), None))
@@ -62,13 +62,13 @@ class WrittenKeys:
 
 
 def is_of_instant(path: str, instant_time: str) -> bool:
-    """Whether a base file was written by an instant, as its name says."""
+    """Whether an instant wrote a base file, by the name of the file."""
     name = parse_base_file_name(path.rsplit("/", 1)[-1])
     return name is not None and name.instant_time == instant_time
 
 
 def compact_keys(keys: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Copy keys to buffers of the needed size, because a slice keeps the whole buffers that it was cut from alive."""
+    """Copy keys to buffers of the needed size, because a slice keeps the whole buffers alive from which it was cut."""
     if keys.nbytes > MOST_JOINED_BYTES:
         return keys
     return pa.chunked_array([pa.concat_arrays([*keys.chunks, pa.array([], keys.type)])], keys.type)

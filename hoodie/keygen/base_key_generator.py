@@ -33,8 +33,8 @@ class BadRows:
     """Rows of one batch whose key or partition path cannot be made, all for the same reason.
 
     Attributes:
-        columns: The columns that the value comes from.
-        reason: What is wrong with the value, as the end of a sentence: "is null or empty".
+        columns: The columns from which the value is made.
+        reason: The problem of the value, as the end of a sentence: "is null or empty".
         count: The number of rows.
         examples: The first of the rows, described by their key and partition columns.
     """

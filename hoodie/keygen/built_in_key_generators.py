@@ -91,7 +91,7 @@ class TimesKeyGenerator(KeyGenerator):
 
     @abstractmethod
     def times_of(self, field: str) -> TimestampPaths | None:
-        """How folders are named by the times of a partition field; None if its values are no times.
+        """The folder names for times of a partition field; None if its values are not times.
 
         Args:
             field: One of the partition fields.

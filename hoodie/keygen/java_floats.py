@@ -12,7 +12,7 @@ import math
 import struct
 
 _BITS = 52
-"""The bits behind the point of a double; a float's bits are shifted to the same place."""
+"""The bits after the point of a double; a float's bits are shifted to the same place."""
 _SMALLEST_POWER, _LARGEST_POWER = -21, 62
 """The powers of two for which whole-number arithmetic may suffice."""
 _BITS_OF_5_POWERS = tuple((5**power).bit_length() for power in range(28))
@@ -51,7 +51,7 @@ def _string(value: float, fraction: int, exponent: int, bits: int, bias: int) ->
 
 
 def _placed(digits: str, point: int) -> str:
-    """Format the digits of 0.digits * 10**point: plain from 0.001 up to ten million, else with an exponent."""
+    """Format the digits of 0.digits * 10**point: plain from 0.001 up to ten million, otherwise with an exponent."""
     if 0 < point < 8:
         whole, rest = digits[:point].ljust(point, "0"), digits[point:]
         return f"{whole}.{rest or '0'}"
@@ -117,7 +117,7 @@ def _fraction_digits(fraction: int, power: int, used: int, behind_point: int, si
     else:
         digits.append(digit)
     if ten < -3 or ten >= 8:
-        # Java always writes at least one digit behind the point.
+        # Java always writes at least one digit after the point.
         low = high = False
     while not low and not high:
         digit, b = divmod(b, s)

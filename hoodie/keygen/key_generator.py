@@ -51,9 +51,9 @@ def create_key_generator(
         table_config: The table's properties.
         single_field_prefix: The form of keys if `key_form_depends_on_table` is true: True for ``field:value``, False
             for the value alone. None: ``field:value``, the form of a new table.
-        write_properties: The writer's properties, for what a table of version 6 does not store: types of the partition
-            fields (``region:SIMPLE,ts:TIMESTAMP``), timestamp properties that it was not created with, and a user's
-            class.
+        write_properties: The writer's properties, for settings that a table of version 6 does not store: types of the
+            partition fields (``region:SIMPLE,ts:TIMESTAMP``), timestamp properties that it was not created with, and a
+            user's class.
 
     Raises:
         HoodieNotSupportedException: The table has no record key fields, or a key generator that hoodie does not have.

@@ -1,4 +1,4 @@
-"""The record keys of rows that have the keys of their columns, told by the values of their key fields.
+"""The record keys of rows, made from the values of their key fields, for rows whose keys follow from their columns.
 
 ================================================  ==================================================================
 the table                                         key of the values a, or a and 1
@@ -6,9 +6,9 @@ the table                                         key of the values a, or a and 
 one key field: SIMPLE, TIMESTAMP, NON_PARTITION   ``a``
 one key field: COMPLEX, CUSTOM, no class stored   ``a`` or ``f:a``; releases of Hudi write either
 several key fields                                ``f:a,g:1``
-a key generator of the user's; no key fields      not told
-a value that is null or empty                     not told
-a field that is no string, int or long            not told: Hudi's writers differ about dates, times and floats
+a key generator of the user's; no key fields      unknown
+a value that is null or empty                     unknown
+a field that is no string, int or long            unknown: Hudi's writers differ about dates, times and floats
 ================================================  ==================================================================
 """
 
@@ -27,7 +27,7 @@ _OF_ONE_FIELD = frozenset({"SIMPLE", "TIMESTAMP"})
 
 
 def told_key_fields(table_config: HoodieTableConfig, schema: pa.Schema) -> tuple[str, ...]:
-    """The key fields of a table, if their values tell the record keys; () otherwise.
+    """The key fields of a table, if the record keys follow from their values; () otherwise.
 
     Args:
         table_config: The table's properties.

@@ -34,11 +34,11 @@ def escape_path_name(value: str) -> str:
 
 
 def reason_against_level(level: str, field_prefix: str = "") -> str | None:
-    """Why a level (or several, if the value contains slashes) cannot be stored; None if it can.
+    """The reason why a level (or several, if the value contains slashes) cannot be stored; None if it can.
 
     Args:
         level: The value as it is in the path, escaped or not, without the field's name.
-        field_prefix: ``<field>=`` in front of it with hive style, else "".
+        field_prefix: ``<field>=`` before it with hive style, otherwise "".
     """
     if _CONTROL_CHARACTER.search(level):
         return "contains a control character"

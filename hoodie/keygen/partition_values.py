@@ -1,4 +1,4 @@
-"""What a partition path says about the columns of its rows: a key generator in reverse."""
+"""Column values that follow from a partition path: a key generator in reverse."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _GENERATORS_WITH_TIMES = frozenset(
 
 @attrs.frozen
 class _Level:
-    """One partition field in the paths.
+    """A partition field in the paths.
 
     Attributes:
         field: Its name.
-        folders: How many folders it makes; a pattern such as ``yyyy/MM`` makes two.
-        is_known: Whether the folders tell anything.
-        times: What they tell of times; None if the field's values themselves are there.
+        folders: The number of its folders; a pattern such as ``yyyy/MM`` makes two.
+        is_known: Whether values follow from the folders.
+        times: The names of folders for times; None if the folders hold the field's values themselves.
     """
 
     field: str
@@ -56,14 +56,14 @@ class _Level:
 
 @attrs.frozen(eq=False)
 class PartitionValues:
-    """What the partition paths of a table say about the columns of their rows.
+    """Column values that follow from the partition paths of a table.
 
-    A condition of rows is compared with a path in two ways: by what the path says of the values (`guarantee`), and by
-    the folders that the values of the condition lead to (`narrowed`), which works for every pattern of times.
+    A condition of rows is compared with a path in two ways: by the values that follow from the path (`guarantee`), and
+    by the folders to which the values of the condition lead (`narrowed`), which works for every pattern of times.
 
     Attributes:
         schema: The columns' types, and those of the folders' names.
-        levels: The partition fields; () if paths tell nothing.
+        levels: The partition fields; () if no values follow from paths.
         hive_style: Whether folders are ``<field>=<value>``.
         url_encode: Whether values are escaped.
     """
@@ -86,7 +86,7 @@ class PartitionValues:
         return cls(pa.schema([*schema, *names]), levels, table.hive_style_partitioning, table.url_encode_partitioning)
 
     def guarantee(self, partition_path: str) -> pc.Expression:
-        """A condition that every row of a partition fulfils, as far as its path says; ``true`` if it says nothing.
+        """A condition that every row of a partition meets, by its path; ``true`` if no values follow from the path.
 
         Only strings, integers, booleans and dates can be read from folders of values.
 

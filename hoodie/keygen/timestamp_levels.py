@@ -1,6 +1,6 @@
-"""What folder names of times say about the values of their rows: `hoodie.keygen.timestamp_paths` in reverse.
+"""Column values that follow from folder names of times: `hoodie.keygen.timestamp_paths` in reverse.
 
-Nothing here says more than holds for every writer that keeps to the table's properties. Writers may read timestamp
+Only conditions are given that hold for every writer that keeps to the table's properties. Writers may read timestamp
 columns in two ways, which tables do not store; they may have other versions of the database of time zones; and nulls
 are in the folder of 1970.
 """
@@ -26,7 +26,7 @@ from hoodie.keygen.timestamp_paths import NANOS_OF_UNITS, TimestampPaths, is_num
 _MAX_VALUES = 10_000
 """More values than this are not looked up."""
 _ZONE_DOUBT_MS = 2 * 3_600_000
-"""How far two versions of the database of time zones are taken to differ."""
+"""The assumed difference between two versions of the database of time zones."""
 _LONGEST_OFFSET_MS = 16 * 3_600_000
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 _LARGEST_MS = 1 << 50
@@ -53,7 +53,7 @@ class TimestampLevels:
         """The names of a field; None if the table's properties do not determine them.
 
         Args:
-            paths: How the folders are named, as the table's own properties tell.
+            paths: The folder names by the table's own properties.
             data_type: The field's type.
         """
         if not paths.output.is_readable or paths.output.writes_offset:
@@ -88,7 +88,7 @@ class TimestampLevels:
         return parsed is not None and self.paths.output.write(parsed.local_ms) == text
 
     def condition(self, field: str, text: str) -> pc.Expression | None:
-        """What the values of all rows in a folder fulfil; None for nothing that is known.
+        """The condition that the values of all rows in a folder meet; None if there is none.
 
         Args:
             field: The field's name.
@@ -106,7 +106,7 @@ class TimestampLevels:
         return reduce(operator.and_, bounds) if bounds else None
 
     def names_of(self, values: pa.Array) -> frozenset[str] | None:
-        """The folder names that rows with one of some values can be in; None for any.
+        """The possible folder names of rows with one of the values; None for any name.
 
         Args:
             values: Values of the field's type, without nulls.
@@ -129,7 +129,7 @@ class TimestampLevels:
         """The first and the last but one of the moments at which clocks show a time, in milliseconds of UTC."""
         zone = self.paths.output_zone or UTC
         doubt = _doubt(zone)
-        # The clocks may be set between the two, so that a time comes twice or never.
+        # The clocks may be set in between, so that a time occurs twice or never.
         latest = after - int(_offsets_around(zone, after).min()) + doubt
         return (None if first is None else first - int(_offsets_around(zone, first).max()) - doubt), latest
 
@@ -144,7 +144,7 @@ def _doubt(zone: tzinfo | None) -> int:
 
 
 def _with_doubt(millis: npt.NDArray[np.int64], zone: tzinfo | None) -> npt.NDArray[np.int64]:
-    """Moments, and those that a writer may have taken them for."""
+    """Moments, with those that another writer may take them for."""
     doubt = _doubt(zone)
     # Fractions of a millisecond before 1970 are rounded up or down.
     near = [millis, millis[millis <= 0] - 1]
@@ -155,7 +155,7 @@ def _with_doubt(millis: npt.NDArray[np.int64], zone: tzinfo | None) -> npt.NDArr
 
 
 def _names_of_texts(paths: TimestampPaths, texts: pa.Array) -> set[str] | None:
-    """The folder names that rows with one of some texts can be in; None if one of them is no time here."""
+    """The possible folder names of rows with one of the texts; None if a text is not a time here."""
     names: set[str] = set()
     for text in texts.to_pylist():
         try:
@@ -177,7 +177,7 @@ def _numbers(first: int | None, after: int, nanos: int) -> tuple[int | None, int
     """The smallest and the largest number of a unit between two moments in milliseconds, the second excluded."""
     if nanos < _NANOS_PER_MS:
         parts = _NANOS_PER_MS // nanos
-        # Parts of a millisecond before 1970 are rounded toward zero, or down by some writers.
+        # Some writers round parts of a millisecond before 1970 toward zero, others down.
         low = None if first is None else first * parts if first > 0 else (first - 1) * parts + 1
         return low, after * parts - 1
     factor = nanos // _NANOS_PER_MS

@@ -49,13 +49,13 @@ class TimestampPaths:
     """Makes folder names from times. Picklable.
 
     Attributes:
-        timestamp_type: What the values are.
+        timestamp_type: The form of the values.
         unit: The unit of numbers; None for texts.
         output: The pattern of folder names.
         inputs: The patterns of texts, of which the first that matches is used; () for numbers.
         input_zone: The zone of texts that name none; None: UTC.
-        output_zone: The zone of folder names; None: the zone in the text, else the input zone, else UTC.
-        consistent_timestamps: Whether timestamp columns are read as times whatever the type says, and not as numbers.
+        output_zone: The zone of folder names; None: the zone in the text, or the input zone, or UTC.
+        consistent_timestamps: Whether timestamp columns are read as times in any case, and not as numbers.
     """
 
     timestamp_type: TimestampType
@@ -111,19 +111,19 @@ class TimestampPaths:
             data_type = data_type.value_type
         if pa.types.is_timestamp(data_type) and self.consistent_timestamps:
             return
-        said = (
+        form = (
             f"the partition field '{field}' has type {data_type}, and {_PREFIX}timestamp.type is {self.timestamp_type}"
         )
         if self.unit is None:
             if not pa.types.is_string(data_type):
                 raise HoodieKeyException(
-                    f"{said}, which reads texts: convert it to text, or name a type for numbers "
+                    f"{form}, which reads texts: convert it to text, or name a type for numbers "
                     f"({TimestampType.UNIX_TIMESTAMP}, {TimestampType.EPOCHMILLISECONDS} or {TimestampType.SCALAR})"
                 )
             return
         if not (is_number(data_type) or pa.types.is_date32(data_type) or pa.types.is_timestamp(data_type)):
             raise HoodieKeyException(
-                f"{said}, which takes numbers, dates and timestamps: convert it to one of these"
+                f"{form}, which takes numbers, dates and timestamps: convert it to one of these"
                 + (f", or name {TimestampType.DATE_STRING}" if pa.types.is_string(data_type) else "")
             )
         kept = TimeUnit.DAYS if pa.types.is_date32(data_type) else TimeUnit.MICROSECONDS
@@ -131,7 +131,7 @@ class TimestampPaths:
             logger.warning(
                 "%s: its values are numbers (%s since 1970) but read as %s, as Hudi does, which gives other "
                 "dates. For new tables set timestamp.type=SCALAR and timestamp.scalar.time.unit=%s",
-                said, kept.lower(), self.unit.lower(), kept,
+                form, kept.lower(), self.unit.lower(), kept,
             )  # fmt: skip
 
     def strings(self, values: pa.Array) -> pa.StringArray:

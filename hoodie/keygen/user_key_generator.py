@@ -107,7 +107,7 @@ def load_user_key_generator(name: str, properties: Mapping[str, str]) -> UserKey
 
 @attrs.frozen
 class KeyGeneratorOfUser(KeyGenerator):
-    """Wraps a user's key generator and checks what it returns.
+    """Wraps a user's key generator and checks the keys and paths that it returns.
 
     Attributes:
         user: The user's object.

@@ -5,7 +5,7 @@ They are the strings that Hudi's Avro writers make (format rules 4.3):
 =================================  =======================================================
 Arrow type                         string
 =================================  =======================================================
-string                             as it is
+string                             unchanged
 int8 ... int64                     decimal digits
 bool                               true, false
 date32                             2026-11-21; years beyond 9999 with a sign: +10000-01-01
@@ -65,7 +65,7 @@ def value_strings(values: pa.Array, consistent_timestamps: bool = False) -> pa.S
 
 
 def nan_rows(values: pa.Array) -> pa.BooleanArray | None:
-    """Which values are NaN, without nulls; None if none is, or the type has no NaN.
+    """True for values that are NaN, without nulls; None if there is none, or the type has no NaN.
 
     Args:
         values: An array of any type, or a dictionary array.
@@ -86,7 +86,7 @@ def over_distinct(values: pa.Array, function: Callable[[pa.Array], pa.Array]) ->
     if 2 * len(encoded.dictionary) > len(values):
         return function(values.dictionary_decode() if pa.types.is_dictionary(values.type) else values)
     made = function(encoded.dictionary)
-    # Where nothing changes, the result shares its bytes with the values, and is copied with them only once.
+    # If nothing changes, the result shares its bytes with the values, and is copied only together with them.
     return values if made.type == values.type and made.equals(encoded.dictionary) else made.take(encoded.indices)
 
 

@@ -1,6 +1,6 @@
-"""What rows must have that are appended to log files: they are merged when they are read, and nobody can refuse them.
+"""A check of rows that are appended to log files: they are merged when they are read, and cannot be refused then.
 
-Hudi has nothing like it.
+Hudi has no such check.
 """
 
 from __future__ import annotations

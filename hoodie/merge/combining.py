@@ -111,9 +111,9 @@ def fold(
 
     Args:
         merger: A user's merger.
-        rows: All columns, sorted by key, and by row number within a key; ``MERGE_ERROR`` receives what failed.
+        rows: All columns, sorted by key, and by row number within a key; ``MERGE_ERROR`` receives the errors.
         keys: The key of each row.
-        with_operations: Sets the operation of merged rows by what their fields ask for.
+        with_operations: Sets the operation of merged rows by their fields.
 
     Returns:
         One row per key.
@@ -138,8 +138,8 @@ def _fold_step(
     """Merge pairs of incoming rows. A row that failed before stays failed; a record after a delete is a new one."""
     failed = older[MERGE_ERROR].is_valid().to_numpy()
     deleted = older[OPERATION].to_numpy() == RecordOperation.DELETE
-    asked = np.flatnonzero(~failed & ~deleted)
-    pairs = pa.array(asked)
+    mergeable = np.flatnonzero(~failed & ~deleted)
+    pairs = pa.array(mergeable)
     old, new = older.take(pairs), newer.take(pairs)
     names = user_column_names(newer.schema)
     outcome = merge_pairs(
@@ -155,7 +155,7 @@ def _fold_step(
         merged = replace_column(merged, MERGE_ERROR, pa.array(texts, pa.string()))
     rest = _choose(older, newer, failed)
     indices = np.arange(newer.num_rows)
-    indices[asked] = newer.num_rows + np.arange(len(asked))
+    indices[mergeable] = newer.num_rows + np.arange(len(mergeable))
     return pa.concat_tables([rest, merged]).take(pa.array(indices))
 
 

@@ -17,7 +17,7 @@ from hoodie.merge.ordering_values import one_array
 from hoodie.merge.payload_rules import BINLOG_POSITION, LOG_SEQUENCE_NUMBER
 
 IsEmpty = Callable[[pa.Array, str], "npt.NDArray[np.bool_]"]
-"""Which values of a column, given with its name, are taken from the other one of two rows."""
+"""Takes a column and its name; returns true for values that give way to those of the other row."""
 
 _NULL, _FALSE, _TRUE = -1, 0, 1
 
@@ -33,10 +33,10 @@ def empty_by_defaults(default_values: Mapping[str, object]) -> IsEmpty:
 
 
 def empty_by_marker(marker: str | None) -> IsEmpty:
-    """The rule that a text which stands for an unknown value is empty, in string and binary columns.
+    """The rule that a marker text for an unknown value counts as empty, in string and binary columns.
 
     Args:
-        marker: The text; None: nothing is empty.
+        marker: The text; None: no value is empty.
     """
     return lambda column, name: _is_marker(column, marker)
 
@@ -117,7 +117,7 @@ def boxed_defaults(default_values: Mapping[str, object], schema: pa.Schema) -> d
 def binlog_wins(
     stored: pa.RecordBatch, incoming: pa.RecordBatch, competing: npt.NDArray[np.bool_], errors: dict[int, str]
 ) -> npt.NDArray[np.bool_]:
-    """Where the stored row's MySQL binlog position is not smaller; positions are ``file.offset``, both numbers.
+    """True where the stored row's MySQL binlog position is not smaller; positions are ``file.offset``, both numbers.
 
     A stored row without a position loses. An incoming row without a position, or with text that is not one, is an
     error.
@@ -126,7 +126,7 @@ def binlog_wins(
         stored: Rows with the column ``_event_seq``.
         incoming: Rows with the same column.
         competing: The rows to compare.
-        errors: Receives row number -> why the row cannot be merged.
+        errors: Gets the reason for each row number that cannot be merged.
     """
     old_texts, new_texts = (one_array(rows.column(BINLOG_POSITION)).cast(pa.string()) for rows in (stored, incoming))
     old_file, old_offset, old_bad = _positions(old_texts)
@@ -154,7 +154,7 @@ def _positions(texts: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.i
 def log_sequence_wins(
     stored: pa.RecordBatch, incoming: pa.RecordBatch, competing: npt.NDArray[np.bool_], errors: dict[int, str]
 ) -> npt.NDArray[np.bool_]:
-    """Where the stored row's PostgreSQL log sequence number is larger; see `binlog_wins` for the arguments.
+    """True where the stored row's PostgreSQL log sequence number is larger; see `binlog_wins` for the arguments.
 
     Raises:
         HoodieSchemaException: The column does not hold longs.
@@ -184,10 +184,10 @@ def combine_fields(
     A row marked as deleted replaces everything before it. An older row that comes after it replaces it in turn.
 
     Args:
-        rows: All rows; those of one key are together and in their order.
+        rows: All rows; the rows of one key are together and in their order.
         keys: The key of each row.
         ordering: The ordering value of each row.
-        names: The columns to merge; the others are taken from the last row that replaces or overwrites others.
+        names: The columns to merge; other columns are taken from the last row that replaces or overwrites others.
 
     Returns:
         One row per key, in the order of the keys.
@@ -209,17 +209,17 @@ def combine_by_mode(
 ) -> pa.Table:
     """Merge the rows of each key into one, by the rules of a merge mode.
 
-    The rows are applied in order. A row that is not older than what was left before takes its place, and fills its
-    empty fields from it. An older row only fills empty fields. A delete neither gives nor takes fields: what it wins
-    against is forgotten, and older rows after it have no effect.
+    The rows are applied in order. A row that is not older than the result so far replaces it, and fills its own empty
+    fields from it. An older row only fills empty fields. A delete neither gives nor takes fields: it drops the rows
+    against which it wins, and older rows after it have no effect.
 
     Args:
-        rows: All rows; those of one key are together and in their order.
+        rows: All rows; the rows of one key are together and in their order.
         keys: The key of each row.
         ordering: The ordering value of each row.
-        deletes: Which rows ask for a delete.
-        names: The columns to merge; the others are taken from the last row that won.
-        is_empty: Which fields are empty.
+        deletes: True for rows that ask for a delete.
+        names: The columns to merge; other columns are taken from the last row that won.
+        is_empty: The rule which fields are empty.
 
     Returns:
         One row per key, in the order of the keys.
@@ -234,10 +234,10 @@ def combine_by_mode(
         going_on = np.flatnonzero(counts > step)
         row = starts[going_on] + step
         wins = ordering[row] >= largest[going_on]
-        alone = deletes[row] | is_deleted[going_on]
+        takes_no_fields = deletes[row] | is_deleted[going_on]
         covers[row] = wins
-        has_effect[row] = wins | ~alone
-        begins[going_on[wins & alone]] = row[wins & alone]
+        has_effect[row] = wins | ~takes_no_fields
+        begins[going_on[wins & takes_no_fields]] = row[wins & takes_no_fields]
         largest[going_on] = np.where(wins, ordering[row], largest[going_on])
         is_deleted[going_on] = np.where(wins, deletes[row], is_deleted[going_on])
     return _columns_combined(rows, starts, names, begins, covers, has_effect, is_empty)
@@ -252,16 +252,17 @@ def _columns_combined(
     has_effect: npt.NDArray[np.bool_],
     is_empty: IsEmpty,
 ) -> pa.Table:
-    """One row per key: the last one that overwrites others, its fields filled from the rest of its segment.
+    """One row for each key: the last one that overwrites others, with empty fields filled from the rest of its
+    segment.
 
     Args:
-        rows: All rows; those of one key are together and in their order.
+        rows: All rows; the rows of one key are together and in their order.
         starts: The first row of each key.
         names: The columns to merge.
         begins: The first row of each key that counts.
-        covers: Which rows overwrite those before them.
-        has_effect: Which of the others fill empty fields.
-        is_empty: Which fields are empty.
+        covers: True for rows that overwrite those before them.
+        has_effect: True for those of the other rows that fill empty fields.
+        is_empty: The rule which fields are empty.
     """
     count = rows.num_rows
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, count)))
@@ -273,7 +274,7 @@ def _columns_combined(
     for name in names:
         column = one_array(rows[name])
         usable = in_segment & ~is_empty(column, name)
-        # The last value that overwrites, else the first that fills, else the base row's empty one.
+        # The last value that overwrites, or the first that fills, or the empty one of the base row.
         rank = np.where(covers, count + position, count - 1 - position)
         best = np.full(len(starts), -1, dtype=np.int64)
         np.maximum.at(best, group[usable], rank[usable])
@@ -297,7 +298,7 @@ def _flags(rows: pa.Table) -> npt.NDArray[np.int8]:
 def _segments(
     starts: npt.NDArray[np.int64], count: int, ordering: npt.NDArray[np.int64], flags: npt.NDArray[np.int8]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """For each key the first row that counts, and for each row whether it overwrites those before it.
+    """The first row of each key that counts, and for each row whether it overwrites the rows before it.
 
     All keys are processed together: first their second rows, then their third rows, and so on.
     """
@@ -309,12 +310,14 @@ def _segments(
     for step in range(1, int(counts.max()) if len(counts) else 0):
         going_on = np.flatnonzero(counts > step)
         row = starts[going_on] + step
-        flag, was = flags[row], state[going_on]
+        flag, previous_flag = flags[row], state[going_on]
         older = ordering[row] < largest[going_on]
-        replaces = np.where(older, was == _TRUE, flag == _TRUE)
+        replaces = np.where(older, previous_flag == _TRUE, flag == _TRUE)
         covers[row] = ~older | replaces
         begins[going_on[replaces]] = row[replaces]
         largest[going_on] = np.where(older & ~replaces, largest[going_on], ordering[row])
-        filled = np.where(older, np.where(was == _NULL, flag, was), np.where(flag == _NULL, was, flag))
+        filled = np.where(
+            older, np.where(previous_flag == _NULL, flag, previous_flag), np.where(flag == _NULL, previous_flag, flag)
+        )
         state[going_on] = np.where(replaces, flag, filled)
     return begins, covers

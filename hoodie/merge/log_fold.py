@@ -1,14 +1,14 @@
-"""Merge all entries of a key into one by a merge mode that merges fields, without a step for each entry.
+"""Merge of all entries of a key into one by a merge mode that merges fields, without a step for each entry.
 
-It leaves what `MergingByMode.merge` leaves, called for one entry after the other. Two things make that possible::
+The result is that of `MergingByMode.merge`, called for one entry after the other. Two facts make this possible::
 
     entries        u10      u20      u15      d30      u40      u25
-    wins           yes      yes      no       yes      yes      no        a running maximum tells
-    makes up       -------- without the row that is left --------   u40, u25
+    wins           yes      yes      no       yes      yes      no        by a running maximum
+    has effect     ------- no effect on the resulting row -------   u40, u25
 
-Which entries win depends on ordering values alone. And a field of the row that is left is one of few: what the last
-winner says that has a value there, else what the first other row says that has one. Rows before the last delete that
-won say nothing.
+Ordering values alone decide which entries win. And each field of the resulting row comes from one of few entries: from
+the last winner with a value there, or else from the first other row with one. Rows before the last delete that won have
+no effect.
 
 Hudi: merges pair by pair.
 """
@@ -27,13 +27,13 @@ Flags = npt.NDArray[np.bool_]
 
 @attrs.frozen(eq=False)
 class RunningWinners:
-    """Which entries of log files win against all before them of their key; arrays with one item for each.
+    """The entries of log files that win against all earlier ones of their key; arrays with one item for each entry.
 
     Attributes:
         starts: The first entry of each key.
-        wins: Which of them win.
-        last: For each key, the last one that wins.
-        says: Which of them are rows that the row that is left is made of.
+        wins: True for entries that win.
+        last: The last winning entry of each key.
+        says: True for rows that contribute to the resulting row.
     """
 
     starts: Numbers
@@ -61,7 +61,7 @@ class RunningWinners:
         if entries is not None:
             wins = _by_order(entries, numbers, first, is_in_delete_block)
         winner = np.maximum.accumulate(np.where(wins, numbers, -1))
-        # A row that wins against nothing, or against a delete, takes nothing over.
+        # A row that wins against no row, or against a delete, takes nothing over.
         before = np.where(numbers > first, winner[numbers - 1], -1)
         begins = wins & ((before < 0) | is_delete[before])
         begin = np.maximum.accumulate(np.where(begins, numbers, -1))
@@ -70,11 +70,11 @@ class RunningWinners:
         return cls(starts, wins, winner[ends], says)
 
     def source_of(self, known: Flags | None, is_empty: Flags | None) -> Numbers:
-        """The entry of each key whose value of a column is left; -1 if none is known.
+        """The entry of each key from which the value of a column comes; -1 if no entry has a known value.
 
         Args:
-            known: Which entries say what the column holds; None if all do.
-            is_empty: Where a value gives way to another one; None if none does.
+            known: True for entries that store the column; None if all do.
+            is_empty: True for values that give way to another one; None if none does.
         """
         count = len(self.says)
         says = self.says if known is None else self.says & known
@@ -86,7 +86,7 @@ class RunningWinners:
         first_known = self._first(np.where(says, numbers, count))
         first = np.where(first_full < count, first_full, np.where(first_known < count, first_known, -1))
         found = np.where(last_winner >= 0, last_winner, first)
-        # A delete is left as it is.
+        # A delete is not filled.
         return np.where(self.says[self.last], found, -1)
 
     def _last(self, numbers: Numbers) -> Numbers:
@@ -97,17 +97,17 @@ class RunningWinners:
 
 
 def _by_order(entries: MergeEntries, numbers: Numbers, first: Numbers, is_in_delete_block: Flags) -> Flags:
-    """Which entries win against all before them of their key, by ordering values."""
+    """True for entries that win against all earlier ones of their key, by ordering values."""
     is_hard = entries.is_hard
     hard = np.maximum.accumulate(np.where(is_hard, numbers, -1))
     is_behind_hard = hard >= first
-    # Behind a hard delete the first row wins, and deletes of delete blocks before it do not.
+    # After a hard delete the first row wins; deletes of delete blocks before that row do not.
     is_row = ~is_hard & ~is_in_delete_block
     rows = np.cumsum(is_row)
     counts = ~is_hard & (~is_behind_hard | (rows > rows[np.maximum(hard, 0)]))
     ranks = np.unique(entries.ordering, return_inverse=True)[1].reshape(-1) + 1
     ranks = np.where(counts, ranks, 0)
-    # What is compared lies behind a hard delete, or is all of a key.
+    # Entries are compared with those since the last hard delete, or with all of their key.
     segments = np.cumsum(is_hard | (numbers == first)) * (int(ranks.max(initial=0)) + 1)
     largest = np.maximum.accumulate(segments + ranks)
     wins: Flags = is_hard | (counts & (segments + ranks == largest))

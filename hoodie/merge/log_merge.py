@@ -1,16 +1,16 @@
-"""Which entry of log files is left for a record key, and whether it wins against the stored row.
+"""The merge of log entries: the result of all entries of a record key, and whether it wins against the stored row.
 
-An *entry* is what a log file says of a key: a row of a data block, or a record of a delete block. A row may ask for a
-delete too. Entries have an order, that of the log files of a slice and their blocks; the base file is older than all::
+An *entry* is a row of a data block or a record of a delete block in a log file. A row may ask for a delete, too.
+Entries have an order, that of the log files of a slice and their blocks; the base file is older than all::
 
-    base     log entries of a key, in order      is left    the slice holds
+    base     log entries of a key, in order      result     the slice holds
     b10      u20, u15                            u20        u20
     b10      u5                                  u5         b10
     b10      hard delete, u5                     u5         b10: the row comes back
     b10      d20, u15                            d20        nothing
 
-(EVENT_TIME_ORDERING; the numbers are ordering values, u is a row, d a delete.) First the entries of each key are
-reduced to one, then that one meets the stored row. Both steps go by `hoodie.merge.mode_rules`.
+(EVENT_TIME_ORDERING; the numbers are ordering values, u is a row, d a delete.) First the entries of each key are merged
+to one, then that one is merged with the stored row. Both steps use the rules of `hoodie.merge.mode_rules`.
 
 Hudi: org.apache.hudi.common.table.read.buffer.KeyBasedFileGroupRecordBuffer.
 """
@@ -81,13 +81,13 @@ def spec_of_logs(spec: MergeSpec, schema: pa.Schema, default_values: Mapping[str
         MissingSchemaFieldException: A column is missing that the rules need.
     """
     if spec.delete_field is not None and name_in_any_case(schema.names, spec.delete_field) is None:
-        # No row can be marked. Only a writer has to be told.
+        # No row can be marked. Only writers need the error.
         spec = attrs.evolve(spec, delete_field=None, delete_marker=None)
     return spec.for_input(schema, frozenset(), default_values)
 
 
 def requested_deletes(spec: MergeSpec, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Which rows of data blocks ask for a delete of their key.
+    """True for rows of data blocks that ask for a delete of their key.
 
     Args:
         spec: The table's rules.
@@ -95,8 +95,8 @@ def requested_deletes(spec: MergeSpec, rows: pa.RecordBatch) -> npt.NDArray[np.b
     """
     deletes = spec.flagged_deletes(rows)
     if OPERATION_META in rows.schema.names and pa.types.is_string(rows.schema.field(OPERATION_META).type):
-        asked = pc.is_in(one_array(rows.column(OPERATION_META)), value_set=pa.array(_DELETING_OPERATIONS))
-        deletes |= asked.to_numpy(zero_copy_only=False)
+        is_delete_operation = pc.is_in(one_array(rows.column(OPERATION_META)), value_set=pa.array(_DELETING_OPERATIONS))
+        deletes |= is_delete_operation.to_numpy(zero_copy_only=False)
     return deletes
 
 
@@ -195,15 +195,16 @@ def without_order(ordering: pa.Array | None, is_delete: npt.NDArray[np.bool_]) -
 
 
 def last_entries(entries: LogEntryColumns, refuse: Callable[[int], NoReturn]) -> npt.NDArray[np.int64]:
-    """The entry that is left of each key, where entries are taken whole; what a fold by `later_log_entry_wins` leaves.
+    """The winning entry of each key, where entries are taken as a whole: the result of a fold by
+    `later_log_entry_wins`.
 
-    Nothing before a hard delete counts. The first *row* behind the last hard delete takes its place, whatever its
-    ordering value; deletes of delete blocks before that row have no effect. Among what follows the largest ordering
+    Entries before a hard delete do not count. The first *row* after the last hard delete wins, whatever its ordering
+    value; deletes of delete blocks before that row have no effect. Among the following entries the largest ordering
     value wins, and of equal ones the last.
 
     Args:
         entries: All entries.
-        refuse: Takes the number of a row that meets other entries of its key, but has no ordering value; raises.
+        refuse: Takes the number of a row that competes with other entries but has no ordering value; raises.
 
     Returns:
         Their numbers, ascending.
@@ -232,9 +233,9 @@ def last_entries(entries: LogEntryColumns, refuse: Callable[[int], NoReturn]) ->
     unordered = without_order(entries.ordering, entries.is_delete)
     if len(unordered):
         competing = np.bincount(keys[counts], minlength=count)
-        met = unordered[counts[unordered] & (competing[keys[unordered]] > 1)]
-        if len(met):
-            refuse(int(met[0]))
+        competing_unordered = unordered[counts[unordered] & (competing[keys[unordered]] > 1)]
+        if len(competing_unordered):
+            refuse(int(competing_unordered[0]))
     largest = np.full(count, np.iinfo(np.int64).min, dtype=np.int64)
     np.maximum.at(largest, keys[counts], ordering[counts])
     best = counts & (ordering == largest[keys])
@@ -245,13 +246,13 @@ def last_entries(entries: LogEntryColumns, refuse: Callable[[int], NoReturn]) ->
 def entries_that_win(
     rules: PayloadRules, stored: pa.Array | None, ordering: pa.Array | None, is_delete: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """Where the entry that is left wins against the stored row of its key.
+    """True where the merged entry wins against the stored row of its key.
 
     Args:
         rules: The rules of a merge mode.
         stored: The ordering values of the stored rows; None if the rules compare none.
-        ordering: Those of the entries; null for hard deletes.
-        is_delete: Which entries delete their key.
+        ordering: The ordering values of the entries; null for hard deletes.
+        is_delete: True for entries that delete their key.
     """
     if rules.stored_rule is StoredRule.NEVER or stored is None or ordering is None:
         return np.ones(len(is_delete), dtype=np.bool_)

@@ -1,8 +1,8 @@
-"""Merge entries of log files pair by pair, where rows are not taken whole.
+"""Merge of entries of log files pair by pair, where rows are not taken as a whole.
 
-That is so for partial updates (blocks that hold some columns only, and partial update modes), for payload classes other
-than the two that stand for a merge mode, and for users' mergers. The second entry of each key is merged into its first,
-then its third, and so on: in the n-th step only keys with n entries are touched.
+This is needed for partial updates (blocks with part of the columns, and partial update modes), for payload classes
+other than the two that have a merge mode, and for users' mergers. The second entry of each key is merged into its
+first, then its third, and so on: in the n-th step only keys with n entries are processed.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
 
 @attrs.frozen(eq=False)
 class PairEntries:
-    """Entries of log files, or what is left of several: arrays with one item for each.
+    """Entries of log files, or merge results of several: arrays with one item for each.
 
     Attributes:
         rows: The rows, Hudi's columns included; nulls for records of delete blocks.
         keys: The record keys (string).
         ordering: The ordering values; null for hard deletes. None if the rules compare none.
-        is_delete: Which of them delete their key.
-        has_row: Which of them are rows of data blocks.
-        known: For each of them and each column of the rows, whether it says what the column holds; None: all do.
+        is_delete: True for entries that delete their key.
+        has_row: True for rows of data blocks.
+        known: True for each entry and column that the entry stores; None: all entries store all columns.
     """
 
     rows: pa.RecordBatch
@@ -59,7 +59,7 @@ class PairEntries:
         return len(self.is_delete)
 
     def take(self, numbers: npt.NDArray[np.int64]) -> PairEntries:
-        """Some of the entries."""
+        """The entries with the given numbers."""
         places = pa.array(numbers)
         return PairEntries(
             self.rows.take(places),
@@ -72,7 +72,7 @@ class PairEntries:
 
     @classmethod
     def concat(cls, parts: list[PairEntries]) -> PairEntries:
-        """All entries of some parts, one after the other."""
+        """All entries of the parts, one part after the other."""
         if len(parts) == 1:
             return parts[0]
         schema = parts[0].rows.schema
@@ -92,14 +92,14 @@ class PairEntries:
         )
 
     def or_newer(self, newer: PairEntries, takes_newer: npt.NDArray[np.bool_]) -> PairEntries:
-        """For each pair the one or the other entry."""
+        """One entry of each pair."""
         count = len(self)
         numbers = np.arange(count)
         return PairEntries.concat([self, newer]).take(np.where(takes_newer, count + numbers, numbers))
 
 
 class PairMerging(ABC):
-    """How two entries of one key become one, and how that meets the stored row."""
+    """The merge of two entries of one key, and of the result with the stored row."""
 
     def fold(self, entries: PairEntries, starts: npt.NDArray[np.int64]) -> PairEntries:
         """Merge the entries of each key into one.
@@ -117,24 +117,24 @@ class PairMerging(ABC):
         counts = np.diff(np.append(starts, len(entries)))
         by_count = np.argsort(-counts, kind="stable")
         firsts, ends = starts[by_count], -counts[by_count]
-        left, finished = entries.take(firsts), []
+        merged, finished = entries.take(firsts), []
         for step in range(1, int(counts.max(initial=0))):
-            # Keys with so many entries come first.
+            # Keys with that many entries come first.
             going_on = int(np.searchsorted(ends, -step))
-            if going_on < len(left):
-                finished.append(left.take(np.arange(going_on, len(left))))
-                left = left.take(np.arange(going_on))
-            left = self.merge(left, entries.take(firsts[:going_on] + step))
+            if going_on < len(merged):
+                finished.append(merged.take(np.arange(going_on, len(merged))))
+                merged = merged.take(np.arange(going_on))
+            merged = self.merge(merged, entries.take(firsts[:going_on] + step))
         back = np.empty(len(starts), dtype=np.int64)
         back[by_count] = np.arange(len(starts))
-        return PairEntries.concat([left, *finished[::-1]]).take(back)
+        return PairEntries.concat([merged, *finished[::-1]]).take(back)
 
     @abstractmethod
     def merge(self, older: PairEntries, newer: PairEntries) -> PairEntries:
         """Merge pairs of entries of log files.
 
         Args:
-            older: What is left of earlier entries.
+            older: The merged earlier entries.
             newer: The next entry of each.
 
         Raises:
@@ -143,14 +143,14 @@ class PairMerging(ABC):
 
     @abstractmethod
     def merge_with_stored(self, stored: pa.RecordBatch, newer: PairEntries) -> MergeOutcome:
-        """Merge stored rows with what is left of all entries.
+        """Merge stored rows with the merged entries.
 
         Args:
             stored: Rows of the base file, with the columns of the entries.
             newer: The entry of each.
 
         Returns:
-            What happens to each stored row; the rows have the columns of the entries.
+            The outcome for each stored row; the rows have the columns of the entries.
 
         Raises:
             HoodieException: Records cannot be merged.
@@ -158,12 +158,12 @@ class PairMerging(ABC):
 
 
 class MergingByMode(PairMerging):
-    """Merge by the rules of a merge mode: the winner of two takes from the other what it does not know itself.
+    """Merge by the rules of a merge mode: the winner of two entries takes unknown values from the other one.
 
     A delete gives and takes nothing.
 
     Args:
-        spec: The table's rules, which say which values are empty.
+        spec: The table's rules, which decide which values are empty.
         rules: The rules of the mode.
     """
 
@@ -179,7 +179,7 @@ class MergingByMode(PairMerging):
         if entries.ordering is not None and self._rules.stored_rule is not StoredRule.NEVER:
             (compared,) = MergeEntries.of([entries.ordering], [entries.is_delete])
         winners = RunningWinners.of(starts, compared, entries.is_delete, ~entries.has_row)
-        left = entries.take(winners.last)
+        last_winners = entries.take(winners.last)
         columns, known_now = [], []
         for index, name in enumerate(entries.rows.schema.names):
             column = entries.rows.column(index)
@@ -191,10 +191,12 @@ class MergingByMode(PairMerging):
             columns.append(column.take(pa.array(np.where(sources >= 0, sources, winners.last))))
             known_now.append(sources >= 0)
         rows = pa.RecordBatch.from_arrays(columns, schema=entries.rows.schema)
-        if left.known is not None:
+        if last_winners.known is not None:
             known_now_of_rows = np.stack(known_now, axis=1)
-            left = attrs.evolve(left, known=np.where(left.is_delete[:, None], left.known, known_now_of_rows))
-        return attrs.evolve(left, rows=rows)
+            last_winners = attrs.evolve(
+                last_winners, known=np.where(last_winners.is_delete[:, None], last_winners.known, known_now_of_rows)
+            )
+        return attrs.evolve(last_winners, rows=rows)
 
     def merge(self, older: PairEntries, newer: PairEntries) -> PairEntries:
         """See `PairMerging.merge`."""
@@ -271,8 +273,8 @@ class MergingByMode(PairMerging):
 class MergingByPayload(PairMerging):
     """Merge by `MergeSpec.merge`, the rules of a payload class or of a user's merger, one pair after the other.
 
-    A row takes the place of a delete before it. A record of a delete block deletes what is there before, unless the
-    rules let deletes compete and its ordering value is smaller.
+    A row replaces an earlier delete. A record of a delete block deletes the earlier row, unless the rules let deletes
+    compete and its ordering value is smaller.
 
     Args:
         spec: The table's rules.
@@ -319,7 +321,7 @@ class MergingByPayload(PairMerging):
         return MergeOutcome(codes, rows)
 
     def _delete_loses(self, ordering: pa.Array | None, newer: PairEntries) -> npt.NDArray[np.bool_]:
-        """Where a record of a delete block has a smaller ordering value than what it would delete."""
+        """True where a record of a delete block has a smaller ordering value than the row that it would delete."""
         rule = self._spec.rules.stored_rule
         if (
             ordering is None
@@ -359,7 +361,7 @@ class MergingByPayload(PairMerging):
 
 
 def _with_rows(rows: pa.RecordBatch, numbers: npt.NDArray[np.int64], new: pa.RecordBatch | None) -> pa.RecordBatch:
-    """Rows of which some are replaced."""
+    """Rows, some of which are replaced."""
     assert new is not None
     if len(numbers) == rows.num_rows:
         return new

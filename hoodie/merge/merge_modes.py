@@ -1,4 +1,4 @@
-"""How tables of versions 8 and 9 merge records, as their properties say.
+"""The merge of records in tables of versions 8 and 9, by their properties.
 
 A table of version 6 merges by its payload class. Later tables merge by a mode. Version 9 replaces eight payload classes
 of Hudi by a mode, a partial update mode and merge properties (`REPLACED_PAYLOADS`), and keeps the name of the class for
@@ -50,7 +50,7 @@ STRATEGY_OF_MODE: Mapping[str, str] = MappingProxyType({mode: strategy for strat
 
 
 class PartialUpdateMode(StrEnum):
-    """Which values of the winning row take those of the other row.
+    """The values of the winning row that are replaced by those of the other row.
 
     Hudi: org.apache.hudi.common.table.PartialUpdateMode.
     """
@@ -61,13 +61,13 @@ class PartialUpdateMode(StrEnum):
 
 @attrs.frozen
 class ReplacedPayload:
-    """What stands for a payload class in a table of version 9.
+    """The properties that replace a payload class in a table of version 9.
 
     Attributes:
         mode: The merge mode.
         partial_update_mode: The partial update mode, if there is one.
         properties: The merge properties, with their prefix.
-        ordering_fields: The fields that order records, whatever the table's creator names; () to take those.
+        ordering_fields: The fields that order records, whatever the table's creator names; () for the creator's fields.
     """
 
     mode: MergeMode
@@ -113,12 +113,12 @@ _PAYLOAD_OF_MODE = {
 
 @attrs.frozen
 class TableMerging:
-    """How a table of version 8 or 9 merges records.
+    """The merge of records in a table of version 8 or 9.
 
     Attributes:
         mode: The merge mode.
-        payload_class: The payload class that mode CUSTOM goes by; None for the other modes, and if none is named.
-        legacy_payload_class: The payload class that the mode stands for, if the table names one.
+        payload_class: The payload class of mode CUSTOM; None for the other modes, and if none is named.
+        legacy_payload_class: The payload class that the mode replaces, if the table names one.
         partial_update_mode: See `PartialUpdateMode`.
         delete_field: The column that marks deletes.
         delete_marker: The value of that column that marks a delete.
@@ -146,7 +146,7 @@ class TableMerging:
         legacy = _text(properties, LEGACY_PAYLOAD_KEY)
         legacy = canonical_payload_class(legacy) if legacy is not None else None
         if legacy is None and mode is not MergeMode.CUSTOM:
-            # Version 8 names a class beside the mode that stands for it.
+            # Version 8 names a payload class beside its mode.
             legacy = named.payload_class
         return cls(
             mode=mode,
@@ -160,7 +160,7 @@ class TableMerging:
 
     @property
     def known_as(self) -> str:
-        """The payload class that comes nearest: that of CUSTOM, the legacy one, or Hudi's for the mode."""
+        """The nearest payload class: that of CUSTOM, the legacy one, or Hudi's for the mode."""
         return self.payload_class or self.legacy_payload_class or _PAYLOAD_OF_MODE[self.mode]
 
 
@@ -174,7 +174,7 @@ def is_by_mode(version: int) -> bool:
 
 
 def says_how_it_merges(properties: Mapping[str, str], version: int) -> bool:
-    """Whether a table's properties are such that the rules of its merging can be told from them.
+    """Whether the rules of merging can be determined from a table's properties.
 
     Args:
         properties: The table's properties.
@@ -184,7 +184,7 @@ def says_how_it_merges(properties: Mapping[str, str], version: int) -> bool:
 
 
 def payload_of_table(properties: Mapping[str, str], version: int) -> str:
-    """The payload class by which a table merges, or that stands for its merge mode.
+    """The payload class by which a table merges, or that of its merge mode.
 
     Args:
         properties: The table's properties, without `merging_problems`.
@@ -196,7 +196,7 @@ def payload_of_table(properties: Mapping[str, str], version: int) -> str:
 
 
 def merge_alike(payload_class: str, other: str, version: int) -> bool:
-    """Whether two payload classes stand for the same rules in tables of a version.
+    """Whether two payload classes mean the same rules in tables of a version.
 
     Args:
         payload_class: A canonical name.
@@ -210,11 +210,11 @@ def merge_alike(payload_class: str, other: str, version: int) -> bool:
 
 
 def properties_of_new_table(merging: MergeProperties, payload_class: str, version: int) -> dict[str, str]:
-    """The properties of a new table that say how it merges, as Hudi 1.2 stores them for the same options.
+    """The merge properties of a new table, as Hudi 1.2 stores them for the same options.
 
     Args:
-        merging: What the creator's properties say, without contradictions.
-        payload_class: The payload class that they name or stand for; see `MergeProperties.resolve_payload`.
+        merging: The merge properties of the creator, without contradictions.
+        payload_class: The payload class that they name or mean; see `MergeProperties.resolve_payload`.
         version: 8 or 9.
     """
     deletes = {}
@@ -238,14 +238,14 @@ def properties_of_new_table(merging: MergeProperties, payload_class: str, versio
 
 
 def merging_problems(properties: Mapping[str, str], version: int) -> dict[str, str]:
-    """What a table of version 8 or 9 says about merging that hoodie does not know, or that contradicts itself.
+    """The merge properties of a table of version 8 or 9 that hoodie does not know, or that contradict each other.
 
     Args:
         properties: The table's properties.
         version: Its version.
 
     Returns:
-        Property -> what to do.
+        Property -> the advice.
     """
     named = MergeProperties.of(properties)
     found: dict[str, str] = {}
@@ -270,7 +270,7 @@ def merging_problems(properties: Mapping[str, str], version: int) -> dict[str, s
 
 
 def checked_merging(table_name: str, properties: Mapping[str, str], version: int) -> TableMerging:
-    """How a table of version 8 or 9 merges.
+    """The merge of a table of version 8 or 9.
 
     Args:
         table_name: The table's name, for messages.
@@ -282,8 +282,10 @@ def checked_merging(table_name: str, properties: Mapping[str, str], version: int
     """
     problems = merging_problems(properties, version)
     if problems:
-        told = "; ".join(f"{key}={properties.get(key, '(absent)')} ({way_out})" for key, way_out in problems.items())
-        raise HoodieNotSupportedException(f"how table '{table_name}' merges records is not supported: {told}")
+        description = "; ".join(
+            f"{key}={properties.get(key, '(absent)')} ({way_out})" for key, way_out in problems.items()
+        )
+        raise HoodieNotSupportedException(f"how table '{table_name}' merges records is not supported: {description}")
     return TableMerging.of(properties)
 
 

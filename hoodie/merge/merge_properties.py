@@ -1,8 +1,8 @@
-"""Properties that say how records merge, under all the names that Hudi has for them.
+"""Properties about merging, under all the names that Hudi has for them.
 
-A table of version 6 stores a payload class. Hudi 1.x also has merge modes and strategies, each of which stands for a
-payload class; tables of versions 8 and 9 merge by them (`hoodie.merge.merge_modes`). A Python record merger takes the
-place of a payload class.
+A table of version 6 stores a payload class. Hudi 1.x also has merge modes and strategies, each of which means a payload
+class; tables of versions 8 and 9 merge by them (`hoodie.merge.merge_modes`). A Python record merger replaces a payload
+class.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STRATEGIES: Mapping[str, MergeMode] = {
     "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME_ORDERING,
     "00000000-0000-0000-0000-000000000000": MergeMode.CUSTOM,
 }
-"""Hudi's ids of merge strategies -> merge modes; the last one means "as the payload class says"."""
+"""Hudi's ids of merge strategies -> merge modes; the last one means that the payload class decides."""
 
 PAYLOAD_STRATEGY_OF_6 = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 """The strategy that Hudi 0.15 stores for merge-on-read tables of any payload class."""
@@ -54,7 +54,7 @@ PAYLOAD_STRATEGY_OF_6 = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 @attrs.frozen
 class MergeProperties:
-    """What a set of properties says about merging; None for what it does not mention.
+    """The values about merging in a set of properties; None for missing ones.
 
     Attributes:
         payload_class: The canonical name of the payload class.
@@ -111,7 +111,7 @@ class MergeProperties:
         """The contradictions between these properties and a payload class, one sentence for each.
 
         Args:
-            payload_class: The canonical name of the table's payload class, or of the one that its mode stands for.
+            payload_class: The canonical name of the table's payload class, or of the one that its mode means.
             mode: The merge mode of a table that merges by one (versions 8 and 9). Version 9 has other modes for some
                 payload classes than version 8: both are accepted.
         """

@@ -1,12 +1,12 @@
 """The rules that merge records with the same key: within the input, and between the input and stored records.
 
 `MergeSpec` is built once from a table's properties, and every step that merges uses it. It works on whole columns.
-`MergeSpec.rules` says which set of rules is at work: in tables of version 6, and in later ones whose merge mode is
+`MergeSpec.rules` is the set of rules that applies: in tables of version 6, and in later ones whose merge mode is
 CUSTOM, those of a payload class (`hoodie.merge.payload_rules`) or of a user's class (`hoodie.merge.record_merger`); in
 other tables of versions 8 and 9 those of the merge mode (`hoodie.merge.mode_rules`).
 
 A row with ``_hoodie_is_deleted`` (or another mark that the payload class knows) competes like any other row with its
-ordering value. A plain delete (a key without data) has no ordering value: it deletes whatever is stored, and within the
+ordering value. A plain delete (a key without data) has no ordering value: it deletes any stored row, and within the
 input its position decides::
 
     input, in order    a5, delete a         -> delete a
@@ -115,11 +115,11 @@ def _as_names(value: str | Iterable[str] | None) -> tuple[str, ...]:
 
 @attrs.frozen
 class MergeSpec:
-    """How records with the same key become one record.
+    """The rules by which records with the same key become one record.
 
     Attributes:
         ordering_fields: The columns that order records with the same key, from left to right; dotted paths into
-            structs. None if the table has none, or merges by COMMIT_TIME_ORDERING, which looks at none.
+            structs. None if the table has none, or merges by COMMIT_TIME_ORDERING, which ignores them.
         rules: The rules of the table's payload class or merge mode.
         delete_field: The column that marks deletes, for payload classes that use markers.
         delete_marker: The value of that column that marks a delete, as text.
@@ -127,7 +127,7 @@ class MergeSpec:
         absent_columns: Columns of the table that the input lacks; they keep their stored values.
         default_values: Columns with a default other than null -> the default as text. The rules of some payload classes
             treat these values as absent.
-        unavailable_value: The text that stands for an unknown value, for rules that replace it.
+        unavailable_value: The marker text for an unknown value, for rules that replace it.
 
     Hudi: org.apache.hudi.common.model.{HoodieRecordPayload, HoodieAvroRecordMerger, HoodiePreCombineAvroRecordMerger}.
     Differs: works on columns, and holds no records.
@@ -214,7 +214,7 @@ class MergeSpec:
             )
         return cls(fields, rules, field, marker, unavailable_value=unavailable)
 
-    # --- what the steps need
+    # --- data for the steps
     # --------------------------------------------------------------------------------------------
 
     @property
@@ -324,7 +324,7 @@ class MergeSpec:
     # --- deletes -----------------------------------------------------------------------------------------------------
 
     def flagged_deletes(self, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
-        """Which data rows ask for a delete.
+        """True for data rows that ask for a delete.
 
         Args:
             rows: The table's columns.
@@ -345,7 +345,7 @@ class MergeSpec:
         return flagged
 
     def hard_deletes(self, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.bool_]:
-        """Which rows, if they ask for a delete, delete as a plain delete does, whatever their ordering value.
+        """True for rows that, if they ask for a delete, delete like a plain delete, whatever their ordering value.
 
         Args:
             rows: The table's columns.
@@ -407,20 +407,20 @@ class MergeSpec:
         return merged.take(pa.array(np.argsort(numbers, kind="stable")))
 
     def _with_operations(self, rows: pa.Table) -> pa.Table:
-        """Set the operation of merged rows by what their fields now ask for."""
+        """Set the operation of merged rows by their fields."""
         operations = rows[OPERATION].to_numpy()
         flagged = self.flagged_deletes(rows)
         wanted = np.where(flagged, RecordOperation.DELETE_FLAGGED, RecordOperation.UPSERT)
         wanted = np.where(operations == RecordOperation.DELETE, operations, wanted).astype(np.int8)
         return replace_column(rows, OPERATION, pa.array(wanted))
 
-    # --- against what is stored --------------------------------------------------------------------------------------
+    # --- against stored rows -----------------------------------------------------------------------------------------
 
     def may_delete(self, incoming: pa.Table) -> bool:
         """Whether `merge` may delete the stored row of some of these rows; True if that is not known.
 
         Args:
-            incoming: Rows as `merge` takes them.
+            incoming: Rows in the form for `merge`.
         """
         if self.merger is not None or (incoming[OPERATION].to_numpy() != RecordOperation.UPSERT).any():
             return True
@@ -491,7 +491,7 @@ class MergeSpec:
         return MergeOutcome(codes, rows, errors)
 
     def is_empty(self, column: pa.Array, name: str) -> npt.NDArray[np.bool_]:
-        """Which values of a column are taken from the other one of two rows.
+        """True for values of a column that are taken from the other one of two rows.
 
         Args:
             column: The values.
@@ -503,9 +503,9 @@ class MergeSpec:
         return field_merge.empty_by_defaults(defaults)(column, name)
 
     def _deletes_stored(self, rows: pa.RecordBatch, operations: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
-        """Which rows delete the stored row of their key if they win."""
+        """True for rows that delete the stored row of their key if they win."""
         if self.delete_field is not None and not self.rules.deletes_compete:
-            # EventTimeAvroPayload checks the marker of new records only, and the flag when it meets a stored record.
+            # EventTimeAvroPayload checks the marker only for new records, and the flag for updates of stored ones.
             return _is_true(rows, IS_DELETED_FIELD)
         flagged: npt.NDArray[np.bool_] = operations == RecordOperation.DELETE_FLAGGED
         return flagged
@@ -567,10 +567,10 @@ def _check_merger(table_name: str, payload: str, merger: HoodieRecordMerger | No
     given = merger_class_name(type(merger)) if merger is not None else None
     if given == wanted:
         return
-    said = f"the writer names {given}" if given else "the writer names none"
+    writer_choice = f"the writer names {given}" if given else "the writer names none"
     raise HoodieNotSupportedException(
         f"table '{table_name}' merges records by the Python class {wanted} ({PAYLOAD_PROPERTY} = {payload}), and "
-        f"{said}: set hoodie.write.record.merge.custom.implementation.classes={wanted}"
+        f"{writer_choice}: set hoodie.write.record.merge.custom.implementation.classes={wanted}"
     )
 
 
@@ -593,7 +593,7 @@ def _warn_about_missing_payload(table_name: str, ordering_field: str) -> None:
 
 
 def _is_true(rows: pa.RecordBatch | pa.Table, name: str) -> npt.NDArray[np.bool_]:
-    """Where a boolean column is true; nowhere if there is no such column (in any case), or it is not boolean."""
+    """True where a boolean column is true; nowhere if there is no such column (in any case), or it is not boolean."""
     column = name_in_any_case(rows.schema.names, name)
     index = rows.schema.get_field_index(column) if column is not None else -1
     if index < 0 or not pa.types.is_boolean(rows.schema.field(index).type):

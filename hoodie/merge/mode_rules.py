@@ -1,9 +1,9 @@
-"""Which row wins by a merge mode, in tables of versions 8 and 9.
+"""The rules by which a row wins under a merge mode, in tables of versions 8 and 9.
 
 The same rules decide everywhere: between rows of the input, between an incoming row and a stored one, and between
-entries of log files and a base file. A delete that has no ordering value is a *hard* delete: it wins whatever it meets,
-and whatever comes later wins against it. Hudi stores the number 0 of the type int as its ordering value, so a row that
-asks for a delete with that very value (0 in an int column) is one as well.
+entries of log files and a base file. A delete without an ordering value is a *hard* delete: it wins against every older
+row, and every newer row wins against it. Hudi stores the int 0 as its ordering value, so a row that asks for a delete
+with this very value (0 in an int column) is a hard delete as well.
 
 Hudi: org.apache.hudi.common.table.read.BufferedRecordMergerFactory.
 """
@@ -50,7 +50,7 @@ def rules_of_mode(merging: TableMerging, has_ordering_fields: bool) -> PayloadRu
 
 
 def hard_deletes(rows: pa.RecordBatch | pa.Table, ordering_fields: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Where a row that asks for a delete is a hard one, as its ordering value is 0 of Avro's type int.
+    """True for rows whose delete is a hard one, because the ordering value is 0 of Avro's type int.
 
     Args:
         rows: Rows with the ordering fields, all of which ask for a delete.
@@ -70,12 +70,12 @@ def _zeros(values: pa.Array) -> pa.Array:
 
 @attrs.frozen(eq=False)
 class MergeEntries:
-    """What is known of some records where they are merged; arrays with one entry for each record.
+    """The facts about records that decide a merge; arrays with one entry for each record.
 
     Attributes:
-        ordering: Numbers that compare as the ordering values, of all entries that are compared with each other.
-        is_hard: Whether it is a hard delete.
-        is_comparable: Whether the ordering value is of the type of the others' (not the int 0 that stands for none).
+        ordering: Numbers with the order of the ordering values, over all entries that are compared with each other.
+        is_hard: True for a hard delete.
+        is_comparable: True if the ordering value has the type of the others (and is not the int 0 of a hard delete).
     """
 
     ordering: npt.NDArray[np.int64]
@@ -87,8 +87,8 @@ class MergeEntries:
         """Entries that are compared with each other.
 
         Args:
-            ordering: The ordering values of each group of entries, null for those that have none.
-            is_delete: Whether they are deletes.
+            ordering: The ordering values of each group of entries, null for entries without one.
+            is_delete: True for deletes.
         """
         arrays = [one_array(values) for values in ordering]
         found = []
@@ -101,13 +101,13 @@ class MergeEntries:
 def later_log_entry_wins(
     rules: PayloadRules, older: MergeEntries, newer: MergeEntries, is_in_delete_block: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """Where the later of two entries of log files takes the place of the earlier one of its key.
+    """True where the later of two entries of log files replaces the earlier one of its key.
 
     Args:
         rules: The rules of a merge mode.
         older: The earlier entries.
         newer: The later entries.
-        is_in_delete_block: Where the later entry is a record of a delete block, and not a row of data.
+        is_in_delete_block: True where the later entry is a record of a delete block, and not a row of data.
     """
     if rules.stored_rule is StoredRule.NEVER:
         return np.ones(len(newer.ordering), dtype=np.bool_)
@@ -119,12 +119,12 @@ def later_log_entry_wins(
 
 
 def later_row_wins(rules: PayloadRules, older: MergeEntries, newer: MergeEntries) -> npt.NDArray[np.bool_]:
-    """Where a row, or the entry that is left of all log files, wins against the stored row of a base file.
+    """True where a row, or the merged entry of all log files, wins against the stored row of a base file.
 
     Args:
         rules: The rules of a merge mode.
         older: The stored rows.
-        newer: What is merged with them.
+        newer: The rows or entries that are merged with them.
     """
     if rules.stored_rule is StoredRule.NEVER:
         return np.ones(len(newer.ordering), dtype=np.bool_)

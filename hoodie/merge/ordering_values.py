@@ -234,8 +234,8 @@ def null_ordering_message(ordering_fields: Sequence[str], count: int, keys: Sequ
 
     Args:
         ordering_fields: The ordering fields.
-        count: How many rows there are.
-        keys: The record keys of some of them.
+        count: The number of these rows.
+        keys: The record keys of some of these rows.
     """
     fields = f"field{'s'[: len(ordering_fields) - 1]} '{', '.join(ordering_fields)}'"
     shown = f", among them {', '.join(map(short_repr, keys))}" if keys else ""

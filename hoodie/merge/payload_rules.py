@@ -55,7 +55,7 @@ class MergeMode(StrEnum):
 
 
 class StoredRule(StrEnum):
-    """When a stored row wins against an incoming row."""
+    """The rule by which a stored row wins against an incoming row."""
 
     NEVER = "never"
     LARGER = "its ordering value is larger"
@@ -65,7 +65,7 @@ class StoredRule(StrEnum):
 
 
 class FieldRule(StrEnum):
-    """Which values of an incoming row leave the stored values as they are."""
+    """The values of an incoming row that leave the stored values unchanged."""
 
     NULLS = "nulls"
     DEFAULTS = "nulls and the schema's default values"
@@ -79,8 +79,8 @@ class PayloadRules:
     Attributes:
         class_name: The class with its package.
         mode: Hudi 1.x's merge mode for it.
-        stored_rule: When the stored row wins.
-        field_rule: Which incoming values are ignored; None: rows are taken whole.
+        stored_rule: The rule by which the stored row wins.
+        field_rule: The rule which incoming values are ignored; None: rows are taken as a whole.
         first_of_equals: Of incoming rows with the same key and equal ordering values, the first stays, not the last.
         combines_fields: Incoming rows with the same key are merged field by field, instead of choosing one.
         deletes_compete: A row marked as deleted loses to a stored row that wins; without this, it always deletes.
@@ -89,8 +89,8 @@ class PayloadRules:
         delete_value: The value of that column that marks a delete, in any case.
         sequence_column: A column that orders an incoming row against a stored one; it must not be null then.
         by_mode: These are the rules of a merge mode (tables of versions 8 and 9), not of a payload class. The class is
-            then one that the mode stands for. The winner of two rows takes from the other what `field_rule` says,
-            whichever of them is stored; a delete gives and takes nothing.
+            then that of the mode. The winner of two rows takes values from the other by `field_rule`, whichever of them
+            is stored; a delete gives and takes nothing.
 
     Hudi: org.apache.hudi.common.model.{OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload,
     EventTimeAvroPayload, FirstValueAvroPayload, PartialUpdateAvroPayload, OverwriteNonDefaultsWithLatestAvroPayload,
@@ -218,7 +218,7 @@ def merger_payload_class(merger_class: str) -> str:
 
 
 def instead_of_payload(payload_class: str) -> str:
-    """What to do instead of naming a payload class that hoodie does not have.
+    """The advice for a payload class that hoodie does not have.
 
     Args:
         payload_class: The class, which is not one of `PAYLOADS`.

@@ -1,4 +1,4 @@
-"""What readers of a merge-on-read table disagree about, by the table's properties.
+"""The differences between readers of a merge-on-read table, by the table's properties.
 
 They merge log files when they read, each by its own code: Hudi 0.15, Hudi 1.x and hudi-rs. In a table of version 6
 all of them give the same rows with DefaultHoodieRecordPayload and an ordering field (unless rows marked as deleted come
@@ -93,7 +93,7 @@ _OF_PAYLOAD = {
     "OverwriteNonDefaultsWithLatestAvroPayload": "hudi-rs fails to read the table, and of two rows of a key in log "
     "files Hudi 0.15 takes the one with the larger ordering value whole; Hudi 1.x and hoodie merge the later one",
 }
-"""Class without package -> what readers make of it in version 6."""
+"""Class without package -> the results of the readers in version 6."""
 
 
 def _only_hoodie(payload: str) -> str:

@@ -30,11 +30,11 @@ from hoodie.exception import HoodieException, HoodieSchemaException
 from hoodie.merge.merge_properties import MERGER_KEYS
 
 KEEP_STORED = 0
-"""The older (stored) row stays as it is."""
+"""The older (stored) row stays unchanged."""
 TAKE_INCOMING = 1
 """The outcome's row is written, replacing the stored one if there is one."""
 DELETE_STORED = 2
-"""The stored row is deleted, and nothing is written."""
+"""The stored row is deleted, and no row is written."""
 
 
 @attrs.frozen(eq=False)
@@ -55,7 +55,7 @@ class MergeOutcome:
 
     @classmethod
     def choose(cls, take_newer: Any) -> MergeOutcome:
-        """Take the newer row of some pairs and keep the older row of the others.
+        """Take the newer row of chosen pairs and keep the older row of the others.
 
         Args:
             take_newer: A boolean for each pair: an Arrow or numpy array, or a list; null counts as False.
@@ -97,7 +97,7 @@ class HoodieRecordMerger(ABC):
             record_keys: The key of each pair (string).
 
         Returns:
-            What each pair becomes.
+            The outcome for each pair.
 
         Raises:
             Exception: Some rows cannot be merged. hoodie finds the failing pairs by calling again with parts, and

@@ -1,6 +1,6 @@
-"""The metadata table: listings, statistics and indexes of a table, kept beside its files.
+"""The metadata table: listings, statistics and indexes of a table, stored beside its files.
 
-The names below are imported when they are asked for: writers need the modules of this package without its readers.
+The names below are imported on first use: writers need the modules of this package without its readers.
 """
 
 import importlib as _importlib

@@ -1,1 +1,1 @@
-"""Queries: what to read of a table, planned once for every reader."""
+"""Queries of a table, planned once for every reader."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def plan_read(
     base_path: str, *, storage_options: StorageOptions | None = None, **arguments: Unpack[ReadArguments]
 ) -> ReadPlan:
-    """What `read_table` with these arguments would read, and what it would leave out and why.
+    """Plan a read of a table: the files that `read_table` would read, and the files that it would leave out and why.
 
     Arguments and errors are those of `read_table`.
 
@@ -47,23 +47,23 @@ def plan_read(
 def read_table(
     base_path: str, *, storage_options: StorageOptions | None = None, **arguments: Unpack[ReadArguments]
 ) -> pa.Table:
-    """The committed rows of a table: the newest ones, those at a time, or those that a range of commits wrote.
+    """The committed rows of a table: the newest ones, those as of a time, or those that a range of commits wrote.
 
     Args:
         base_path: The table's folder.
         columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first.
-        filters: Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or
-            an empty list for all. Partitions, files and row groups that cannot hold such rows are not read.
-        query_type: ``snapshot``; ``incremental``, which needs ``begin``; or ``read_optimized``, which reads base files
-            alone: of a merge-on-read table the rows of its last compaction.
+        filters: A condition on rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None
+            or an empty list for all rows. Partitions, files and row groups without such rows are not read.
+        query_type: ``snapshot``; ``incremental``, which needs ``begin``; or ``read_optimized``, which reads only base
+            files: of a merge-on-read table the rows of its last compaction.
         as_of: Read the table as it was at this time: an instant (``"20260102101530123"``), a date (``"2026-01-02"``),
             a time (``"2026-01-02 10:15:30.123"``; without a fraction, all of that second), seconds or milliseconds
             since 1970, or a date or datetime of Python. Times without a zone are in the timeline's (UTC, unless the
-            table says LOCAL). The result has the columns that the table had at that time, in the types of that time.
-        begin: Of an incremental query: rows that were written after this time, in the same forms; ``"earliest"`` for
-            all. Each row comes once with its latest value in the range; deleted rows do not come.
-        end: Of an incremental query: rows that were written up to this time; None for the newest commit.
-        options: Hudi's read options (docs/configuration.md lists them), which mean the same as these arguments.
+            table says LOCAL). The result has the columns and types that the table had at that time.
+        begin: For an incremental query: rows that were written after this time, in the same forms; ``"earliest"`` for
+            all. Each row comes once with its latest value in the range; deleted rows are left out.
+        end: For an incremental query: rows that were written up to this time; None for the newest commit.
+        options: Hudi's read options (docs/configuration.md lists them). They mean the same as these arguments.
         storage_options: Options of the storage.
 
     Returns:
@@ -71,13 +71,13 @@ def read_table(
 
     Raises:
         TableNotFoundException: There is no table at that path.
-        HoodieConfigException: ``query_type``, a time or an option is not understood, arguments contradict each other,
-            or the columns or the filters are of another form.
+        HoodieConfigException: ``query_type``, a time, an option, the columns or the filters have a form that is not
+            known; or arguments contradict each other.
         HoodieSchemaException: A column is not in the table, or a filter compares one with a value of another type.
         HoodieNotSupportedException: The table has a feature that hoodie does not read.
-        HoodieIOException: Rows of that time or range were cleaned or archived: the message names the earliest time that
+        HoodieIOException: Rows of that time or range were cleaned or archived. The message names the earliest time that
             can be read, and the options that keep more.
-        HoodieException: The time is that of a commit that was undone, or a commit in the range is still pending.
+        HoodieException: The time is that of a commit that was rolled back, or a commit in the range is still pending.
 
         >>> import hoodie
         >>> hoodie.read_table("/data/trips", columns=["rider", "fare"], filters=[("fare", ">", 50)])  # doctest: +SKIP
@@ -114,7 +114,7 @@ def dataset(
         >>> duckdb.sql("select rider, sum(fare) from trips where fare > 50 group by rider")  # doctest: +SKIP
         >>> polars.scan_pyarrow_dataset(trips).filter(polars.col("fare") > 50).collect()  # doctest: +SKIP
     """
-    # Imported here because it imports pandas, which takes longer than all of hoodie.
+    # Imported here because it imports pandas, which takes longer than the rest of hoodie.
     from hoodie.query.dataset import HoodieDataset
 
     return HoodieDataset(plan_read(base_path, storage_options=storage_options, **arguments))
@@ -126,7 +126,7 @@ def scan(plan: ReadPlan) -> pa.RecordBatchReader:
     Memory: some batches, the footers of some files, and the log records of one file slice.
 
     Args:
-        plan: What to read.
+        plan: The plan of the read.
     """
     schema = plan.result_schema
 
@@ -138,10 +138,10 @@ def scan(plan: ReadPlan) -> pa.RecordBatchReader:
 
 
 def count(plan: ReadPlan) -> int:
-    """The number of rows of a plan; without a filter, only footers are read of slices without log files.
+    """The number of rows of a plan. Without a filter, only footers are read for slices without log files.
 
     Args:
-        plan: What to read.
+        plan: The plan of the read.
     """
     return count_rows(readers_of(plan))
 
@@ -150,6 +150,6 @@ def readers_of(plan: ReadPlan) -> list[HoodieFileGroupReader]:
     """A reader of each slice of a plan.
 
     Args:
-        plan: What to read.
+        plan: The plan of the read.
     """
     return task_of(plan, plan.slices).readers()

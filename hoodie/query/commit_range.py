@@ -1,14 +1,14 @@
 """The commits of an incremental query.
 
-Rules: a range excludes its begin and includes its end. The result is what the table held at the end of the range of
-the rows that commits of the range wrote: each row once with its latest value, no deleted rows, no rows of file groups
-that a commit of the range replaced. Clustering writes rows again with their old commit times: they are not repeated.
+Rules: a range excludes its begin and includes its end. The result has the rows that commits of the range wrote, as the
+table held them at the end of the range: each row once with its latest value, no deleted rows, no rows of file groups
+that a commit of the range replaced. Clustering rewrites rows with their old commit times: they are not repeated.
 
-The times of a range are those at which commits were requested in tables of version 6, and completed in those of 8 and
-9. Writers of 8 and 9 complete commits in the order of these times, so a pending commit is after every range.
+In tables of version 6 the times of a range are request times of commits; in versions 8 and 9 they are completion times.
+Writers of 8 and 9 complete commits in the order of these times, so a pending commit is after every range.
 
-Hudi: org.apache.hudi.{IncrementalRelation, IncrementalRelationV2}. Differs: it reads what is left where commits are
-archived or files cleaned, and hoodie raises an error.
+Hudi: org.apache.hudi.{IncrementalRelation, IncrementalRelationV2}. Differs: where commits are archived or files
+cleaned, Hudi reads the remaining ones, and hoodie raises an error.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class CommitRange:
     Attributes:
         begin: Rows were written after this instant time; None for no limit.
         end: Rows were written up to this instant time; None for a table without commits.
-        instants: The commits of the range whose metadata is there, the oldest first: those of the active timeline; in
-            tables of versions 8 and 9, those of the archive too.
-        is_named: Whether the commits themselves decide, because they are chosen by the times of their completion.
-        is_complete: Whether there is no other commit of the range.
-        table_at: The table as of this instant time is what it was at the end of the range; None if no instant time is
-            known that names it.
+        instants: The commits of the range whose metadata still exists, the oldest first: those of the active timeline;
+            in tables of versions 8 and 9, those of the archive too.
+        is_named: Whether the commits are chosen by completion time, and not by the commit times of rows.
+        is_complete: Whether `instants` has all commits of the range.
+        table_at: The instant time as of which the table has the state of the end of the range; None if no instant time
+            is known for that state.
         unseen: The requested times of instants, active and archived, that are completed now and were not at the end of
             the range.
     """
@@ -69,7 +69,7 @@ class CommitRange:
 
     @property
     def instant_range(self) -> InstantRange | None:
-        """The instants whose rows are in the range; None for any."""
+        """The instants whose rows are in the range; None for all."""
         if self.is_named and self.begin is None and self.table_at is not None:
             return None
         if self.is_named:
@@ -78,7 +78,7 @@ class CommitRange:
 
     @property
     def condition(self) -> pc.Expression | None:
-        """What the commit time of a row fulfils; None for any."""
+        """The condition on the commit time of a row; None for no condition."""
         return None if self.instant_range is None else self.instant_range.condition
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class CommitRange:
 
 
 def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
-    """The commits that an incremental query asks for.
+    """The commits of an incremental query.
 
     Args:
         snapshot: The table.
@@ -95,8 +95,8 @@ def commit_range(snapshot: TableSnapshot, query: TableQuery) -> CommitRange:
 
     Raises:
         HoodieNotSupportedException: The table has no meta columns, which hold the commit times.
-        HoodieException: Commits of the range are pending, and the query does not say what to do; or a limit of the
-            range is a commit that was undone.
+        HoodieException: Commits of the range are pending, and the query does not choose how to handle them; or a limit
+            of the range is a commit that was rolled back.
     """
     if not snapshot.table_config.populate_meta_fields:
         raise HoodieNotSupportedException(
@@ -147,8 +147,8 @@ def _range_of_completions(snapshot: TableSnapshot, begin: str | None, end: str |
         end: They were completed up to this time; None for no limit.
 
     Raises:
-        HoodieException: A limit is of a time that a restore has undone. Or there is no begin, so that the table is read
-            as it was at the end, and no instant time names that.
+        HoodieException: A limit is a time that a restore has undone. Or there is no begin, so that the table is read as
+            of the end, and no instant time is known for that state.
     """
     timeline = snapshot.active_timeline
     for time in (begin, end):
@@ -166,7 +166,7 @@ def _range_of_completions(snapshot: TableSnapshot, begin: str | None, end: str |
     last = newest(instant.requested_time for instant in seen) or "0"
     late = [i for i in ends if i not in seen and not is_after(i.requested_time, last)]
     if snapshot.table_config.table_type == HoodieTableType.MERGE_ON_READ:
-        # Compactions: what they merge was completed before they were requested.
+        # Compactions do not count: commits that they merge were completed before their request.
         late = [instant for instant in late if instant.action is not Action.COMMIT]
     if late and begin is None:
         raise HoodieException(
@@ -179,53 +179,53 @@ def _range_of_completions(snapshot: TableSnapshot, begin: str | None, end: str |
 
 
 def completion_of(instant: HoodieInstant) -> str:
-    """When a completed instant was completed; where nobody noted it, when it was requested.
+    """The completion time of an instant; its request time if no completion time is stored.
 
     Args:
-        instant: Of a timeline with completion times.
+        instant: An instant of a timeline with completion times.
     """
     return instant.completion_time or instant.requested_time
 
 
 def last_archived(snapshot: TableSnapshot, begin: str, *, by_completion: bool = False) -> str | None:
-    """The newest time after a begin of a commit that only the archive holds; None if there is none.
+    """The time of the newest commit after a begin that is in the archive only; None if there is none.
 
     Args:
         snapshot: The table.
         begin: The time.
-        by_completion: Whether times are those of completions, which a commit that was requested long before may have.
+        by_completion: Whether times are completion times. Such a commit may have been requested long before.
     """
     active = snapshot.active_timeline
     if not (_was_archived_since(snapshot, begin) if by_completion else active.is_archived_past(begin)):
         return None
     archived = snapshot.archived_timeline
-    only_there = [i for i in archived.completed_writes() if not active.contains(i.requested_time)]
-    times = [archived.completion_time(i) if by_completion else i.requested_time for i in only_there]
+    archived_only = [i for i in archived.completed_writes() if not active.contains(i.requested_time)]
+    times = [archived.completion_time(i) if by_completion else i.requested_time for i in archived_only]
     return newest(time for time in times if is_after(time, begin))
 
 
 def _was_archived_since(snapshot: TableSnapshot, begin: str) -> bool:
-    """Whether files of the archive were written after a time; what was completed after it was archived later."""
+    """Whether files of the archive were written after a time. A commit that was completed later is archived later."""
     timeline = snapshot.active_timeline
     folder = join(snapshot.meta_path, snapshot.table_config.archive_folder)
     written = [file.modification_time_ms for file in archive_files(snapshot.storage, folder, timeline.layout)]
     moments = [datetime.fromtimestamp(time / 1000, UTC) for time in written]
-    # A store that does not know the time says 0.
+    # A store that does not know the time of a file gives 0.
     return 0 in written or any(is_after(format_instant_time(moment, timeline.timezone), begin) for moment in moments)
 
 
 def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
-    """Refuse a time of a query at which the table held rows that are not in it any more.
+    """Refuse a time of a query at which the table held rows that were undone later.
 
-    These are the times of instants that were restored away or rolled back, and all times from the first instant that a
-    restore has undone to that restore.
+    Refused are the times of instants that were restored away or rolled back, and all times from the first instant that
+    a restore has undone to that restore.
 
     Args:
-        timeline: The table's.
+        timeline: The timeline of the table.
         time: A time that a query names.
 
     Raises:
-        HoodieException: It is such a time.
+        HoodieException: The time is refused.
     """
     if timeline.completed_writes().contains(time):
         return
@@ -250,18 +250,18 @@ def check_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
 
 
 def check_completion_not_undone(timeline: HoodieActiveTimeline, time: str) -> None:
-    """Refuse a time of completions at which the table may have held rows that are not in it any more.
+    """Refuse a completion time at which the table may have held rows that were undone later.
 
-    These are the times from the request of the first instant that a restore has undone, or of a completed commit that
-    was rolled back, to the restore or the rollback: nothing tells when it was completed. A time at which a commit of
-    the table was completed can be one of them: of commits that overlapped, one that was completed later can be kept.
+    Refused are the times from the request of the first instant that a restore has undone, or of a completed commit that
+    was rolled back, to the restore or the rollback: the completion time of the undone instant is not stored any more. A
+    kept commit may have been completed at a refused time: commits overlap, and one that was completed later may stay.
 
     Args:
-        timeline: The table's, with completion times.
+        timeline: The timeline of the table, with completion times.
         time: A time that a query names.
 
     Raises:
-        HoodieException: It is such a time.
+        HoodieException: The time is refused.
     """
     ends = [completion_of(instant) for instant in timeline.completed_writes()]
     for action in (Action.RESTORE, Action.ROLLBACK):
@@ -282,22 +282,22 @@ def check_completion_not_undone(timeline: HoodieActiveTimeline, time: str) -> No
 def _undid_completed(timeline: HoodieActiveTimeline, rollback: HoodieInstant) -> bool:
     """Whether a rollback undid a completed commit, which readers may have read.
 
-    Its plan tells: file groups are named for the files of a pending commit only.
+    Its plan shows it: only the plan for a pending commit names file groups.
     """
     try:
         plan = timeline.read_as(rollback.in_state(State.REQUESTED), HoodieRollbackPlan)
     except HoodieException:
-        # The archiver, which deletes it first, is at work.
+        # The archiver is at work: it deletes the plan first.
         return False
     requests = plan.rollback_requests
     return bool(requests) and not any(request.file_id for request in requests)
 
 
 def undone_by(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> Sequence[str]:
-    """The instants that a completed restore or rollback has undone.
+    """The request times of the instants that a completed restore or rollback has undone.
 
     Args:
-        timeline: The table's.
+        timeline: The timeline of the table.
         instant: The restore or rollback.
     """
     if instant.action is Action.RESTORE:
@@ -309,7 +309,7 @@ def first_pending(timeline: HoodieActiveTimeline, begin: str | None, end: str) -
     """The first pending commit between two times that may change rows.
 
     Args:
-        timeline: The table's.
+        timeline: The timeline of the table.
         begin: It was requested after this time; None for no limit.
         end: It was requested up to this time.
     """
@@ -324,10 +324,10 @@ def _end_before_holes(
     end: str,
     handling: HollowCommitHandling,
 ) -> str:
-    """The end of a range, which may be before its first pending commit.
+    """The end of a range, moved before the first pending commit if the query asks for that.
 
     Raises:
-        HoodieException: There is one, and the query does not say what to do.
+        HoodieException: A commit is pending, and the query does not choose how to handle it.
     """
     hole = first_pending(timeline, begin, end)
     if hole is None:
@@ -343,10 +343,10 @@ def _end_before_holes(
 
 
 def pending_writes(timeline: HoodieActiveTimeline) -> HoodieTimeline:
-    """The commits that are not completed and will change rows, so no clusterings.
+    """The pending commits that will change rows; clusterings are left out.
 
     Args:
-        timeline: The table's.
+        timeline: The timeline of the table.
     """
     pending = timeline.filter_actions(Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT).filter_pending()
     return pending.filter(lambda instant: not _is_clustering(timeline, instant))

@@ -1,12 +1,12 @@
-"""The file slices that hold what the commits of an incremental query wrote.
+"""The file slices of an incremental query, with the rows that its commits wrote.
 
-Without log files, they are the newest files of the commits of the range. With log files, they are the slices that the
-file groups had at the end of the range::
+Without log files, they are the newest files that the commits of the range wrote. With log files, they are the slices
+that the file groups had at the end of the range::
 
     commits        base 10     log 12     log 14     compaction 20
-    range (10, 12] slice 10 with log 12: rows of commit 12, merged with those before, as they were then
+    range (10, 12] slice 10 with log 12: rows of commit 12, merged with older rows as of then
 
-Files of commits after the end do not count, nor do blocks of such commits in log files of version 6.
+Files of commits after the end are left out, and so are blocks of such commits in log files of version 6.
 
 Hudi: org.apache.hudi.{MergeOnReadIncrementalRelation, MergeOnReadIncrementalRelationV2}.
 """
@@ -35,11 +35,11 @@ from hoodie.table.table_state import missing_at
 _FULL_SCAN = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
 
 Files = Mapping[HoodieFileGroupId, Mapping[str, HoodieInstant]]
-"""File groups to paths of files that were written to them, each with the commit that wrote it."""
+"""File groups to the paths of files that were written to them, each with the commit that wrote it."""
 
 
 def instants_at_end(snapshot: TableSnapshot, commits: CommitRange) -> VisibleInstants:
-    """The instants that counted for readers at the end of a range.
+    """The instants that readers saw at the end of a range.
 
     Args:
         snapshot: The table.
@@ -48,27 +48,27 @@ def instants_at_end(snapshot: TableSnapshot, commits: CommitRange) -> VisibleIns
     timeline = snapshot.active_timeline
     if not commits.unseen:
         return timeline.visible_instants
-    # Log files may belong to the slice of a compaction that was requested, and not completed.
+    # Log files may belong to the slice of a compaction that was requested and not completed.
     completed = timeline.filter_actions(Action.COMMIT).before_or_on(commits.end or "").times
     return timeline.visible_instants.without(commits.unseen, commits.unseen & completed)
 
 
 def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[FileSlice]:
-    """The slice that each file group had at the end of a range, if commits of the range wrote and did not replace it.
+    """The slice of each file group at the end of a range, if commits of the range wrote to it and none replaced it.
 
     Args:
         snapshot: The table.
         commits: The range.
 
     Raises:
-        HoodieIOException: The archive holds commits of the range, or files of it were cleaned.
+        HoodieIOException: Commits of the range are archived, or their files were cleaned.
         HoodieCorruptedDataException: The metadata of a commit is damaged.
     """
     if not commits.is_complete:
         earliest = last_archived(snapshot, commits.begin or "", by_completion=commits.is_named)
         raise HoodieIOException(
             f"reading {snapshot.base_path} {commits}: commits of the range are archived. "
-            + _way_out(earliest, not commits.is_named)
+            + _advice(earliest, not commits.is_named)
         )
     written = _read_metadata(snapshot, commits.instants)
     files = _files_of(snapshot, written)
@@ -76,9 +76,9 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
         return _slices_at_end(snapshot, commits, files)
     newest_files = {group: list(paths.items())[-1] for group, paths in files.items()}
     exist = map_concurrently(snapshot.storage.exists, [path for path, _ in newest_files.values()])
-    gone = [found for found, exists in zip(newest_files.values(), exist, strict=True) if not exists]
-    if gone:
-        raise _cleaned(snapshot, commits, gone)
+    missing_files = [found for found, exists in zip(newest_files.values(), exist, strict=True) if not exists]
+    if missing_files:
+        raise _cleaned_files_error(snapshot, commits, missing_files)
     sizes = {
         join(snapshot.base_path, stat.path): stat.file_size_bytes
         for metadata in written.values()
@@ -94,7 +94,7 @@ def slices_of_commits(snapshot: TableSnapshot, commits: CommitRange) -> list[Fil
 def _read_metadata(
     snapshot: TableSnapshot, instants: Sequence[HoodieInstant]
 ) -> dict[HoodieInstant, HoodieCommitMetadata]:
-    """What commits wrote, in their order; some may be archived."""
+    """The metadata of commits, in their order; some may be archived."""
     timeline = snapshot.active_timeline
     completed = frozenset(timeline.completed_writes())
     active = [instant for instant in instants if instant in completed]
@@ -106,9 +106,10 @@ def _read_metadata(
 
 
 def _files_of(snapshot: TableSnapshot, written: Mapping[HoodieInstant, HoodieCommitMetadata]) -> Files:
-    """The newest base file of each file group that commits wrote, and the log files behind it; without replaced groups.
+    """The files that commits wrote to file groups: the newest base file, and log files after it; not of
+    replaced groups.
 
-    A log file of version 6 names the base file below it, which may be older than the commits.
+    A log file of version 6 names its base file, which may be older than the commits. It is in the result, too.
     """
     replaced = {HoodieFileGroupId(*group) for metadata in written.values() for group in metadata.replaced_file_groups}
     found: dict[HoodieFileGroupId, dict[str, HoodieInstant]] = {}
@@ -127,12 +128,12 @@ def _files_of(snapshot: TableSnapshot, written: Mapping[HoodieInstant, HoodieCom
 
 
 def _slices_at_end(snapshot: TableSnapshot, commits: CommitRange, files: Files) -> list[FileSlice]:
-    """The slices that file groups had at the end of a range.
+    """The slices of file groups at the end of a range.
 
     Args:
         snapshot: The table.
         commits: The range.
-        files: File groups with files that they must have.
+        files: The file groups with the files that they must have.
 
     Raises:
         HoodieIOException: Files were cleaned.
@@ -145,30 +146,32 @@ def _slices_at_end(snapshot: TableSnapshot, commits: CommitRange, files: Files) 
         for partition in partitions
         for file_slice in view.latest_file_slices(partition)
     }
-    there = {
+    existing_files = {
         file.path
         for partition in partitions
         for group in view.file_groups(partition)
         for part in group.slices
         for file in part.record_files
     }
-    missing = [(path, instant) for paths in files.values() for path, instant in paths.items() if path not in there]
-    # If no instant names the end of the range, the last commit of the range has at least its own files.
+    missing = [
+        (path, instant) for paths in files.values() for path, instant in paths.items() if path not in existing_files
+    ]
+    # If no instant time is known for the end, the table as of the last commit of the range has at least its files.
     at = commits.table_at or newest(instant.requested_time for instant in commits.instants)
     if not missing and commits.unseen and at is not None:
-        # Nothing else tells of a base file that is older than the range.
+        # A base file that is older than the range is in no metadata of the commits.
         cleaned = frozenset(missing_at(snapshot, at))
         names = {group: f"{group.partition_path}/{group.file_id}".lstrip("/") for group in files}
         missing = [list(files[group].items())[-1] for group, name in names.items() if name in cleaned]
     if missing:
-        raise _cleaned(snapshot, commits, missing)
+        raise _cleaned_files_error(snapshot, commits, missing)
     return [slices[group] for group in sorted(files)]
 
 
-def _cleaned(
+def _cleaned_files_error(
     snapshot: TableSnapshot, commits: CommitRange, gone: Sequence[tuple[str, HoodieInstant]]
 ) -> HoodieIOException:
-    """What to say about files of a range that were cleaned, with the commits that wrote them."""
+    """The error for files of a range that were cleaned, with the commits that wrote them."""
     timeline = snapshot.active_timeline
     times = [instant.requested_time for _, instant in gone]
     if timeline.layout.has_completion_times:
@@ -179,16 +182,16 @@ def _cleaned(
     return HoodieIOException(
         f"reading {snapshot.base_path} {commits}: {len(gone)} files of the range were cleaned, {gone[0][0]} the "
         "first, so rows would be missing. "
-        + _way_out(newest(times), timeline.layout.has_completion_times or not commits.is_named)
+        + _advice(newest(times), timeline.layout.has_completion_times or not commits.is_named)
     )
 
 
-def _way_out(earliest: str | None, can_read_table: bool) -> str:
-    """What to do about a range whose rows are not all there.
+def _advice(earliest: str | None, can_read_table: bool) -> str:
+    """The advice for a range whose rows are not all stored any more.
 
     Args:
-        earliest: The first time that it can begin at.
-        can_read_table: Whether the rows of the range can be taken from the whole table.
+        earliest: The earliest time at which the range can begin.
+        can_read_table: Whether the rows of the range can be read from the whole table.
     """
     scan = ""
     if can_read_table:
@@ -200,17 +203,17 @@ def _way_out(earliest: str | None, can_read_table: bool) -> str:
 
 
 def only_matching(slices: Iterable[FileSlice], glob: str | None) -> list[FileSlice]:
-    """The slices with a file whose path ends as a glob says; ``*`` stands for slashes too, and ``{a,b}`` for either.
+    """The slices with a file whose path ends as a glob demands; ``*`` matches slashes too, and ``{a,b}`` either part.
 
     Args:
-        slices: Some slices.
+        slices: The slices.
         glob: The glob; None for all.
 
     Hudi: hoodie.datasource.read.incr.path.glob, org.apache.hadoop.fs.GlobPattern.
     """
     if glob is None:
         return list(slices)
-    # Hadoop's globs negate a set of characters by ^ as well as by !.
+    # Hadoop's globs negate a set of characters by ^ and by !.
     globs = [part.replace("[^", "[!") for part in _alternatives(glob)]
     patterns = [re.compile(fnmatch.translate(f"*{part}")) for part in globs]
     return [s for s in slices if any(pattern.fullmatch(path) for pattern in patterns for path in _paths(s))]

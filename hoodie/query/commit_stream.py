@@ -1,12 +1,12 @@
-"""What a stream of a table's commits may read next, for readers that go on where they stopped.
+"""The commits that a stream of a table may read next, for readers that continue where they stopped.
 
 A stream reads ranges of commits that follow each other. In tables of version 6, commits are in the order of their
-instants, so a range must never go past a commit that is pending: its rows would come to lie before the range that
-follows. A writer of hoodie takes no instant before one that it can see; where another writer does, the stream stops
-with an error as long as it runs.
+instants, so a range must never go past a pending commit: its rows would belong before the next range. A writer of
+hoodie takes no instant before one that it can see. If another writer does, the stream stops with an error when it finds
+the late commit.
 
-In tables of versions 8 and 9, commits are in the order of their completions. What is pending will come later. Where a
-commit comes nevertheless that was completed before one that was read, the stream stops likewise.
+In tables of versions 8 and 9, commits are in the order of their completions, so pending commits come later. If a commit
+appears that was completed before one that was read, the stream stops likewise.
 
 Hudi: org.apache.spark.sql.hudi.streaming.HoodieStreamSourceV1, with HollowCommitHandling.BLOCK, and
 HoodieStreamSourceV2.
@@ -46,7 +46,7 @@ def newest_readable(snapshot: TableSnapshot) -> str | None:
 
 
 def _newest_before_pending(timeline: HoodieActiveTimeline) -> str | None:
-    """The newest completed commit that no pending one comes before; None if there is none."""
+    """The newest completed commit without a pending one before it; None if there is none."""
     completed = timeline.completed_writes()
     pending = pending_writes(timeline).first_instant
     last = (completed if pending is None else completed.before(pending.requested_time)).last_instant
@@ -58,17 +58,17 @@ def _newest_before_pending(timeline: HoodieActiveTimeline) -> str | None:
 
 
 def end_of_batch(snapshot: TableSnapshot, begin: str | None, end: str, max_files: int) -> str:
-    """Up to which commit a batch goes that reads some files at most.
+    """The end of a batch that reads about a given number of files at most.
 
-    It holds whole commits, at least one. It ends at a time whose files are all there: where they were cleaned, it goes
-    on to the first such time. The first batch of a table whose oldest commits are archived holds all of these, and that
-    of a table of version 8 or 9 all commits: no instant may name the table in between.
+    A batch has whole commits, at least one. It ends at a time whose files all exist: where they were cleaned, it goes
+    on to the first such time. If the oldest commits of a table are archived, the first batch has all archived ones. In
+    a table of version 8 or 9 the first batch has all commits: the states in between may have no instant time.
 
     Args:
         snapshot: The table.
         begin: Commits after this time; None for all.
         end: Commits up to this time.
-        max_files: The number of files.
+        max_files: The most files that a batch should read; more only if its first commit has more.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -110,14 +110,14 @@ def end_of_batch(snapshot: TableSnapshot, begin: str | None, end: str, max_files
 
 
 def check_commit_is_there(snapshot: TableSnapshot, time: str) -> None:
-    """Refuse to go on after a commit that the table does not have any more.
+    """Refuse to continue after a commit that the table does not have any more.
 
     Args:
         snapshot: The table.
-        time: The instant of the commit that was read last, or in versions 8 and 9 the time of its completion.
+        time: The instant of the commit that was read last; in versions 8 and 9 its completion time.
 
     Raises:
-        HoodieException: It was undone, or the table was made anew.
+        HoodieException: The commit was undone, or the table was made anew.
         HoodieIOException: Storage failed.
     """
     timeline = snapshot.active_timeline
@@ -142,17 +142,17 @@ def check_commit_is_there(snapshot: TableSnapshot, time: str) -> None:
 
 
 def check_no_late_commits(timeline: HoodieActiveTimeline, time: str, known: frozenset[str]) -> None:
-    """Refuse commits that came with a time that the stream has passed.
+    """Refuse new commits with a time that the stream has passed.
 
-    Clusterings and compactions may come late: they write no new rows, so nobody waits for them.
+    Clusterings and compactions may come late: they write no new rows.
 
     Args:
-        timeline: The table's.
-        time: The instant of the commit that was read last, or in versions 8 and 9 the time of its completion.
-        known: The instants of the completed commits when that offset was taken.
+        timeline: The timeline of the table.
+        time: The instant of the commit that was read last; in versions 8 and 9 its completion time.
+        known: The instants of the commits that were completed when that offset was taken.
 
     Raises:
-        HoodieException: There is one.
+        HoodieException: Such a commit exists.
     """
     by_completion = timeline.layout.has_completion_times
     for instant in timeline.completed_writes():
@@ -168,5 +168,5 @@ def check_no_late_commits(timeline: HoodieActiveTimeline, time: str, known: froz
 
 
 def _only_rewrites(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
-    """Whether a completed commit is a clustering or a compaction; no delta commit is."""
+    """Whether a completed commit is a clustering or a compaction. A delta commit never is."""
     return instant.action is not Action.DELTA_COMMIT and timeline.read_commit_metadata(instant).only_rewrites

@@ -1,4 +1,4 @@
-"""A table as a `pyarrow.dataset.Dataset`, for DuckDB, polars and others that query datasets."""
+"""A table as a `pyarrow.dataset.Dataset`, for DuckDB, polars and other tools that query datasets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 
 
 class _HeldFiles(StorageHandler):
-    """The files of a dataset whose rows are not those of its files: scans that do not know that cannot open them."""
+    """The storage of a dataset whose files cannot be scanned by themselves: it opens no file."""
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         """Refuse to open a file.
@@ -43,11 +43,11 @@ class _HeldFiles(StorageHandler):
 class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
     """The rows of a read plan as a dataset.
 
-    Filters choose the same rows as those of `hoodie.read_table`: statistics of files never decide about NaN and zeros,
-    and columns of older files come in the table's types.
+    Filters select the same rows as those of `hoodie.read_table`: file statistics never decide about NaN and zeros, and
+    columns of older files come in the table's types.
 
     Args:
-        plan: What to read.
+        plan: The plan of the read.
     """
 
     def __init__(self, plan: ReadPlan) -> None:
@@ -64,14 +64,14 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
         return f"<{type(self).__name__}: {self.plan!r}>"
 
     def filter(self, expression: Filters) -> HoodieDataset:
-        """The dataset with a filter, on top of what filters it has."""
+        """The dataset with a filter on top of its present ones."""
         return self if expression is None else HoodieDataset(narrowed(self.plan, None, expression))
 
     def replace_schema(self, schema: pa.Schema) -> HoodieDataset:
         """The dataset with the columns of a schema, which must have the table's types.
 
         Raises:
-            HoodieException: They have not.
+            HoodieException: A type differs from the table's.
         """
         for field in schema:
             index = self.schema.get_field_index(field.name)
@@ -82,10 +82,10 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
         return HoodieDataset(narrowed(self.plan, schema.names, None))
 
     def get_fragments(self, filter: Filters = None) -> Iterator[ds.Fragment]:
-        """The base files that can hold rows of a filter; their rows are not filtered.
+        """The base files that may hold rows of a filter. Their rows are not filtered.
 
         Raises:
-            HoodieNotSupportedException: Log files are among the files: base files alone would show old rows.
+            HoodieNotSupportedException: The plan has log files: base files without them would show old rows.
         """
         plan = narrowed(self.plan, None, filter)
         if plan.log_files:
@@ -101,7 +101,7 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
 
         Args:
             columns: Names, or new names with expressions; None for all.
-            filter: Which rows.
+            filter: A condition on rows.
             options: Those of `pyarrow.dataset.Dataset.scanner`; only ``batch_size`` has an effect.
         """
         if not isinstance(columns, Mapping):
@@ -130,7 +130,7 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
         return self.scanner(columns, filter, **options).head(num_rows)
 
     def take(self, indices: Any, columns: Columns = None, filter: Filters = None, **options: Any) -> pa.Table:
-        """The rows of some numbers."""
+        """The rows with the given numbers."""
         return self.scanner(columns, filter, **options).take(indices)
 
     def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:

@@ -1,4 +1,4 @@
-"""Filters written as text, in the words of SQL, for options that are strings.
+"""Filters written as text in the words of SQL, for options that are strings.
 
 ::
 
@@ -7,9 +7,9 @@
 
 Grammar: comparisons (``=``, ``==``, ``!=``, ``<>``, ``<``, ``<=``, ``>``, ``>=``) of a column with a literal, ``in``,
 ``not in``, ``is null``, ``is not null``, joined by ``and``, ``or``, ``not`` and parentheses. Literals: numbers, texts
-in single quotes (a doubled quote is a quote), ``true``, ``false``, ``date '...'``, ``timestamp '...'`` (UTC where the
-text has no zone), ``timestamp_ntz '...'``, ``decimal '...'``. Names with other characters stand in backquotes; dots
-lead into structs.
+in single quotes (a doubled quote is a quote), ``true``, ``false``, ``date '...'``, ``timestamp '...'`` (UTC if the
+text has no zone), ``timestamp_ntz '...'``, ``decimal '...'``. Names with other characters are put in backquotes; a dot
+leads to a field of a struct.
 
 A comparison with null is never true, and neither is its negation, as in SQL. NaN is compared as in `hoodie.read_table`.
 """
@@ -41,7 +41,7 @@ _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 _MAX_COMPARISONS = 1000
 """The maximum number of comparisons: pyarrow is recursive, and some thousands would end the process."""
 _LONG_LIST = 100
-"""Lists of more values are searched as sets."""
+"""Longer lists of values are searched as sets."""
 _SHOWN = 300
 _MAX_DEPTH = 100
 """The maximum depth of parentheses and of ``not``, because the parser is recursive."""
@@ -94,24 +94,24 @@ _TYPED: Mapping[str, Callable[[str], Any]] = {
     "decimal": _to_decimal,
     "number": _to_number,
 }
-"""Kind of a literal -> its value; ValueError, InvalidOperation or ArrowInvalid: the text is no such value."""
+"""The kind of a literal -> its value; ValueError, InvalidOperation or ArrowInvalid for a text that is no such value."""
 
 
 def parse_filter(text: str) -> pc.Expression:
-    """The expression of a filter that is written as text.
+    """The expression of a filter in text form.
 
     Args:
         text: See the module.
 
     Raises:
-        HoodieConfigException: The text is not of this form; the message names the place.
+        HoodieConfigException: The text is not of this form; the message names the position.
     """
     return _Parser.of(text).parse()
 
 
 @attrs.frozen
 class _Token:
-    """A piece of the text: its kind (``number``, ``text``, ``name``, ``sign``), its text, and where it begins."""
+    """A piece of the text: its kind (``number``, ``text``, ``name``, ``sign``), its text, and its position."""
 
     kind: str
     text: str
@@ -191,7 +191,7 @@ class _Parser:
             while self._take(","):
                 values.append(self._literal())
             self._expect(")")
-            # Null where the column is null, so that a further "not" gives null too.
+            # Null where the column is null, so that a further "not" gives null, too.
             found = self._equal_to_any(column, values)
             return ~found if negated else found
         if negated:
@@ -207,7 +207,7 @@ class _Parser:
             compared = [value for value in values if type(value) is kind]
             if len(compared) > _LONG_LIST:
                 found.append(column.isin(pa.array(compared)))
-                # A set is never null, and does not find -0.0 by 0.
+                # A search in a set never gives null, and does not find -0.0 by 0.
                 compared = [compared[0], *(value for value in compared if value == 0)][:2]
             found += [column == value for value in compared]
         self._count(len(found))
@@ -256,7 +256,7 @@ class _Parser:
         return self.tokens[self.position - 1]
 
     def _take(self, word: str) -> bool:
-        """Go past a keyword or sign if it is next."""
+        """Read a keyword or sign if it comes next, and tell whether it did."""
         if self.position == len(self.tokens):
             return False
         token = self.tokens[self.position]

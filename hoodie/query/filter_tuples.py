@@ -5,8 +5,8 @@
     [("city", "in", {"rome", "oslo"}), ("fare", ">", 5)]         both
     [[("city", "==", "rome")], [("fare", ">", Decimal("5.5"))]]  one of them
 
-Values are those that programs have: of Python, numpy, pandas, polars and Arrow. Here they become Arrow's values as they
-are; `hoodie.common.data.filter_values` gives them the types of the columns.
+Values are of the types that programs use: Python, numpy, pandas, polars and Arrow. This module turns them into Arrow
+values of the same kind; `hoodie.common.data.filter_values` casts those to the types of the columns.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ _OPERATORS = (*_COMPARISONS, "in", "not in")
 _FORM = "give an expression, or tuples such as ('fare', '>', 50)"
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 _DIGITS = 76
-"""The most that decimals of Arrow have."""
+"""The most digits that decimals of Arrow have."""
 _UNITS = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s", "ps": "ns", "fs": "ns", "as": "ns"}
-"""Units of numpy's times that Arrow lacks, and the unit that holds their values."""
+"""Units of numpy's times that Arrow lacks, with the unit that holds their values."""
 _NULL_TYPES = frozenset({"NAType", "NaTType"})
-"""What pandas has for null."""
+"""The types of pandas' nulls."""
 
 
 def filters_of_tuples(filters: Sequence[Any]) -> pc.Expression:
-    """The expression of filters that are written as tuples.
+    """The expression of filters in tuple form.
 
     Args:
-        filters: A list of tuples, which are all fulfilled; or a list of such lists, one of which is.
+        filters: A list of tuples, all of which must hold; or a list of such lists, one of which must hold.
 
     Raises:
-        HoodieConfigException: They are of another form; the message names the tuple.
+        HoodieConfigException: The filters are of another form; the message names the tuple.
     """
     if not isinstance(filters, list | tuple):
         raise HoodieConfigException(f"filters are {shown_value(filters)}: {_FORM}")
     groups = [filters] if all(_is_condition(part) for part in filters) else filters
-    either = []
+    alternatives = []
     for group in groups:
         if not isinstance(group, list | tuple) or not group or not all(_is_condition(part) for part in group):
             raise HoodieConfigException(f"filters have a part that is {shown_value(group)}: {_FORM}")
-        either.append(reduce(operator.and_, (_condition(*part) for part in group)))
-    return reduce(operator.or_, either)
+        alternatives.append(reduce(operator.and_, (_condition(*part) for part in group)))
+    return reduce(operator.or_, alternatives)
 
 
 def _is_condition(part: Any) -> bool:
@@ -98,7 +98,7 @@ def _condition(column: Any, sign: str, value: Any) -> pc.Expression:
 
 
 def _is_beyond_floats(plain: Any) -> bool:
-    """Whether a value is a number that no column but those of floats has a larger one than: infinity."""
+    """Whether a value is a decimal beyond all floats except infinity."""
     return isinstance(plain, Decimal) and math.isinf(float(plain))
 
 
@@ -124,7 +124,7 @@ def _is_several(value: Any) -> bool:
 
 
 def _sets(given: Iterable[Any], where: str) -> list[pa.Array]:
-    """The values of a search, one array for each kind of values."""
+    """The values of a search, as one array for each kind of value."""
     if not isinstance(given, list | tuple | set | frozenset):
         array = _array(given)
         if array is not None:
@@ -159,7 +159,7 @@ def _array_of(values: Sequence[Any], where: str) -> pa.Array:
 
 
 def _array(given: Any) -> pa.Array | None:
-    """Values of numpy, pandas, polars or Arrow as an array; None if they are to be looked at one by one."""
+    """Values of numpy, pandas, polars or Arrow as an array; None if they must be converted one by one."""
     if isinstance(given, pa.ChunkedArray):
         given = given.combine_chunks()
     if isinstance(given, pa.Array):
@@ -177,7 +177,7 @@ def _array(given: Any) -> pa.Array | None:
 
 
 def _with_known_unit(times: Any) -> Any:
-    """Times of numpy in a unit that Arrow has; those that it cannot hold are left."""
+    """Times of numpy in a unit that Arrow has. Times that the unit cannot hold keep theirs."""
     unit, _ = np.datetime_data(times.dtype)
     if unit not in _UNITS:
         return times
@@ -186,7 +186,7 @@ def _with_known_unit(times: Any) -> Any:
 
 
 def _scalar(plain: Any, value: Any, where: str) -> pa.Scalar:
-    """What `_plain` made of a value as one of Arrow's."""
+    """The result of `_plain` for a value, as an Arrow scalar."""
     try:
         return plain if isinstance(plain, pa.Scalar) else pa.scalar(plain)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -194,7 +194,9 @@ def _scalar(plain: Any, value: Any, where: str) -> pa.Scalar:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """A value of Python that Arrow converts without a loss, one of Arrow's, or a number beyond all floats."""
+    """A value as one of Python's that Arrow converts without loss, as one of Arrow's, or as a number beyond all
+    floats.
+    """
     if value is None or type(value) in (str, bool, float, bytes) or isinstance(value, pa.Scalar):
         return value.value if isinstance(value, pa.DictionaryScalar) else value
     if type(value).__name__ in _NULL_TYPES:
@@ -204,7 +206,7 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else _array_of(_with_known_unit(value.reshape(1)), where)[0]
     if isinstance(value, np.longdouble):
-        # Python has no such number: its item is itself.
+        # Python has no such type: `item` returns the value itself.
         return _plain(Decimal(str(value)), where)
     if isinstance(value, np.generic):
         return _plain(value.item(), where)
@@ -213,7 +215,7 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, Decimal):
         if not value.is_finite():
             return float(value)
-        # Arrow has no such decimals, and no column of decimals has.
+        # Arrow has no decimals of so many digits, and no column has.
         near = float(value) if value.adjusted() >= _DIGITS else math.inf
         return value if math.isinf(near) else near
     if isinstance(value, uuid.UUID):
@@ -228,7 +230,7 @@ def _plain(value: Any, where: str) -> Any:
 
 
 def _moment(value: datetime) -> Any:
-    """A time with a zone in UTC; with the nanoseconds that pandas has."""
+    """A time with a zone, in UTC, with the nanoseconds that pandas has."""
     if getattr(value, "nanosecond", 0):
         zone = None if value.tzinfo is None else "UTC"
         return pa.scalar(int(getattr(value, "value", 0)), pa.timestamp("ns", zone))

@@ -1,17 +1,18 @@
-"""Which file slices hold some record keys, or some values of a column, as indexes of the metadata table tell.
+"""The file slices that hold given record keys or given values of a column, by indexes of the metadata table.
 
-The record index knows where each record is now. So it is asked for the newest slices with their log files only: at an
-earlier time a record was elsewhere, or had not been deleted, and base files alone may hold what log files delete.
+The record index has the present file group of each record. So it is used only for the newest slices with their log
+files: at an earlier time a record was elsewhere, or not yet deleted, and base files alone may hold rows that log files
+delete.
 
-A secondary index tells the record keys of values; then the record index is asked for these. It has one entry for a key
-and a value. Where a key may be in several partitions, the entry is gone when one of the rows is: so it is not asked
-beside a record index by partitions.
+A secondary index gives the record keys of values; the record index then gives their file groups. A secondary index has
+one entry for a key and a value. Where a key may be in several partitions, the entry is deleted with the first of these
+rows. So the index is not used beside a partitioned record index.
 
-A filter that names values of all key fields names record keys, too, of rows that have the keys of their columns. Rows
-may have others, so the record index answers such filters only where the caller asks for it.
+A filter that names values of all key fields also names record keys, if rows have the keys of their columns. Rows may
+have other keys, so the record index answers such filters only if the caller asks for it.
 
 Hudi: org.apache.hudi.{RecordLevelIndexSupport, SecondaryIndexSupport}. Differs: takes the values of key fields for
-record keys only if told so.
+record keys only if the caller allows it.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from hoodie.query.pruning import MAX_VALUES, texts_of, values_of
 
 _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
 _MOST_KEYS = 100_000
-"""With more record keys than this, most file groups hold one of them."""
+"""The limit of record keys: with more of them, most file groups hold one."""
 
 
 def slices_by_record_index(
     snapshot: TableSnapshot, slices: Sequence[FileSlice], record_keys: pa.Array
 ) -> npt.NDArray[np.bool_] | None:
-    """Which of the newest slices hold record keys.
+    """Look record keys up in the record index: the newest slices that hold one of them.
 
     Args:
         snapshot: The table.
@@ -51,27 +52,29 @@ def slices_by_record_index(
         record_keys: The keys (string).
 
     Returns:
-        A flag for each slice; None if there is no record index, or it names a file group that is not in its partition.
+        A flag for each slice; None if there is no record index, or it names a file group that its partition lacks.
     """
     listing = metadata_of(snapshot)
     if listing is None or _RECORD_INDEX not in snapshot.table_config.metadata_partitions or not slices:
         return None
-    found = listing.ask(lambda metadata: metadata.read_record_index(record_keys))
-    if found is None:
+    locations = listing.ask(lambda metadata: metadata.read_record_index(record_keys))
+    if locations is None:
         return None
-    places = set(zip(found.column("partition_path").to_pylist(), found.column("file_id").to_pylist(), strict=True))
+    places = set(
+        zip(locations.column("partition_path").to_pylist(), locations.column("file_id").to_pylist(), strict=True)
+    )
     flags = np.array([(part.partition_path, part.file_id) in places for part in slices], np.bool_)
     partitions = {part.partition_path for part in slices}
-    named = sum(path in partitions for path, _ in places)
-    return flags if named == int(flags.sum()) else None
+    named_count = sum(path in partitions for path, _ in places)
+    return flags if named_count == int(flags.sum()) else None
 
 
 def slices_by_key_fields(
     snapshot: TableSnapshot, slices: Sequence[FileSlice], row_filter: RowFilter, schema: pa.Schema
 ) -> npt.NDArray[np.bool_] | None:
-    """Which of the newest slices hold rows with the values that a filter names of all key fields.
+    """Look up the rows with the key field values of a filter: the newest slices that hold one of them.
 
-    Rows that have not the keys of their columns are not looked for.
+    Rows whose record keys do not follow from their columns are not found.
 
     Args:
         snapshot: The table.
@@ -80,20 +83,22 @@ def slices_by_key_fields(
         schema: The table's columns.
 
     Returns:
-        A flag for each slice; None if there is no record index, or the values do not tell the record keys.
+        A flag for each slice; None if there is no record index, or the filter does not name values of all key fields.
     """
-    config = snapshot.table_config
-    if _RECORD_INDEX not in config.metadata_partitions:
+    table_config = snapshot.table_config
+    if _RECORD_INDEX not in table_config.metadata_partitions:
         return None
-    fields = told_key_fields(config, schema)
+    fields = told_key_fields(table_config, schema)
     tree = parse_expression(row_filter.expression) if fields else None
     values = None if tree is None else _key_values(tree, fields)
-    keys = None if values is None or len(values) > MAX_VALUES else record_keys_of(config, values)
+    keys = None if values is None or len(values) > MAX_VALUES else record_keys_of(table_config, values)
     return None if keys is None else slices_by_record_index(snapshot, slices, pa.array(keys, pa.string()))
 
 
 def _key_values(node: Node, fields: Sequence[str]) -> set[tuple[str, ...]] | None:
-    """The values of the key fields, as texts, that rows have one of where an expression is true; None for any."""
+    """The values of the key fields, as texts, in rows for which an expression is true; None if they are not
+    limited.
+    """
     if isinstance(node, Call) and node.function == "or_kleene":
         either = [_key_values(part, fields) for part in node.arguments]
         return None if None in either else set().union(*(part for part in either if part is not None))
@@ -113,7 +118,7 @@ def _has_text(data_type: pa.DataType) -> bool:
 def slices_by_secondary_index(
     snapshot: TableSnapshot, slices: Sequence[FileSlice], row_filter: RowFilter, schema: pa.Schema
 ) -> npt.NDArray[np.bool_] | None:
-    """Which of the newest slices hold rows with the values that a filter names of an indexed column.
+    """Look up the values that a filter names for an indexed column: the newest slices that hold one of them.
 
     Args:
         snapshot: The table.
@@ -122,7 +127,7 @@ def slices_by_secondary_index(
         schema: The table's columns.
 
     Returns:
-        A flag for each slice; None if no index tells.
+        A flag for each slice; None if no index has the answer.
     """
     listing = metadata_of(snapshot)
     if listing is None or not slices:
@@ -141,10 +146,10 @@ def slices_by_secondary_index(
         if listing.ask(lambda metadata: metadata.is_record_index_by_partition) is not False:
             return None
         values = wanted.values.to_pylist()
-        found = listing.ask(
+        entries = listing.ask(
             partial(HoodieBackedTableMetadata.read_rare_values, index_name=partition, values=values, most=_MOST_KEYS)
         )
-        if found is not None:
-            keys = found.column("record_key").combine_chunks().unique()
+        if entries is not None:
+            keys = entries.column("record_key").combine_chunks().unique()
             return slices_by_record_index(snapshot, slices, keys)
     return None

@@ -1,11 +1,11 @@
-"""Commits that others of a later instant have overtaken: times at which a table never was as it is read.
+"""A warning for reads as of a time that give a state the table never had, because commits overtook each other.
 
-A read as of a time takes the commits whose instants are not after it. With several writers, one of them may have been
-completed after a commit of a later instant. The table never held the rows of the one without those of the other, so
-what is read is a state that nobody has seen: a key that the one moved to another partition may be there twice. The
-newest state has all commits, and is right.
+A read as of a time takes the commits whose instants are not after it. With several writers, one of these commits may
+have been completed after a commit of a later instant. The table never held the rows of the first without those of the
+second, so the result is a state that no reader ever saw. A key that the second commit moved to another partition may be
+in it twice. The newest state has all commits, and is right.
 
-Hudi: reads by instants too, and does not tell.
+Hudi: reads by instants too, and does not warn.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ logger = logging.getLogger(__name__)
 
 
 def warn_of_overtaken_commits(timeline: HoodieActiveTimeline, base_path: str, time: str) -> None:
-    """Log a warning if the table never was as a read at a time shows it.
+    """Log a warning if the table never had the state that a read as of a time gives.
 
     Args:
-        timeline: The table's.
+        timeline: The timeline of the table.
         base_path: The table's folder.
-        time: What is read has the commits whose instants are not after it.
+        time: The time of the read: it takes the commits whose instants are not after it.
 
     Raises:
         HoodieIOException: Storage failed.
     """
-    found = overtaken_commit(timeline, time)
-    if found is not None:
-        slow, fast = found
+    overtaking = overtaken_commit(timeline, time)
+    if overtaking is not None:
+        slow, fast = overtaking
         logger.warning(
             "reading %s as of %s: %s %s was completed after %s %s, whose instant is later, so the table never was as "
             "it is read: a key that a commit moved between partitions may be there twice, or be missing. The newest "
@@ -44,14 +44,14 @@ def warn_of_overtaken_commits(timeline: HoodieActiveTimeline, base_path: str, ti
 
 
 def overtaken_commit(timeline: HoodieActiveTimeline, time: str) -> tuple[HoodieInstant, HoodieInstant] | None:
-    """A commit up to a time, and one of a later instant that was completed before it; None if none shows.
+    """A commit up to a time, and one of a later instant that was completed before it; None if no such pair is known.
 
-    Clusterings and compactions change no rows, and do not count. Times of completion that the timeline does not tell
-    do not either.
+    Clusterings and compactions change no rows, and do not count. Commits whose completion time is not stored do not
+    count either.
 
     Args:
-        timeline: The table's.
-        time: The time.
+        timeline: The timeline of the table.
+        time: The time of the read.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -88,5 +88,5 @@ def _changes_rows(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> boo
     try:
         return not timeline.read_commit_metadata(instant).only_rewrites
     except HoodieException:
-        # Who needs the metadata for the rows is told what is wrong with it.
+        # The reader that needs this metadata for its rows reports the error.
         return True

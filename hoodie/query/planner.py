@@ -1,16 +1,16 @@
-"""Plan what a query reads: the one planner of all readers.
+"""The one planner of all readers: it plans the files of a query.
 
 ::
 
     query type       slices                                          rows
     snapshot         the latest of each file group, or the latest    all
     read optimized   as of an instant
-    incremental      those that commits of the range wrote, or all   of commits of the range
+    incremental      slices of commits of the range, or all slices   of commits of the range
                      as of its end
 
-Then partitions, statistics and bloom filters exclude what cannot hold rows of the filter: first what the metadata table
-says of all files, then the footers of base files. What a base file tells excludes nothing where log files lie on top of
-it: they may hold a row of the filter, or take one away.
+Then partitions, statistics and bloom filters exclude files without rows of the filter: first by the metadata table, for
+all files, then by the footers of base files. A base file below log files is never excluded by its footer: the log files
+may hold a row of the filter, or delete one.
 
 Hudi: org.apache.hudi.{HoodieFileIndex, IncrementalRelation, HoodieBaseRelation}.
 """
@@ -64,15 +64,15 @@ from hoodie.table.table_state import missing_at
 logger = logging.getLogger(__name__)
 
 SlicesOf = Callable[[Callable[[Sequence[str]], list[str]]], Sequence[FileSlice]]
-"""Takes a function that leaves the partitions that can hold rows; returns the slices."""
+"""Takes a function that selects the partitions that may hold rows; returns the slices."""
 
 
 def plan_query(base_path: str, query: TableQuery, storage_options: StorageOptions | None = None) -> ReadPlan:
-    """Plan a query of a table's newest state; planned again where files were deleted meanwhile.
+    """Plan a query of a table's newest state. It is planned again if files were deleted meanwhile.
 
     Args:
         base_path: The table's folder.
-        query: What is asked.
+        query: The query.
         storage_options: Options of the storage.
 
     Raises:
@@ -80,7 +80,7 @@ def plan_query(base_path: str, query: TableQuery, storage_options: StorageOption
         HoodieConfigException: The query does not fit the table.
         HoodieSchemaException: A column is not in the table, or a filter does not fit it.
         HoodieNotSupportedException: The table has a feature that hoodie does not read.
-        HoodieIOException: Files that the query needs were cleaned, or are missing; or storage failed.
+        HoodieIOException: Files of the query were cleaned, or are missing; or storage failed.
     """
     return plan_until_complete(
         lambda: TableSnapshot.load(base_path, storage_options, listing_choice=query.listing_choice),
@@ -89,13 +89,13 @@ def plan_query(base_path: str, query: TableQuery, storage_options: StorageOption
 
 
 def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool = True) -> ReadPlan:
-    """Plan a query of a table at one moment, for callers that hold the table still.
+    """Plan a query of a snapshot, for callers that make sure that the table does not change.
 
     Args:
         snapshot: The table.
-        query: What is asked.
-        reads_footers: Whether files may be pruned by their footers. Without, only a filter that names record keys has
-            them read. Where the metadata table has ranges, filters on other columns than keys have none read.
+        query: The query.
+        reads_footers: Whether files may be pruned by their footers. Otherwise footers are read only for a filter that
+            names record keys. If the metadata table has ranges, filters on other columns read no footers.
 
     Raises:
         HoodieException: See `plan_query`.
@@ -123,15 +123,15 @@ def plan_of(snapshot: TableSnapshot, query: TableQuery, *, reads_footers: bool =
         return plan if as_of is None else attrs.evolve(plan, read_at=f"as of {as_of}")
     commits = commit_range(snapshot, query)
     if commits.end is not None and not commits.is_named:
-        # What a range gives is defined as the rows of its commits at its end.
+        # The result of a range is defined by the state at its end.
         warn_of_overtaken_commits(snapshot.active_timeline, snapshot.base_path, commits.end)
-    of_range = query
+    range_query = query
     if commits.condition is not None:
         filters = commits.condition if query.filters is None else commits.condition & query.filters
-        of_range = attrs.evolve(query, filters=filters)
+        range_query = attrs.evolve(query, filters=filters)
     plan = plan_of_slices(
         snapshot,
-        of_range,
+        range_query,
         schema,
         lambda prune: only_matching(_slices_in(snapshot, commits, query, prune), query.config.path_glob),
         LogBlockFilter(instants_at_end(snapshot, commits)) if commits.unseen else None,
@@ -151,17 +151,17 @@ def plan_of_slices(
     reads_footers: bool = True,
     is_newest: bool = False,
 ) -> ReadPlan:
-    """Plan a query of some slices.
+    """Plan a query of the given slices.
 
     Args:
         snapshot: The table.
         query: Its columns and filters.
         schema: All columns, Hudi's meta columns first.
-        slices_of: Gives the slices.
-        block_filter: Which blocks of their log files count; None for those that count for readers of today.
+        slices_of: Returns the slices.
+        block_filter: The rule which blocks of log files count; None for the rule of today's readers.
         reads_footers: See `plan_of`.
-        is_newest: Whether they are the newest slices with their log files, of which indexes and statistics of
-            partitions tell.
+        is_newest: Whether they are the newest slices with their log files. Indexes and statistics of partitions apply
+            only to these.
 
     Raises:
         HoodieException: See `plan_query`.
@@ -175,12 +175,12 @@ def plan_of_slices(
     skips = query.config.data_skipping
 
     def prune(partitions: Sequence[str]) -> list[str]:
-        left = prune_partitions(partitions, snapshot.table_config, schema, row_filter)
-        excluded.extend(set(partitions).difference(left))
+        possible_partitions = prune_partitions(partitions, snapshot.table_config, schema, row_filter)
+        excluded.extend(set(partitions).difference(possible_partitions))
         if not is_newest or not skips or row_filter is None:
-            return left
-        by_statistics = partitions_by_statistics(snapshot, left, schema, row_filter)
-        without_rows.extend(set(left).difference(by_statistics))
+            return possible_partitions
+        by_statistics = partitions_by_statistics(snapshot, possible_partitions, schema, row_filter)
+        without_rows.extend(set(possible_partitions).difference(by_statistics))
         return by_statistics
 
     slices = list(slices_of(prune))
@@ -206,7 +206,7 @@ def plan_of_slices(
             slices = _left(slices, holds, by, pruned)
         may_hold = slices_by_statistics(snapshot, slices, schema, row_filter) if skips else None
         slices = _left(slices, may_hold, BY_COLUMN_STATISTICS, pruned)
-        # Their ranges are those of footers. Scans of what is left skip row groups without a plan.
+        # The ranges are those of footers. Scans of the remaining files skip row groups without a plan.
         has_ranges = may_hold is not None and searched is None
         if is_key or (reads_footers and row_filter.pushed is not None and not has_ranges):
             planned, by_footers = prune_by_footers(snapshot.storage, slices, schema, row_filter, searched)
@@ -227,11 +227,11 @@ def plan_of_slices(
 def _left(
     slices: Sequence[FileSlice], flags: npt.NDArray[np.bool_] | None, by: str, pruned: list[Pruned]
 ) -> list[FileSlice]:
-    """The slices that are flagged; the files of the others are noted. All of them without flags."""
+    """The slices with a flag; the files of the others are noted as pruned. Without flags, all slices."""
     if flags is None:
         return list(slices)
-    gone = [file_slice for file_slice, is_left in zip(slices, flags.tolist(), strict=True) if not is_left]
-    pruned.append(Pruned.of(by, [file for file_slice in gone for file in file_slice.record_files]))
+    excluded_slices = [file_slice for file_slice, is_left in zip(slices, flags.tolist(), strict=True) if not is_left]
+    pruned.append(Pruned.of(by, [file for file_slice in excluded_slices for file in file_slice.record_files]))
     return [file_slice for file_slice, is_left in zip(slices, flags.tolist(), strict=True) if is_left]
 
 
@@ -240,8 +240,8 @@ def narrowed(plan: ReadPlan, columns: Sequence[str] | None, filters: Filters) ->
 
     Args:
         plan: The plan; its files are fixed.
-        columns: Names; None for those of the plan.
-        filters: The condition; None for none.
+        columns: Names; None for the columns of the plan.
+        filters: The condition; None for no condition.
 
     Raises:
         HoodieConfigException: A column is named twice, or the condition has another form.
@@ -259,8 +259,8 @@ def narrowed(plan: ReadPlan, columns: Sequence[str] | None, filters: Filters) ->
     query = attrs.evolve(plan.query, columns=names, filters=both)
 
     def slices_of(prune: Callable[[Sequence[str]], list[str]]) -> list[FileSlice]:
-        left = set(prune(sorted({file_slice.partition_path for file_slice in plan.file_slices})))
-        return [file_slice for file_slice in plan.file_slices if file_slice.partition_path in left]
+        possible_partitions = set(prune(sorted({file_slice.partition_path for file_slice in plan.file_slices})))
+        return [file_slice for file_slice in plan.file_slices if file_slice.partition_path in possible_partitions]
 
     block_filter = None if plan.log_merging is None else plan.log_merging.block_filter
     found = plan_of_slices(plan.snapshot, query, plan.schema, slices_of, block_filter)
@@ -269,7 +269,7 @@ def narrowed(plan: ReadPlan, columns: Sequence[str] | None, filters: Filters) ->
 
 
 def pruned_by_footers(plan: ReadPlan) -> ReadPlan:
-    """A plan that was made without the footers, pruned by them.
+    """Prune a plan by the footers of its files, if it was made without them.
 
     Args:
         plan: The plan; its files are fixed.
@@ -288,7 +288,7 @@ def pruned_by_footers(plan: ReadPlan) -> ReadPlan:
 
 
 def _plan_of_nothing(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:
-    """Nothing was ever written: no rows, and no types for the columns that are asked for."""
+    """The plan for a table that was never written: no rows, and no types for the queried columns."""
     names = query.columns if query.columns is not None else META_COLUMNS
     fields = {name: pa.field(name, pa.string() if name in META_COLUMNS else pa.null()) for name in names}
     context = HoodieReaderContext(snapshot.storage, pa.schema(list(fields.values())), tuple(names))
@@ -303,7 +303,7 @@ def _slices_at(
     tells_of_pending: bool,
     optimized: bool = False,
 ) -> list[FileSlice]:
-    """The latest slices of the partitions that are left, or the latest as of a time; if optimized, without log files.
+    """The latest slices of the partitions that may hold rows, or those as of a time; if optimized, without log files.
 
     Raises:
         HoodieIOException: Base files are missing, or were cleaned since that time.
@@ -339,7 +339,7 @@ def _slices_at(
         slices = [s for path, files in older.items() for s in _only_base_files(path, files)]
     else:
         slices = [s for partition in partitions for s in view.latest_file_slices_before_or_on(partition, as_of)]
-    # After the listing: what a clean deletes before or during the listing is gone now.
+    # Checked after the listing, which a clean may have raced.
     _check_not_cleaned(snapshot, as_of, known, wanted, prune)
     return slices
 
@@ -357,13 +357,13 @@ def _slices_in(
     """The slices that hold rows of a range of commits.
 
     Raises:
-        HoodieIOException: What is needed was archived or cleaned.
+        HoodieIOException: Files or commits of the range were cleaned or archived.
     """
     can_read_table = commits.table_at is not None or not commits.is_named
-    # A commit that is chosen by its completion is in no range as long as it is pending.
+    # A commit that is chosen by completion time is in no range as long as it is pending.
     tells_of_pending = not commits.is_named
     if commits.begin is None and can_read_table:
-        # All that was written: the table as of the end, whatever was archived.
+        # Without a begin, the range is the table as of its end, even if commits are archived.
         return _slices_at(snapshot, commits.table_at, prune, tells_of_pending=tells_of_pending)
     try:
         slices = slices_of_commits(snapshot, commits)
@@ -371,8 +371,8 @@ def _slices_in(
         if not query.config.full_table_scan or not can_read_table:
             raise
         return _slices_at(snapshot, commits.table_at, prune, tells_of_pending=tells_of_pending)
-    left = set(prune(sorted({file_slice.partition_path for file_slice in slices})))
-    return [file_slice for file_slice in slices if file_slice.partition_path in left]
+    possible_partitions = set(prune(sorted({file_slice.partition_path for file_slice in slices})))
+    return [file_slice for file_slice in slices if file_slice.partition_path in possible_partitions]
 
 
 def _check_not_cleaned(
@@ -385,10 +385,10 @@ def _check_not_cleaned(
     """Refuse to read the table as of a time whose files were cleaned.
 
     Raises:
-        HoodieIOException: They were; the message names the earliest commit that can be read.
+        HoodieIOException: Files were cleaned; the message names the earliest commit that can be read.
     """
     partition_of = {group: group.rpartition("/")[0] for group in missing_at(snapshot, as_of)}
-    # A clean deletes the folder of a partition that is left without files, so that no listing shows it.
+    # A clean deletes the folder of a partition without files, so no listing has it.
     dropped = prune(sorted(set(partition_of.values()).difference(known)))
     missing = [group for group, partition in partition_of.items() if partition in {*wanted, *dropped}]
     if not missing:

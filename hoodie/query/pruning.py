@@ -1,7 +1,7 @@
-"""Which files cannot hold rows of a filter: by partition, by statistics, by bloom filter.
+"""Pruning of files without rows of a filter: by partition, by statistics, by bloom filter.
 
-Nothing here decides more than its source can tell: `RowFilter.pushed` is a condition that every row of the result
-fulfils and that statistics can decide.
+Every source only excludes what it can decide: `RowFilter.pushed` is a condition that every row of the result meets, and
+that statistics can decide.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hoodie.query.read_plan import ColumnValues, PlannedSlice, Pruned
 from hoodie.storage.storage import HoodieStorage
 
 MAX_VALUES = 1000
-"""More keys than this are not asked of bloom filters, and more values are not searched."""
+"""The limit of keys for bloom filters, and of values for a search in a column."""
 BY_STATISTICS = "pruned by statistics"
 BY_COLUMN_STATISTICS = "pruned by column statistics of the metadata table"
 BY_RECORD_INDEX = "pruned by the record index"
@@ -41,11 +41,11 @@ BY_VALUES = "pruned by values of the key field"
 def prune_partitions(
     partitions: Sequence[str], table_config: HoodieTableConfig, schema: pa.Schema, row_filter: RowFilter | None
 ) -> list[str]:
-    """The partitions that can hold rows of a filter, as their paths tell.
+    """The partitions that may hold rows of a filter, by their paths.
 
     Args:
         partitions: Partition paths.
-        table_config: How the paths are made.
+        table_config: The properties of the table, which define the paths.
         schema: The table's columns.
         row_filter: The filter; None for all rows.
     """
@@ -54,12 +54,12 @@ def prune_partitions(
     values = PartitionValues.of(table_config, schema)
     if row_filter.columns is not None and row_filter.columns.isdisjoint(level.field for level in values.levels):
         return list(partitions)
-    # Loaded when something is read: it loads pandas, which takes longer than all of hoodie.
+    # Imported late because it imports pandas, which takes longer than the rest of hoodie.
     import pyarrow.dataset as ds
     from pyarrow import fs
 
     guarantees = [values.guarantee(partition) for partition in partitions]
-    # A dataset of names only: pyarrow decides by the guarantees which of them the filter can meet.
+    # A dataset of names only: pyarrow decides by the guarantees which of them may have rows of the filter.
     names = [str(number) for number in range(len(partitions))]
     dataset = ds.FileSystemDataset.from_paths(
         names, values.schema, ds.ParquetFileFormat(), fs.LocalFileSystem(), partitions=guarantees
@@ -74,14 +74,14 @@ def prune_by_footers(
     row_filter: RowFilter,
     searched: ColumnValues | None = None,
 ) -> tuple[list[PlannedSlice], list[Pruned]]:
-    """The slices, and their row groups, that can hold rows of a filter, as the footers of their base files tell.
+    """The slices, with their row groups, that may hold rows of a filter, by the footers of their base files.
 
     Args:
         storage: Where the files are.
         slices: The slices.
         schema: The table's columns.
         row_filter: The filter, with a pushed condition or values of a column.
-        searched: The values that the filter names, if it names some of a column; None otherwise.
+        searched: The values that the filter names for the key column; None if it names none.
 
     Raises:
         HoodieIOException: A file is missing, or storage failed.
@@ -100,7 +100,7 @@ def prune_by_footers(
 
 @attrs.frozen
 class _FooterLook:
-    """Reads a footer; says what is to be read of the slice, or by what it is excluded."""
+    """Reads the footer of a slice; returns the planned slice, or the reason why it is excluded."""
 
     storage: HoodieStorage
     schema: pa.Schema
@@ -110,7 +110,7 @@ class _FooterLook:
     def __call__(self, file_slice: FileSlice) -> PlannedSlice | str:
         base_file = file_slice.base_file
         if base_file is None or any(not log_file.is_cdc for log_file in file_slice.log_files):
-            # Log files may add rows that the base file knows nothing of.
+            # Log files may add rows that the base file does not have.
             return PlannedSlice(file_slice)
         fragment = ParquetFragment.open(self.storage, base_file.path, base_file.size_bytes)
         row_groups = None
@@ -131,7 +131,9 @@ class _FooterLook:
         return PlannedSlice(file_slice, row_groups, fragment.num_row_groups)
 
     def _searched_rows(self, fragment: ParquetFragment, row_groups: tuple[int, ...] | None) -> npt.NDArray[np.int64]:
-        """The rows that hold one of the values, of which only the column is read; none if the file lacks it."""
+        """The rows with one of the values. Only the column of the values is read. Empty if the file lacks the
+        column.
+        """
         assert self.searched is not None
         with HoodieParquetReader(self.storage, fragment.path) as reader:
             if self.searched.column not in reader.file_schema.names:
@@ -139,7 +141,7 @@ class _FooterLook:
             return reader.find_record_keys(self.searched.values, row_groups, self.searched.column)[1]
 
     def _may_hold_keys(self, fragment: ParquetFragment) -> bool:
-        """Whether the bloom filter knows one of the keys; a filter that cannot be read excludes nothing."""
+        """Whether the bloom filter may know one of the keys. A filter that cannot be read excludes nothing."""
         assert self.searched is not None
         try:
             bloom_filter = parse_footer(fragment.path, fragment.entries).bloom_filter
@@ -149,7 +151,8 @@ class _FooterLook:
 
 
 def searched_values(row_filter: RowFilter, table_config: HoodieTableConfig, schema: pa.Schema) -> ColumnValues | None:
-    """The record keys that rows of a filter's result have one of, or the values of the key field.
+    """The record keys that a filter demands, or else the values that it demands of the key field; None if it
+    names none.
 
     Args:
         row_filter: The filter.
@@ -167,12 +170,13 @@ def searched_values(row_filter: RowFilter, table_config: HoodieTableConfig, sche
 def values_of(
     row_filter: RowFilter, column: str, is_type: Callable[[pa.DataType], bool] = pa.types.is_string
 ) -> ColumnValues | None:
-    """The values of a column, as texts, that every row of a filter's result has one of; None if a filter does not tell.
+    """The values of a column, as texts, one of which every row of a filter's result has; None if the filter
+    names none.
 
     Args:
         row_filter: The filter.
         column: A column of strings or of integers.
-        is_type: Whether values of a type are among those of the column.
+        is_type: Whether values of a type can be equal to those of the column.
     """
     tree = parse_expression(row_filter.expression)
     found = texts_of(tree, column, is_type) if tree is not None else None
@@ -182,12 +186,12 @@ def values_of(
 
 
 def texts_of(node: Node, column: str, is_type: Callable[[pa.DataType], bool]) -> set[str] | None:
-    """The values that a column has where an expression is true, as texts; None for any.
+    """The values, as texts, that a column has in rows for which an expression is true; None if they are not limited.
 
     Args:
         node: The expression.
         column: The column, of strings or of integers.
-        is_type: Whether values of a type are among those of the column.
+        is_type: Whether values of a type can be equal to those of the column.
     """
     if not isinstance(node, Call):
         return None
@@ -196,8 +200,8 @@ def texts_of(node: Node, column: str, is_type: Callable[[pa.DataType], bool]) ->
             parts = [found for part in node.arguments if (found := texts_of(part, column, is_type)) is not None]
             return min(parts, key=len) if parts else None
         case "or_kleene":
-            either = [texts_of(part, column, is_type) for part in node.arguments]
-            return None if None in either else set().union(*(part for part in either if part is not None))
+            alternatives = [texts_of(part, column, is_type) for part in node.arguments]
+            return None if None in alternatives else set().union(*(part for part in alternatives if part is not None))
         case "equal":
             left, right = node.arguments
             if isinstance(left, Literal):
@@ -217,10 +221,9 @@ def texts_of(node: Node, column: str, is_type: Callable[[pa.DataType], bool]) ->
 
 
 def key_field(table_config: HoodieTableConfig, schema: pa.Schema) -> str | None:
-    """The only key field, if it is a string; None if there is none.
+    """The key field, if there is one only and it is a string; None otherwise.
 
-    Its values are not taken for the record keys, though key generators make them so: callers can give records keys of
-    their own.
+    Its values are not taken for record keys. Key generators make them equal, but callers can give records other keys.
 
     Args:
         table_config: The table's properties.

@@ -1,11 +1,11 @@
-"""Which partitions and file slices cannot hold rows of a filter, as statistics of the metadata table tell.
+"""Pruning of partitions and file slices without rows of a filter, by statistics of the metadata table.
 
-A slice is judged as a whole. The range of a column is that of all its files together, log files included: a row that
-is merged has each of its values from one of them, whichever rule merges it. A merger of the user's may compute values,
-so slices with log files of such a table are read. A file without statistics of a column may hold any value.
+A slice is judged as a whole. The range of a column is the union over all files of the slice, log files included: each
+value of a merged row is in one of them, whichever rule merges it. A merger of the user's may compute new values, so
+slices with log files of such a table are always read. A file without statistics of a column may hold any value.
 
-Hudi: org.apache.hudi.{ColumnStatsIndexSupport, PartitionStatsIndexSupport}. Differs: they keep a slice if one file of
-it may hold the row; partial updates can make a row that no file may hold.
+Hudi: org.apache.hudi.{ColumnStatsIndexSupport, PartitionStatsIndexSupport}. Differs: Hudi keeps a slice if one of its
+files alone may hold the row; partial updates can make a row that no single file may hold.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Flags = npt.NDArray[np.bool_]
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
 _PARTITION_STATS = MetadataPartitionType.PARTITION_STATS.partition_path
 _MAX_SEARCHED = 100
-"""Of a set with more values only the smallest and the largest one are searched."""
+"""The limit of values that are compared one by one; for larger sets only the smallest and the largest are."""
 
 
 def partitions_by_statistics(
     snapshot: TableSnapshot, partitions: Sequence[str], schema: pa.Schema, row_filter: RowFilter
 ) -> list[str]:
-    """The partitions that can hold rows of a filter, as statistics of the newest state of partitions tell.
+    """The partitions that may hold rows of a filter, by statistics of the newest state of partitions.
 
     Args:
         snapshot: The table.
@@ -49,30 +49,30 @@ def partitions_by_statistics(
         row_filter: The filter.
     """
     listing, tree = metadata_of(snapshot), _tree_of(row_filter)
-    config = snapshot.table_config
-    is_merge_on_read = config.table_type is HoodieTableType.MERGE_ON_READ
+    table_config = snapshot.table_config
+    is_merge_on_read = table_config.table_type is HoodieTableType.MERGE_ON_READ
     if (
         listing is None
         or tree is None
         or not partitions
-        or _PARTITION_STATS not in config.metadata_partitions
+        or _PARTITION_STATS not in table_config.metadata_partitions
         or (is_merge_on_read and _may_compute_values(snapshot))
     ):
         return list(partitions)
-    # Log files have no statistics of meta columns, or those of rows before they got them.
+    # Log files have no statistics of meta columns, or have those of rows before they got them.
     columns = [name for name in _columns_of(tree, schema) if not (is_merge_on_read and name in META_COLUMN_SET)]
     if not columns:
         return list(partitions)
-    # Statistics of files are mostly read next.
+    # Statistics of files are mostly read next, so both are listed together.
     listing.ask(lambda metadata: metadata.list_together([_PARTITION_STATS, _COLUMN_STATS]))
     rows = listing.ask(lambda metadata: metadata.read_partition_stats(columns, partitions))
     if rows is None:
         return list(partitions)
     bounds = {}
     for name in columns:
-        own = rows.filter(pc.equal(rows.column("column_name"), name))
-        places = pc.index_in(pa.array(list(partitions), pa.string()), value_set=own.column("partition_path"))
-        bounds[name] = ColumnBounds.of_statistics(own, schema.field(name).type).take(places)
+        partition_rows = rows.filter(pc.equal(rows.column("column_name"), name))
+        places = pc.index_in(pa.array(list(partitions), pa.string()), value_set=partition_rows.column("partition_path"))
+        bounds[name] = ColumnBounds.of_statistics(partition_rows, schema.field(name).type).take(places)
     may_hold = may_match(tree, bounds, len(partitions))
     return [path for path, may in zip(partitions, may_hold.tolist(), strict=True) if may]
 
@@ -80,11 +80,11 @@ def partitions_by_statistics(
 def slices_by_statistics(
     snapshot: TableSnapshot, slices: Sequence[FileSlice], schema: pa.Schema, row_filter: RowFilter
 ) -> Flags | None:
-    """Which slices can hold rows of a filter, as statistics of their files tell.
+    """A flag for each slice that may hold rows of a filter, by statistics of its files.
 
     Args:
         snapshot: The table.
-        slices: The slices; as of any time.
+        slices: The slices, as of any time.
         schema: The table's columns.
         row_filter: The filter.
 
@@ -123,9 +123,9 @@ class _Files:
     Attributes:
         keys: Partition path and name of each file (string).
         partitions: The partition path of each slice.
-        starts: Where the files of each slice begin.
-        has_logs: Which slices have log files with rows.
-        is_empty: Which slices have no file; a key stands for one.
+        starts: The place at which the files of each slice begin.
+        has_logs: True for slices that have log files with rows.
+        is_empty: True for slices without files; a placeholder key stands in their place.
     """
 
     keys: pa.Array
@@ -158,7 +158,7 @@ def _keys(paths: pa.Array, names: pa.Array) -> pa.Array:
 
 
 def _may_compute_values(snapshot: TableSnapshot) -> bool:
-    """Whether rows are merged by a class of a user, which hoodie or Hudi calls."""
+    """Whether a user's class merges rows, called by hoodie or Hudi."""
     payload = snapshot.table_config.payload_class
     return payload is not None and canonical_payload_class(payload) not in PAYLOADS
 
@@ -168,7 +168,7 @@ def _tree_of(row_filter: RowFilter) -> Node | None:
 
 
 def _columns_of(node: Node, schema: pa.Schema) -> list[str]:
-    """The columns of a pushed condition, which has top-level ones only."""
+    """The columns of a pushed condition; it has top-level columns only."""
     if isinstance(node, Field):
         return [node.path[0]] if len(node.path) == 1 and node.path[0] in schema.names else []
     if isinstance(node, Call):
@@ -177,13 +177,13 @@ def _columns_of(node: Node, schema: pa.Schema) -> list[str]:
 
 
 def may_match(node: Node, bounds: Mapping[str, ColumnBounds], count: int) -> Flags:
-    """Whether a row that fulfils a condition may be in ranges.
+    """True for each place whose ranges allow a row that meets a condition.
 
     Args:
         node: A condition of the form of `RowFilter.pushed`: comparisons of columns with values of their types, sets,
-            "is not null", and, or. Whatever else is there may be fulfilled by any row.
+            "is not null", and, or. Any other part is taken as true for some row.
         bounds: Ranges of columns.
-        count: How many ranges each column has.
+        count: The number of ranges of each column.
     """
     if isinstance(node, Call):
         match node.function:
@@ -205,7 +205,7 @@ def may_match(node: Node, bounds: Mapping[str, ColumnBounds], count: int) -> Fla
 
 
 def _within(call: Call, known: ColumnBounds) -> pa.Array | None:
-    """Whether ranges hold a value that fulfils a comparison; null where nothing is known, None for other functions."""
+    """Whether ranges hold a value that meets a comparison; null where ranges are unknown, None for other functions."""
     low, high = known.low, known.high
     if call.function == "is_valid":
         return pa.nulls(len(low), pa.bool_())

@@ -1,4 +1,4 @@
-"""What a query reads of a table, as a value."""
+"""The plan of a query, as a value: the files to read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pruned:
     """Files that hold no row of the result, and are not read.
 
     Attributes:
-        by: What told that.
+        by: The reason, in words.
         files: Their number.
         size_bytes: Their size.
     """
@@ -40,10 +40,10 @@ class Pruned:
 
     @classmethod
     def of(cls, by: str, files: Iterable[HoodieBaseFile | HoodieLogFile]) -> Pruned:
-        """The sum of some files.
+        """The number and the size of the given files.
 
         Args:
-            by: What told that they hold no row.
+            by: The reason why they hold no row, in words.
             files: The files.
         """
         sizes = [file.size_bytes for file in files]
@@ -65,13 +65,13 @@ class ColumnValues:
 
 @attrs.frozen(eq=False)
 class PlannedSlice:
-    """A file slice that is read.
+    """A file slice of a plan.
 
     Attributes:
         file_slice: The slice.
         row_groups: The numbers of the row groups of its base file that are read; None for all.
-        row_group_count: How many row groups its base file has, if `row_groups` is given.
-        rows: The rows of the base file that hold a value that the filter names, from 0, ascending; None for any.
+        row_group_count: The number of row groups in its base file, if `row_groups` is given.
+        rows: The rows of the base file with a value that the filter names, from 0, ascending; None for all rows.
     """
 
     file_slice: FileSlice
@@ -107,9 +107,9 @@ class DataSkipping:
 
 @attrs.frozen(eq=False, repr=False)
 class ReadPlan:
-    """What a query reads: the slices, what is left to do with their rows, and what was pruned and why.
+    """The plan of a query: the slices to read, the work on their rows, and the pruned files with the reasons.
 
-    The set of files is fixed. A reader opens these files only; it does not list the table, and takes no lock.
+    The set of files is fixed. A reader opens only these files; it does not list the table, and takes no lock.
 
     Attributes:
         snapshot: The table when the plan was made.
@@ -201,9 +201,9 @@ class ReadPlan:
         return sum(file_slice.size_bytes for file_slice in self.file_slices)
 
     def explain(self) -> str:
-        """What is read, and how many files and bytes were pruned by what, as text.
+        """The plan as text: files and bytes that are read, and that were pruned, with the reasons.
 
-        Partitions that were pruned are listed for this.
+        Pruned partitions are listed for this.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -217,7 +217,7 @@ class ReadPlan:
         return self._shown([by_path, by_statistics, *self.pruned]).to_text()
 
     def _files_of(self, partitions: Sequence[str]) -> list[HoodieBaseFile | HoodieLogFile]:
-        """The files of partitions that a query of this type would read."""
+        """The files in the given partitions that a query of this type would read."""
         view = self.snapshot.view()
         view.load_partitions(partitions)
         as_of = self.query.times.as_of_time(self.snapshot.active_timeline.timezone)
@@ -276,7 +276,7 @@ def all_columns(user_schema: pa.Schema) -> pa.Schema:
     """Hudi's meta columns, then the user's.
 
     Args:
-        user_schema: The user's.
+        user_schema: The user's columns.
     """
     return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *user_schema])
 
@@ -286,11 +286,11 @@ def check_columns(base_path: str, schema: pa.Schema, wanted: Sequence[str]) -> N
 
     Args:
         base_path: The table's folder.
-        schema: All of its columns.
-        wanted: Names.
+        schema: All columns of the table.
+        wanted: The names of the columns.
 
     Raises:
-        HoodieSchemaException: There are no such columns.
+        HoodieSchemaException: The table lacks one of them.
     """
     known = set(schema.names)
     unknown = [name for name in wanted if name not in known]

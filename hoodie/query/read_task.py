@@ -1,4 +1,4 @@
-"""The parts of a read plan that tasks read, each by itself and in another process."""
+"""The parts of a read plan that tasks read, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hoodie.query.read_plan import PlannedSlice, ReadPlan
 TASK_BYTES = 32 << 20
 """Small slices share a task up to this size."""
 _OPEN_BYTES = 1 << 20
-"""What opening a file costs, in bytes that are read in that time."""
+"""The cost of opening a file: the number of bytes that are read in the same time."""
 
 
 @attrs.frozen(eq=False)
 class ReadTask:
-    """Some slices of a plan, and all that is needed to read them; picklable.
+    """Slices of a plan, with everything that is needed to read them. Picklable.
 
     Attributes:
         context: How the rows are read.
@@ -37,7 +37,7 @@ class ReadTask:
         Raises:
             HoodieIOException: A file is missing, or storage failed.
             HoodieCorruptedDataException: A file is damaged.
-            HoodieSchemaException: The filter cannot be computed of the rows.
+            HoodieSchemaException: The filter cannot be computed for the rows.
         """
         for reader in self.readers():
             yield from reader.iter_batches()
@@ -52,11 +52,11 @@ class ReadTask:
 
 
 def task_of(plan: ReadPlan, slices: Sequence[PlannedSlice]) -> ReadTask:
-    """A task for some slices of a plan.
+    """A task for the given slices of a plan.
 
     Args:
         plan: The plan.
-        slices: Some of its slices.
+        slices: The slices.
     """
     has_logs = not all(planned.file_slice.is_base_file_alone for planned in slices)
     context = plan.context if has_logs else attrs.evolve(plan.context, log_merging=None)
@@ -73,7 +73,7 @@ def tasks_of(plan: ReadPlan) -> list[ReadTask]:
 
 
 def _packed(slices: Sequence[PlannedSlice]) -> Iterator[tuple[PlannedSlice, ...]]:
-    """Slices that follow each other, together up to the size of a task."""
+    """Group neighbouring slices up to the size of a task."""
     pack: list[PlannedSlice] = []
     size = 0
     for planned in slices:

@@ -1,4 +1,4 @@
-"""Plan a read again where files that it needs were deleted while they were listed."""
+"""Repeated planning of a read whose files were deleted while they were listed."""
 
 from __future__ import annotations
 
@@ -31,26 +31,25 @@ _MAX_PLANS = 10
 
 
 def plan_until_complete(load: Callable[[], TableSnapshot], plan: Callable[[TableSnapshot], T]) -> T:
-    """Plan a read, and plan it again where files that it needs were deleted meanwhile.
+    """Plan a read, and plan it again if files that it needs were deleted meanwhile.
 
-    Partitions are listed some time after the timeline. When a clean has deleted the slices of that timeline in between,
-    those file groups look as if they were not there yet, and their rows would silently be missing. So the timeline is
-    listed once more, once for each read. A clean that retains what readers of older commits need is no reason to plan
-    again.
+    Partitions are listed some time after the timeline. If a clean deletes slices of that timeline in between, their
+    file groups look as if they did not exist yet, and their rows would silently be missing. So the timeline is listed
+    once more after each read. A clean that retains the files of readers of older commits is no reason to plan again.
 
-    Indexes and ranges of partitions tell of the newest state, so they are read as they were at that moment. A partition
-    of the metadata table that was dropped and built anew meanwhile tells of a later one. So the properties, which list
-    the partitions, must not have been written since either.
+    Indexes and statistics of partitions describe the newest state, and are read as of the snapshot. A partition of the
+    metadata table that was dropped and built again meanwhile describes a later state. So the properties, which list the
+    partitions, must be unchanged, too.
 
     Hudi has no such checks.
 
     Args:
         load: Opens the table.
-        plan: Lists what is to be read; called again with the table opened anew when files that it needs may have been
-            deleted meanwhile, or partitions of the metadata table built.
+        plan: Plans the read. It is called again with a newly opened table if files may have been deleted, or partitions
+            of the metadata table built, meanwhile.
 
     Raises:
-        HoodieIOException: That may have been so each time.
+        HoodieIOException: Every try may have lacked files or read a later index.
         HoodiePendingOverwriteException: A new table is taking the place of this one.
         HoodieException: Opening or planning failed.
     """
@@ -81,7 +80,7 @@ def plan_until_complete(load: Callable[[], TableSnapshot], plan: Callable[[Table
 
 
 def _refuse_overwrite(snapshot: TableSnapshot, error: HoodieException) -> None:
-    """Tell of a new table that is taking the place of the one that was read, instead of what it lacks meanwhile."""
+    """Raise the error of a pending overwrite, if there is one, in place of the error that it caused."""
     pending: HoodiePendingOverwriteException | None = None
     try:
         HoodieTableConfig.load(snapshot.storage, snapshot.base_path)
@@ -94,7 +93,7 @@ def _refuse_overwrite(snapshot: TableSnapshot, error: HoodieException) -> None:
 
 
 def _may_be_indexed_later(snapshot: TableSnapshot) -> bool:
-    """Whether partitions of the metadata table that tell of the newest state may have been built since a snapshot."""
+    """Whether partitions of the metadata table that describe the newest state may have been built since a snapshot."""
     listed = snapshot.table_config.metadata_partitions
     if snapshot.listing_choice is None or not any(map(_tells_of_newest_state, listed)):
         return False
@@ -102,18 +101,19 @@ def _may_be_indexed_later(snapshot: TableSnapshot) -> bool:
 
 
 def _tells_of_newest_state(partition: str) -> bool:
-    """Whether what a partition of the metadata table tells of a moment cannot be told of a later one.
+    """Whether a partition of the metadata table is valid only for the newest state of the table.
 
-    Listings and statistics of files can: files are never changed, and listings name old files until they are deleted.
+    Listings and statistics of files are valid for older states, too: files never change, and listings name old files
+    until they are deleted.
     """
     return MetadataPartitionType.of_path(partition) in _OF_NEWEST_STATE
 
 
 def _may_lack_files(before: HoodieActiveTimeline) -> bool:
-    """Whether what was listed since may lack files that readers of a timeline need.
+    """Whether a listing made after a timeline was loaded may lack files that readers of the timeline need.
 
-    With cleans after each commit this must be rare, or a table that takes long to list could never be read. The files
-    that a clean retains are enough for readers that know all commits older than the first one it retains.
+    The answer must rarely be yes even with a clean after each commit, or a table that takes long to list could never be
+    read. The files that a clean retains are enough for readers that know all commits before the first retained one.
     """
     try:
         after = before.reload()
@@ -122,12 +122,12 @@ def _may_lack_files(before: HoodieActiveTimeline) -> bool:
         return True
     known = before.completed_writes().times
     if after.undone_since(known):
-        # This is so before the first file of such a commit is deleted.
+        # An instant leaves the timeline before its first file is deleted.
         return True
     if known.isdisjoint(after.completed_writes().times) and not _is_archived(after, before.completed_writes()):
-        # A new table took the place of this one, whose timeline went before its files.
+        # A new table took the place of this one: its timeline is replaced before its files.
         return True
-    # A clean that was planned before the timeline was listed leaves all that the timeline needs.
+    # A clean that was planned before the timeline was listed keeps all files that the timeline needs.
     begun = _deletions(after) - _deletions(before)
     cleans = [time for time, action in begun if action is Action.CLEAN]
     if len(cleans) < len(begun):
@@ -137,7 +137,7 @@ def _may_lack_files(before: HoodieActiveTimeline) -> bool:
 
 
 def _is_archived(after: HoodieActiveTimeline, known: HoodieTimeline) -> bool:
-    """Whether writes that are no longer active are in the archive; the newest one tells of all."""
+    """Whether writes that are no longer active are in the archive. The newest one decides for all."""
     newest = known.last_instant
     try:
         return newest is None or after.read_archived(newest) is not None
@@ -147,7 +147,7 @@ def _is_archived(after: HoodieActiveTimeline, known: HoodieTimeline) -> bool:
 
 
 def _has_changed(before: HoodieActiveTimeline) -> bool:
-    """Whether instants that delete files came, went on or were archived."""
+    """Whether instants that delete files appeared, changed state or were archived."""
     try:
         after = before.reload()
     except TimelineMovedException:
@@ -157,7 +157,7 @@ def _has_changed(before: HoodieActiveTimeline) -> bool:
 
 
 def _deletions(timeline: HoodieActiveTimeline) -> set[tuple[str, Action]]:
-    """Times and actions of instants that delete files; a clean that is requested only has not begun to."""
+    """Times and actions of instants that delete files. A clean that is only requested has deleted nothing yet."""
     found = timeline.filter_actions(*_DELETING_ACTIONS)
     return {
         (i.requested_time, i.action) for i in found if i.action is not Action.CLEAN or i.state is not State.REQUESTED
@@ -165,7 +165,7 @@ def _deletions(timeline: HoodieActiveTimeline) -> set[tuple[str, Action]]:
 
 
 def _retains(timeline: HoodieActiveTimeline, clean_time: str, instant_time: str) -> bool:
-    """Whether a clean keeps what readers need who know of no write from an instant on."""
+    """Whether a clean keeps all files for readers that know no write from an instant on."""
     requested = HoodieInstant(clean_time, Action.CLEAN, State.REQUESTED)
     try:
         plan = timeline.read_as(requested, HoodieCleanerPlan)

@@ -1,4 +1,4 @@
-"""What a query asks of a table, before the table is known."""
+"""A query of a table, before the table is opened."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
 from hoodie.query.filter_tuples import filters_of_tuples
 
 Filters: TypeAlias = pc.Expression | Sequence[Any] | None
-"""Which rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or [] for all."""
+"""A condition on rows: an expression, or tuples as `pyarrow.parquet.read_table` takes them; None or [] for all rows."""
 QueryTime: TypeAlias = str | date | datetime
-"""An instant, a date, or a time; `hoodie.common.table.timeline.instant_time.query_time` tells the forms."""
+"""An instant, a date, or a time; see `hoodie.common.table.timeline.instant_time.query_time` for the forms."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -101,10 +101,10 @@ class QueryTimes:
         """Refuse a range that begins after its end.
 
         Args:
-            timezone: The timeline's. Times with a zone and times without come in another order in another one.
+            timezone: The zone of the timeline. It decides the order of times with and without a zone.
 
         Raises:
-            HoodieConfigException: It does.
+            HoodieConfigException: The range begins after its end.
         """
         begin, end = self.begin_time(timezone), self.end_time(timezone)
         if begin is not None and end is not None and is_after(begin, end):
@@ -114,7 +114,7 @@ class QueryTimes:
         """`as_of` as an instant time; None for now.
 
         Args:
-            timezone: The timeline's.
+            timezone: The zone of the timeline.
         """
         return self._time("as_of", timezone)
 
@@ -122,7 +122,7 @@ class QueryTimes:
         """`begin` as an instant time; None for the beginning of the table.
 
         Args:
-            timezone: The timeline's.
+            timezone: The zone of the timeline.
         """
         time = self._time("begin", timezone)
         return None if time is not None and not time.strip("0") else time
@@ -131,7 +131,7 @@ class QueryTimes:
         """`end` as an instant time; None for the newest commit.
 
         Args:
-            timezone: The timeline's.
+            timezone: The zone of the timeline.
         """
         return self._time("end", timezone)
 
@@ -235,9 +235,9 @@ class TableQuery:
 
 
 def _merger_of(options: Mapping[str, Any] | None) -> str | None:
-    """The user's record merger that options name, as those of writers do; classes of Hudi's are for its own readers."""
-    given = [to_property_value(value) for key, value in (options or {}).items() if str(key).lower() in MERGER_KEYS]
-    names = [name.strip() for value in given for name in value.split(",")]
+    """The user's record merger in options, as in those of writers. Hudi's own merger classes are left out."""
+    values = [to_property_value(value) for key, value in (options or {}).items() if str(key).lower() in MERGER_KEYS]
+    names = [name.strip() for value in values for name in value.split(",")]
     return next((name for name in names if name and not name.startswith("org.apache.hudi.")), None)
 
 
@@ -256,10 +256,10 @@ def shows_arguments(function: Function) -> Function:
 
 
 def checked_columns(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Columns that a caller names, as a tuple; None for all.
+    """The columns that a caller names, as a tuple; None for all.
 
     Raises:
-        HoodieConfigException: They are no names.
+        HoodieConfigException: A column is not a name.
     """
     if columns is None or isinstance(columns, str):
         return columns if columns is None else (columns,)
@@ -277,7 +277,7 @@ def to_expression(filters: Filters) -> pc.Expression | None:
     """Filters in either form as an expression; None for all rows.
 
     Raises:
-        HoodieConfigException: They are of another form.
+        HoodieConfigException: The filters are of another form.
     """
     if filters is None or isinstance(filters, pc.Expression):
         return filters

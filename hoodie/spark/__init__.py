@@ -24,7 +24,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """Import what the driver calls when it is asked for: Python workers import this package for their tasks."""
+    """Import the functions for the driver on first use: Python workers import this package for their tasks."""
     if name in _MODULES:
         return load("hoodie.spark", name, _MODULES[name])
     raise AttributeError(f"module 'hoodie.spark' has no attribute {name!r}")

@@ -32,16 +32,16 @@ def is_created(options: Mapping[str, str]) -> bool:
     """Whether Spark asks for the columns of a name that it creates in its catalog.
 
     Args:
-        options: What it gives; names in lower case.
+        options: The options from Spark; names in lower case.
     """
     return {"owner", "provider"} <= {name.lower() for name in options}
 
 
 def created_schema(options: Mapping[str, str]) -> st.StructType:
-    """The columns of such a name: those of the table, without meta columns, so that ``INSERT`` needs the others only.
+    """The columns of such a name: the table's without meta columns, so that ``INSERT`` needs only these.
 
     Args:
-        options: What Spark gives.
+        options: The options from Spark.
 
     Raises:
         HoodieConfigException: There is no location, or an option is none of those that a name keeps.
@@ -79,10 +79,10 @@ def created_schema(options: Mapping[str, str]) -> st.StructType:
 
 
 def of_catalog(options: Mapping[str, str], schema: st.StructType) -> dict[str, str] | None:
-    """The options of a query on such a name: those that its columns carry, and those of the query itself.
+    """The options of a query on such a name: those stored with its columns, and those of the query itself.
 
     Args:
-        options: Those of the query.
+        options: The options of the query.
         schema: The columns, as the catalog has them.
 
     Returns:
@@ -137,7 +137,7 @@ def without_marks(schema: st.StructType) -> st.StructType:
 
 
 def _marked(schema: st.StructType) -> dict[str, str] | None:
-    """What the columns carry, if all of them carry the same."""
+    """The options stored with the columns, if all columns have the same ones."""
     marks = {(field.metadata or {}).get(_MARK) for field in schema.fields}
     mark = marks.pop() if len(marks) == 1 else None
     return None if mark is None else dict(json.loads(mark))

@@ -1,6 +1,6 @@
 """``format("hoodie")`` of PySpark 4 for reads, writes and streams, with nothing registered.
 
-PySpark runs the methods in several processes. Each gets what the one before pickled::
+PySpark runs the methods in several processes. Each gets the pickled result of the previous one::
 
     process                       runs                                             when
     creation                      schema(), which makes the plan of a batch read   load()
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from hoodie.spark.data_source_stream import HoodieDataSourceStreamReader
     from hoodie.spark.data_source_writer import HoodieDataSourceStreamWriter, HoodieDataSourceWriter
 
-# Each session of PySpark imports this module when it first looks for any data source, also for those of others. What
-# reads and plans takes half a second to import, so methods import it.
+# Each session of PySpark imports this module when it first looks for any data source, also for other ones. The modules
+# that read and plan take half a second to import, so methods import them.
 
 
 class HoodieDataSource(DataSource):  # type: ignore[misc]

@@ -96,7 +96,7 @@ class DataSourceOptions:
         )
 
     def query(self) -> TableQuery:
-        """What a batch read asks of the table.
+        """The query of a batch read.
 
         Raises:
             HoodieException: Options contradict each other.
@@ -120,10 +120,10 @@ class DataSourceWriteOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
-        """Take the options that a user gave apart. `HoodieWriteConfig` checks those of Hudi.
+        """Divide the user's options by their purpose. `HoodieWriteConfig` checks Hudi's options.
 
         Args:
-            options: Names to texts; case of names does not count.
+            options: Names to texts; the case of names is ignored.
 
         Raises:
             HoodieConfigException: The path is missing, or options are those of reads.
@@ -158,7 +158,7 @@ def _storage_options(given: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 def _check_known(names: Mapping[str, str]) -> None:
-    """Refuse names without Hudi's prefix that nobody knows: a misspelled ``filter`` would give more rows."""
+    """Refuse unknown names without Hudi's prefix: a misspelled ``filter`` would give more rows."""
     known = {key.lower() for key in (*all_keys([HoodieReadConfig]), *load_hudi_keys())}
     unknown = sorted(name for name in names if name not in known and not name.startswith("hoodie."))
     if unknown:

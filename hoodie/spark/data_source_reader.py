@@ -22,10 +22,10 @@ from hoodie.spark.spark_types import arrow_schema, conform, nullable_schema, sch
 
 
 class HoodiePartition(InputPartition):  # type: ignore[misc]
-    """What one task reads.
+    """The part of a plan that one task reads.
 
     Args:
-        task: Some slices; None for a task that reads nothing.
+        task: The slices to read; None for a task without slices.
     """
 
     def __init__(self, task: ReadTask | None) -> None:
@@ -49,8 +49,8 @@ class HoodieDataSourceReader(DataSourceReader):  # type: ignore[misc]
     It takes no filters of Spark; `HoodiePushdownReader` does.
 
     Args:
-        plan: What to read; tasks do not get it.
-        schema: The schema that Spark has of the source.
+        plan: The plan to read; tasks do not get it.
+        schema: The schema that Spark stores for the source.
     """
 
     def __init__(self, plan: ReadPlan, schema: st.StructType) -> None:
@@ -79,19 +79,20 @@ class HoodiePushdownReader(HoodieDataSourceReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         assert self._plan is not None
-        condition, left = split_filters(filters, self._plan.schema)
+        condition, remaining_filters = split_filters(filters, self._plan.schema)
         if condition is not None:
             self._plan = narrowed(self._plan, None, condition)
-        return left
+        return remaining_filters
 
 
 def load(options: Mapping[str, str]) -> tuple[ReadPlan | None, st.StructType]:
-    """What ``load()`` needs: the plan of a batch read, and the columns.
+    """The plan of a batch read, and its columns, for ``load()``.
 
-    There is no plan if the options are those of a stream: ``load()`` does not know which of both it is.
+    There is no plan if the options are those of a stream: ``load()`` does not know whether it loads a batch or a
+    stream.
 
     Args:
-        options: The user's.
+        options: The user's options.
 
     Raises:
         HoodieException: The options are wrong, or the table cannot be read.
@@ -107,9 +108,9 @@ def reader_of(options: Mapping[str, str], plan: ReadPlan | None, schema: st.Stru
     """The reader of a batch read.
 
     Args:
-        options: The user's.
-        plan: What `load` planned; None if the user gave a schema, so that nobody asked for one.
-        schema: The schema that Spark has of the source.
+        options: The user's options.
+        plan: The plan from `load`; None if the user gave a schema, so that `load` was not called.
+        schema: The schema that Spark stores for the source.
 
     Raises:
         HoodieConfigException: The schema is not the table's.
@@ -127,7 +128,7 @@ def columns_of(options: DataSourceOptions) -> st.StructType:
     """The columns of a table, without a plan.
 
     Args:
-        options: The user's.
+        options: The user's options.
 
     Raises:
         HoodieException: There is no such table, nothing was written to it, or it has no such column.
@@ -140,7 +141,7 @@ def columns_of(options: DataSourceOptions) -> st.StructType:
 
 
 def schema_of(schema: pa.Schema) -> st.StructType:
-    """Columns in the types of Spark, which `hoodie.spark.read` gives too.
+    """Columns in Spark's types, the same as from `hoodie.spark.read`.
 
     Args:
         schema: Columns of a table; those of a table that was never written have the type null.
@@ -153,11 +154,11 @@ def schema_of(schema: pa.Schema) -> st.StructType:
 
 
 def check_schema(given: st.StructType, schema: st.StructType) -> None:
-    """Refuse a schema of the user's that is not that of the result.
+    """Refuse a schema from the user that differs from that of the result.
 
     Args:
-        given: What Spark has.
-        schema: What the source gives.
+        given: The schema that Spark stores.
+        schema: The schema of the source.
 
     Raises:
         HoodieConfigException: They differ.

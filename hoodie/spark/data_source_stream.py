@@ -1,11 +1,11 @@
 """The stream read of ``format("hoodie")``: an incremental query as a source.
 
-Spark asks in this order, in one process as long as the query runs; after a restart a new process goes on from the
-offsets of the checkpoint::
+Spark asks in this order, in one process while the query runs; after a restart a new process continues from the offsets
+of the checkpoint::
 
     initialOffset()          of a query without a checkpoint, or one that stopped in its first batch
-    latestOffset(start)      up to where the next batch goes; PySpark 4.0 and 4.1 do not say the start
-    partitions(start, end)   what the batch reads
+    latestOffset(start)      the end of the next batch; PySpark 4.0 and 4.1 do not give the start
+    partitions(start, end)   the slices of the batch
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ try:
         ReadMaxFiles,
         SupportsTriggerAvailableNow,
     )
-except ImportError:  # PySpark 4.0 and 4.1 read with one batch what is available.
+except ImportError:  # PySpark 4.0 and 4.1 read all available commits in one batch.
     ReadAllAvailable = ReadLimit = ReadMaxFiles = None
     SupportsTriggerAvailableNow = object
 
@@ -91,7 +91,7 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
         return StreamOffset.start(self._start, self._load().active_timeline.timezone).to_json()
 
     def latestOffset(self, start: Mapping[str, Any] | None = None, limit: object = None) -> dict[str, str]:
-        """The end of the next batch; the start itself if there is nothing new."""
+        """The end of the next batch; the start itself if there are no new commits."""
         snapshot = self._load()
         timeline = snapshot.active_timeline
         if start is not None:
@@ -116,7 +116,7 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
         return latest.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the option says; Spark hands it to `latestOffset`, unless the trigger wants all."""
+        """The limit in the options; Spark passes it to `latestOffset`, unless the trigger wants all."""
         return ReadAllAvailable() if self._max_files is None else ReadMaxFiles(self._max_files)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -143,10 +143,10 @@ class HoodieDataSourceStreamReader(DataSourceStreamReader, SupportsTriggerAvaila
         return partition.batches(self._schema) if isinstance(partition, HoodiePartition) else iter(())
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Nothing: the checkpoint is Spark's."""
+        """Nothing to do: the checkpoint is Spark's."""
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """Nothing to do: no file is open."""
 
     def _load(self) -> TableSnapshot:
         choice = MetadataListingChoice(HoodieReadConfig.from_options(self._options.read_options).metadata_enable)

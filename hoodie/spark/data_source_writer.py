@@ -1,15 +1,16 @@
 """The writes of ``format("hoodie")``: tasks stage their rows in files, and one process writes them to the table.
 
-PySpark runs a write in three kinds of processes. Each gets what the one before pickled, and none has a session::
+PySpark runs a write in three kinds of processes. Each gets the pickled result of the previous one, and none has a
+session::
 
     process      runs                                    when
     planning     writer() or streamWriter()              each write, each batch of a stream
     tasks        write()                                 each task; attempts may fail, or run twice
     driver side  commit() or abort()                     when all tasks have ended; of a stream, streamWriter() before
 
-Nothing of the table changes before ``commit()``. It reads the files that the tasks' messages name, and runs the
-operation with the in-process client, so everything after is as in `hoodie.write_table`. The staged files are deleted
-whatever happens; those of a killed application by a later write.
+The table does not change before ``commit()``. It reads the files that the tasks' messages name, and runs the operation
+with the in-process client, so everything after is as in `hoodie.write_table`. The staged files are deleted in any case;
+those of a killed application are deleted by a later write.
 
 Hudi: org.apache.hudi.HoodieSparkSqlWriter, org.apache.hudi.HoodieStreamingSink.
 """
@@ -62,7 +63,7 @@ try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
 except ImportError:
     # PySpark 4.0 gives batches to the writers of streams too if they are of the class for DataFrames. It would give
-    # rows to others: rows have local times, which do not tell the two hours apart that summer time ends between.
+    # rows to others: rows have local times, which are ambiguous in the hour that is repeated when summer time ends.
     DataSourceStreamArrowWriter = DataSourceArrowWriter
 
 logger = logging.getLogger(__name__)
@@ -76,10 +77,10 @@ _REPLACING = (REPLACE_ROWS, "insert_overwrite", "delete_partition")
 
 
 class StagedRows(WriterCommitMessage):  # type: ignore[misc]
-    """What a task says at its end.
+    """The message of a task at its end.
 
     Args:
-        file: Its rows; None for no rows.
+        file: The file with its rows; None for no rows.
         query_id: The streaming query of the task; None outside of one.
     """
 
@@ -101,7 +102,7 @@ class StagedWrite:
         schema: The columns.
         staging: Where tasks put their rows.
         folder_is_new: Whether the table's folder did not exist.
-        completed: The writes of the table, if this one replaces rows of theirs and is the only writer.
+        completed: The completed writes of the table, if this write replaces their rows and is the only writer.
     """
 
     options: DataSourceWriteOptions
@@ -118,12 +119,12 @@ class StagedWrite:
     def of(
         cls, options: Mapping[str, str], schema: st.StructType, *, replaces: bool, is_stream: bool = False
     ) -> StagedWrite:
-        """Check what can be checked before a task runs.
+        """Check everything that can be checked before a task runs.
 
         Args:
-            options: The user's.
+            options: The user's options.
             schema: The columns.
-            replaces: Whether Spark was told to replace all rows.
+            replaces: Whether Spark was asked to replace all rows.
             is_stream: Whether this is a batch of a stream.
 
         Raises:
@@ -158,7 +159,7 @@ class StagedWrite:
         if removes_rows and not (is_stream or config.write.has_several_writers):
             completed = frozenset()
         if exists:
-            # Mode overwrite may change what the options contradict.
+            # Mode overwrite may change the properties that the options contradict.
             may_change = replaces and not is_stream and operation != REPLACE_ROWS
             table = TableSnapshot.load(given.path, given.storage_options) if may_change else load_table(config)
             if completed is not None:
@@ -219,7 +220,7 @@ class StagedWrite:
         """Refuse more rows than a staged write takes.
 
         Args:
-            files: What the tasks staged.
+            files: The files that the tasks staged.
 
         Raises:
             HoodieNotSupportedException: They are too many.
@@ -230,7 +231,7 @@ class StagedWrite:
         """Delete the staged rows of this write.
 
         Args:
-            files: What the tasks staged.
+            files: The files that the tasks staged.
         """
         folders = [self.staging.path, *map(folder_of, files)]
         base_path = normalise_path(self.options.path)
@@ -313,12 +314,12 @@ class HoodieDataSourceWriter(DataSourceArrowWriter):  # type: ignore[misc]
             self._write.clean_up(files)
 
     def abort(self, messages: list[StagedRows | None]) -> None:
-        """Delete the staged rows. A commit that was made stays: nothing of the table is touched here."""
+        """Delete the staged rows. A finished commit stays: this does not touch the table."""
         self._write.clean_up(_files(messages))
 
 
 class _StreamWriter:
-    """What the writers of streams share.
+    """The common base of the writers of streams.
 
     Args:
         write: The write. Each batch gets one in the planning process, and another one to commit it.
@@ -342,7 +343,7 @@ class _StreamWriter:
             self._write.delete_abandoned()
 
     def abort(self, messages: list[StagedRows | None], batch_id: int) -> None:
-        """Delete the staged rows that tasks told of; a later write deletes the others."""
+        """Delete the staged rows in the tasks' messages; a later write deletes the others."""
         self._write.clean_up(_files(messages))
 
 

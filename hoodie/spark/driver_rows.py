@@ -33,11 +33,11 @@ MOST_ROW_BYTES = 8 << 20
 def driver_rows(spark: SparkSession, plan: ReadPlan, most_bytes: int | None) -> DataFrame | None:
     """The rows of a plan, read now; None if Spark should scan them.
 
-    Memory: `MOST_ROW_BYTES` of rows and what `HoodieFileGroupReader` needs for 16 files at a time.
+    Memory: `MOST_ROW_BYTES` of rows, and the memory of `HoodieFileGroupReader` for 16 files at a time.
 
     Args:
         spark: The session.
-        plan: What to read.
+        plan: The plan to read.
         most_bytes: The most stored bytes that the driver reads for it; None for the default.
 
     Raises:

@@ -21,7 +21,7 @@ from hoodie.spark.spark_types import conform, nullable_schema, schema_in_jvm
 
 
 def scan_merged(spark: SparkSession, plan: ReadPlan, slices: Sequence[PlannedSlice]) -> DataFrame:
-    """The rows of some slices of a plan, filtered, in the columns of its result.
+    """The rows of the given slices of a plan, filtered, in the columns of its result.
 
     Args:
         spark: The session.
@@ -39,7 +39,7 @@ def scan_merged(spark: SparkSession, plan: ReadPlan, slices: Sequence[PlannedSli
 
 @attrs.frozen
 class _ReadMerged:
-    """Task: the rows of some slices, in Spark's types."""
+    """Task: the rows of slices with log files, in Spark's types."""
 
     schema: pa.Schema
 

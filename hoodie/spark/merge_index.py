@@ -19,19 +19,19 @@ _MOVES = {
     "hoodie.simple.index.update.partition.path": "simple_index_update_partition_path",
     "hoodie.bloom.index.update.partition.path": "bloom_update_partition_path",
 }
-"""Says whether an update moves a row to another partition -> its field."""
+"""The options that decide whether an update moves a row to another partition -> their fields."""
 _BLOOMS = (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)
 
 
 def config_by_record_key(config: HoodieWriteConfig, snapshot: TableSnapshot) -> HoodieWriteConfig:
-    """The configuration of such a merge: its index is that of the table's record keys, whatever the writer's is.
+    """The configuration of such a merge: the index finds the table's record keys, whatever the writer configures.
 
-    The record index of the whole table finds the keys if there is one; else all partitions are searched, by
+    The record index of the whole table finds the keys if there is one. Otherwise all partitions are searched, by
     GLOBAL_BLOOM for a writer with BLOOM, and by GLOBAL_SIMPLE. A bucket index stays: the file group of a key follows
     from it, and the merge itself knows the partition of each row.
 
     Args:
-        config: The writer's.
+        config: The writer's configuration.
         snapshot: The table, which has partition fields.
 
     Raises:
@@ -58,7 +58,7 @@ def config_by_record_key(config: HoodieWriteConfig, snapshot: TableSnapshot) -> 
 
 
 def _with_one_rule_of_moves(config: HoodieWriteConfig) -> HoodieIndexConfig:
-    """The index's options, where the one that the user gives says whether rows move, whatever index is used."""
+    """The index's options, in which the user's one rule about moving rows holds for every index."""
     given = {key: getattr(config.index, field) for key, field in _MOVES.items() if key in config.properties}
     if len(set(given.values())) > 1:
         shown = ", ".join(f"{key} = {str(value).lower()}" for key, value in given.items())

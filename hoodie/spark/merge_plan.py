@@ -45,7 +45,7 @@ Expressions = Mapping[str, Any]
 
 
 class ClauseKind(Enum):
-    """What a clause does."""
+    """The kind of a clause."""
 
     UPDATE = "update"
     DELETE = "delete"
@@ -57,8 +57,8 @@ class Clause:
     """One WHEN ... THEN ... of a merge.
 
     Attributes:
-        kind: What it does. Inserts concern rows of the source that match no row of the target; the others those that
-            match one.
+        kind: The kind. Inserts are for rows of the source that match no row of the target; the other kinds are for rows
+            that match one.
         condition: SQL text or a `Column`; None for all such rows.
         assignments: The values of an update or insert; None for all columns of the source.
     """
@@ -78,14 +78,14 @@ class MergeRules:
     """A merge of any source into any rows of a target.
 
     Attributes:
-        clauses: The clauses; of those that apply to a row the first one counts.
+        clauses: The clauses; the first of those that apply to a row counts.
         pairs: The fields of the target's key, and the columns of the source that they are compared with.
         target_alias: The name of the target in expressions.
         source_alias: The name of the source.
-        record_key_count: How many of the pairs are record key fields, which stand first; the others are partition
+        record_key_count: The number of record key fields among the pairs, which come first; the others are partition
             fields.
-        partition_fields: The target's partition fields, if the pairs are its record key alone: then a row is found in
-            whatever partition it is.
+        partition_fields: The target's partition fields, if the pairs are only its record key: then a row is found in
+            any partition.
         moves_rows: Whether updates may give such a row other values of its partition fields.
     """
 
@@ -111,7 +111,7 @@ class MergedRows:
         frame: The target's columns, then helpers; one row for each row of the source that a clause applies to.
         columns: The target's columns.
         rules: The rules that they were made by.
-        assigned: For each assignment that a number may not fit: what is wrong with such a number.
+        assigned: For each assignment whose type may not hold a number: the problem of such a number.
     """
 
     frame: DataFrame
@@ -121,7 +121,7 @@ class MergedRows:
 
     @property
     def to_upsert(self) -> DataFrame:
-        """The rows as the input of an upsert, which deletes those that the operation column says."""
+        """The rows as the input of an upsert, which deletes rows by the operation column."""
         deletes = [number for number, clause in enumerate(self.rules.clauses) if clause.kind is ClauseKind.DELETE]
         operation = sf.lit(int(RecordOperation.UPSERT))
         if deletes:
@@ -210,11 +210,11 @@ class MergedRows:
         return MergeCounts(inserts=inserted, others=rows - inserted)
 
     def _shown(self, by_key: DataFrame, keys: Sequence[Column]) -> str:
-        """Some of the keys."""
+        """Some of the keys, as text."""
         return "; ".join(map(self._shown_key, by_key.select(*keys).limit(_SHOWN_KEYS).collect()))
 
     def _shown_places(self, by_key: DataFrame, keys: Sequence[Column]) -> str:
-        """Some of the keys, each with some of the partitions that it is stored in."""
+        """Some of the keys, each with some of the partitions that store it, as text."""
         names = [f"{_KEY}{number}" for number in range(len(keys))]
         some = by_key.select(*keys).limit(_SHOWN_KEYS)
         places = self.frame.select(*keys, _PARTITION).join(sf.broadcast(some), names, "left_semi")
@@ -228,7 +228,7 @@ class MergedRows:
 
 @attrs.frozen
 class MergeCounts:
-    """What a merge was found to do.
+    """The number of changes of a merge, counted before it is written.
 
     Attributes:
         inserts: Rows to insert.
@@ -305,7 +305,7 @@ class _Planner:
         return self._all_equal(stored, [sf.col(f"{_KEY}{n}") for n in range(len(stored))])
 
     def _all_equal(self, stored: Sequence[Column], given: Sequence[Column]) -> Column:
-        """Whether keys are the same.
+        """Whether the keys of both sides are equal.
 
         Null equals null, as it does in record keys of several fields and in partition paths. A record key of one field
         is never null, so that plain equality does.
@@ -315,9 +315,9 @@ class _Planner:
         return reduce(and_, (a == b if n == 0 and count == 1 else a.eqNullSafe(b) for n, (a, b) in enumerate(same)))
 
     def _unmatched(self) -> DataFrame:
-        """The rows of the source that match nothing.
+        """The rows of the source without a match.
 
-        Not by an outer join: Spark would move all columns of the target for it, even if the source is small.
+        This is no outer join: Spark would move all columns of the target for it, even if the source is small.
         """
         names = [f"{_KEY}{n}" for n in range(len(self._rules.pairs))]
         keys = self._source.select(*names)
@@ -338,15 +338,16 @@ class _Planner:
         place: Sequence[Column],
         keeps_all: bool = False,
     ) -> DataFrame:
-        """The rows that some clauses apply to, with their final columns and helpers.
+        """The rows to which the given clauses apply, with their final columns and helpers.
 
         Args:
-            frame: The rows that these clauses concern.
+            frame: The rows that match the kind of these clauses.
             numbers: The numbers of the clauses, in their order.
-            values: What each clause of the merge assigns.
-            otherwise: The columns where the clause assigns nothing.
-            place: Tells stored rows apart, then names their partition, then has the values that updates must keep.
-            keeps_all: Keep the other rows too, without values.
+            values: The values that each clause of the merge assigns.
+            otherwise: The columns to which the clause assigns no value.
+            place: Columns that identify stored rows, then those of their partition, then the values that updates must
+                keep.
+            keeps_all: Whether the other rows are kept, too, without values.
         """
         chosen: Column | None = None
         for number in numbers:
@@ -447,7 +448,7 @@ class _Planner:
         """Each of the target's columns from the source's column of that name; those of the key from the condition."""
         found: dict[str, Column] = {}
         missing = []
-        # The same spelling counts more, where Spark tells upper from lower case.
+        # If Spark is case sensitive, the same spelling takes precedence.
         by_name = {name.lower(): name for name in self._source_columns} | {name: name for name in self._source_columns}
         for field in self._fields:
             name = by_name.get(field.name, by_name.get(field.name.lower()))
@@ -504,7 +505,7 @@ class _Planner:
         return sf.col(f"{quoted(self._rules.target_alias)}.{'.'.join(map(quoted, path.split('.')))}")
 
     def _resolved(self, frame: DataFrame, expressions: Mapping[str, Column], where: str) -> dict[str, st.DataType]:
-        """The types of some expressions over a frame."""
+        """The types of expressions over a frame."""
         if not expressions:
             return {}
         try:

@@ -203,7 +203,7 @@ class MergeIntoWriter:
                 any(clause.kind is ClauseKind.INSERT for clause in self._clauses)
                 and rereading_of(source) < Rereading.CHEAP
             ):
-                # It is read for the rows that match and for those that do not: these must be the same rows.
+                # It is read twice, for the rows that match and for the others: both must see the same rows.
                 source = source.persist()
                 kept.callback(source.unpersist)
 
@@ -305,7 +305,7 @@ class WhenMatched:
 
 @attrs.frozen(eq=False, repr=False)
 class WhenNotMatched:
-    """A clause of a merge for rows of the source that match nothing.
+    """A clause of a merge for rows of the source without a match.
 
     Spark: pyspark.sql.MergeIntoWriter.WhenNotMatched.
     """
@@ -366,10 +366,11 @@ class _MergeCheck:
 
     def __call__(self, commit: PendingCommit) -> None:
         result, counts = commit.result, self.counts
-        met = result.updated_count + result.deleted_count + result.ignored_count + result.kept_count
-        others = met - counts.others
+        matched_count = result.updated_count + result.deleted_count + result.ignored_count + result.kept_count
+        others = matched_count - counts.others
         if result.appended_count:
-            # Nobody looked whether these are new. The condition finds what has their key, where it is that of columns.
+            # These rows were written without a look-up. The condition finds the stored rows with their key only if
+            # paths are plain values.
             others = 0 if self.has_plain_paths else result.appended_count
         elif not self.is_global:
             left_out = result.unmatched_delete_count + result.error_count

@@ -42,14 +42,14 @@ def split_filters(filters: Iterable[Any], schema: pa.Schema) -> tuple[pc.Express
         schema: The table's columns.
     """
     condition: pc.Expression | None = None
-    left = []
+    remaining_filters = []
     for one in filters:
         expression = to_expression(one, schema)
         if expression is None:
-            left.append(one)
+            remaining_filters.append(one)
         else:
             condition = expression if condition is None else condition & expression
-    return condition, left
+    return condition, remaining_filters
 
 
 def to_expression(one: Any, schema: pa.Schema) -> pc.Expression | None:

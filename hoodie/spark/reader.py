@@ -58,16 +58,15 @@ def read(
 
     Args:
         spark: The session.
-        base_path: The table's folder, also with globs behind it as old guides write it (``/data/trips/*/*``).
+        base_path: The table's folder, also with globs after it as in old guides (``/data/trips/*/*``).
         options: Hudi's read options (docs/configuration.md lists them): ``hoodie.datasource.query.type``,
             ``as.of.instant``, ``hoodie.datasource.read.begin.instanttime``, ``.end.instanttime``, ``.incr.path.glob``,
             ``.incr.filters`` and others.
         columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first.
-        filters: Which rows: an expression, or lists of tuples; None or an empty list for all. They choose the same
-            rows as in `hoodie.read_table`: partitions that cannot hold such rows are not read, and Spark's scan skips
-            row groups by what statistics can decide. Arrow decides about the rest in the Python of Spark's workers,
-            which needs hoodie there. ``where`` of the DataFrame never needs Python; it has Spark's rules for nulls and
-            NaN.
+        filters: A condition on rows: an expression, or lists of tuples; None or an empty list for all. They choose the
+            same rows as in `hoodie.read_table`: partitions without such rows are not read, and Spark's scan skips row
+            groups by statistics. Arrow decides about the other rows in the Python of Spark's workers, which needs
+            hoodie there. ``where`` of the DataFrame never needs Python; it has Spark's rules for nulls and NaN.
         query_type: See `hoodie.read_table`.
         as_of: See `hoodie.read_table`.
         begin: See `hoodie.read_table`.
@@ -220,7 +219,7 @@ def _plan(snapshot: TableSnapshot, query: TableQuery) -> ReadPlan:
 
 
 def _filtered(frame: DataFrame, schema: pa.Schema, wanted: Sequence[str] | None, row_filter: RowFilter) -> DataFrame:
-    """The rows that match a filter, with the wanted columns and those that the filter reads."""
+    """The rows of a filter, with the wanted columns and the columns of the filter."""
     # A batch without columns would lose its number of rows.
     names = row_filter.read_columns(schema.names if wanted is None else list(wanted), schema) or schema.names[:1]
     # Nulls are allowed in all columns, as in frames that need no Python.

@@ -63,13 +63,13 @@ def streaming_query_id_of_task() -> str | None:
 
 
 def tells_streaming_query(spark: SparkSession) -> bool:
-    """Whether a session tells which query calls: Spark Connect does not, nor does Python without pinned threads."""
+    """Whether a session knows which query calls: Spark Connect does not, nor does Python without pinned threads."""
     is_pinned = os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "true"
     return is_pinned and spark_context(spark) is not None
 
 
 def was_interrupted(error: BaseException) -> bool:
-    """Whether an error comes from a query, job or session that somebody stops, not from the work itself."""
+    """Whether an error comes from a query, job or session that was stopped on purpose, not from the work itself."""
     seen: BaseException | None = error
     while seen is not None:
         if _INTERRUPTED.search(str(seen)):

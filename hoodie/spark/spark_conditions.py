@@ -42,7 +42,7 @@ def spark_condition(row_filter: RowFilter, schema: pa.Schema) -> tuple[Column | 
 
 
 def _translated(node: Node, schema: pa.Schema) -> tuple[Column | None, bool]:
-    """The condition, and whether it says all that the expression says."""
+    """The condition, and whether it is equivalent to the whole expression."""
     if not isinstance(node, Call):
         return None, False
     match node.function:
@@ -77,7 +77,7 @@ def _translated(node: Node, schema: pa.Schema) -> tuple[Column | None, bool]:
 
 
 def _column(node: Node, schema: pa.Schema) -> Column | None:
-    """A column whose values Spark and Arrow compare alike: no floats (NaN), nothing nested, no times."""
+    """A column whose values Spark and Arrow compare in the same way: no floats (NaN), nested types or times."""
     if not isinstance(node, Field) or len(node.path) > 1:
         return None
     data_type = schema.field(node.path[0]).type

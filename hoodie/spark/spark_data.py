@@ -70,7 +70,7 @@ COMPUTED_ANEW = (
     "keys from a Python function such as uuid4). Nothing was committed: write the input to a table or call "
     "checkpoint() on it, and write that"
 )
-"""The error that is raised instead of writing rows that differ from those that were looked up, counted and routed."""
+"""The error that is raised before rows are written that differ from those that were looked up, counted and routed."""
 
 FILE_GROUP = "__hoodie_file_group"
 KEY = "__hoodie_key"
@@ -164,7 +164,7 @@ class SparkData(HoodieData):
         return data
 
     def _narrowed(self, columns: list[str]) -> SparkData:
-        """Some columns of the results of the steps; as few columns as possible go through the steps."""
+        """The given columns of the results of the steps; as few columns as possible go through the steps."""
         schema = pa.schema([self.schema.field(name) for name in columns])
         steps, needed = list(self._steps), columns
         narrowed: list[Step] = []
@@ -221,10 +221,10 @@ class SparkData(HoodieData):
             Column.__and__,
             (_column(key).eqNullSafe(sf.col(name)) for key, name in zip(keys, names, strict=True)),
         )
-        alone = self.frame.join(repeated, same_key, "left_anti")
+        single_rows = self.frame.join(repeated, same_key, "left_anti")
         together = self.frame.join(repeated, same_key, "left_semi").repartition(*map(_column, keys))
         combined = SparkData(together, self.schema)._then(Step(WholePartition(function, self.schema), self.schema))
-        return SparkData(alone.union(combined.frame), self.schema)
+        return SparkData(single_rows.union(combined.frame), self.schema)
 
     def count_by(self, columns: Sequence[str]) -> pa.Table:
         names = list(columns)
@@ -401,7 +401,9 @@ class SparkData(HoodieData):
         return None if table.nbytes > most else table
 
     def _fits(self, most: int) -> bool:
-        """Whether the rows have at most so many Arrow bytes; a job measures them unless Spark's plan says enough."""
+        """Whether the rows have at most the given number of Arrow bytes; a job measures them unless Spark's
+        plan suffices.
+        """
         is_known = self.rereading is Rereading.CHEAP and not self._steps
         fits = known_to_fit(self._source, most) if is_known else None
         return self._estimate_bytes() <= most if fits is None else fits
@@ -421,11 +423,11 @@ class SparkData(HoodieData):
         return data
 
     def _client_bytes(self) -> int:
-        """The most bytes that this process may hold beyond what it must hold."""
+        """The bytes that this process may hold in addition to those that it must hold."""
         return CLIENT_BYTES if spark_context(self._source.sparkSession) is None else sys.maxsize
 
     def _estimate_bytes(self) -> int:
-        """The Arrow bytes of all rows: as noted when they were kept, else from the JVM (flat columns) or from tasks."""
+        """The Arrow bytes of all rows: noted when they were kept, or from the JVM (flat columns), or from tasks."""
         if self._bytes is not None and not self._steps:
             return sum(self._bytes.values())
         row_bits = 0

@@ -165,7 +165,7 @@ class HoodieSparkEngineContext(HoodieEngineContext):
 
     @property
     def ranges_by_default(self) -> bool:
-        """As with Hudi's Spark engine. Those of Java and Flink have none by default."""
+        """True, as with Hudi's Spark engine. Its engines for Java and Flink make no ranges by default."""
         return True
 
     @contextmanager
@@ -218,7 +218,7 @@ class _BroadcastValue(Shared):
 _EMBEDDED: dict[str, Any] = {}
 """In a worker: the embedded values that it has loaded, the latest one last."""
 MAX_EMBEDDED = 8
-"""A worker that moves on to other writes drops the values of earlier ones; nobody tells it that they are released."""
+"""A worker that moves on to other writes drops the values of earlier ones; it does not learn of their release."""
 
 
 @attrs.frozen
@@ -257,7 +257,7 @@ class _Normalise:
 
 @attrs.frozen
 class _RunItems:
-    """Task: call a function on some of the items, given by their numbers."""
+    """Task: call a function on the items with the given numbers."""
 
     pickled_items: list[bytes] = attrs.field(repr=False)
     function: Callable[[TaskIdentity, Any], Any]

@@ -1,7 +1,8 @@
-"""What ended a Spark job, as an error of hoodie's: a cancellation, a function of the input, or Spark itself.
+"""The cause of the end of a Spark job, as an error of hoodie: a cancellation, a function of the input, or Spark
+itself.
 
-What users do to a job, and what their own functions raise, come from Spark as ``Py4JJavaError``, ``PythonException`` or
-``UnknownException`` with pages of Java's stack. The error that is raised instead says it in one line, and has Spark's
+Cancellations by users, and errors in their own functions, come from Spark as ``Py4JJavaError``, ``PythonException`` or
+``UnknownException`` with pages of Java's stack. hoodie raises an error with one line instead, which has Spark's error
 as its cause.
 """
 
@@ -25,7 +26,7 @@ _OF_SPARK = re.compile(r"[/\\]pyspark(\.zip)?[/\\]")
 _MEMORY = re.compile(r"^(MemoryError|numpy\.[\w.]*MemoryError|pyarrow\.lib\.ArrowMemoryError)\b.*$", re.MULTILINE)
 _CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _ONLY_AROUND = re.compile(r"Exception thrown in awaitResult|Job aborted|An exception was thrown from the Python worker")
-"""What Spark puts around the error that says what happened."""
+"""The texts that Spark puts around the actual error."""
 _SHOWN = 300
 
 MEMORY_OPTION = "spark.executor.pyspark.memory"
@@ -37,31 +38,31 @@ MISSING_MODULE = (
 
 
 def interrupted_by_user(error: BaseException, handled: BaseException | None = None) -> bool:
-    """Whether Ctrl-C is what an error came from: PySpark raises the error of the cancelled job in its place.
+    """Whether Ctrl-C caused an error: PySpark raises the error of the cancelled job in its place.
 
     Args:
         error: The error.
-        handled: What was handled when the work began; it and what is before it do not count.
+        handled: The exception that was handled when the work began; it and earlier ones do not count.
     """
     seen: set[int] = set()
-    left: list[BaseException | None] = [error]
-    while left:
-        one = left.pop()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        one = pending.pop()
         if one is None or one is handled or id(one) in seen:
             continue
         if isinstance(one, KeyboardInterrupt):
             return True
         seen.add(id(one))
-        left += [one.__cause__, one.__context__]
+        pending += [one.__cause__, one.__context__]
     return False
 
 
 def as_hoodie_error(error: Exception, work: str) -> HoodieException | None:
-    """The error of hoodie's that says what ended a job of Spark; None for an error that is not Spark's.
+    """The error of hoodie for the end of a Spark job; None for an error that is not Spark's.
 
     Args:
-        error: What a call of Spark raised.
-        work: What was done, such as ``tag location (SIMPLE)``.
+        error: The error of a call of Spark.
+        work: The work, such as ``tag location (SIMPLE)``.
     """
     if not isinstance(error, PySparkException | Py4JError):
         return None
@@ -110,7 +111,7 @@ def _function_of_input(text: str) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """The first line that says something, with the error behind it if that line is only put around one."""
+    """The first informative line, with the inner error if that line is only put around one."""
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     if not _ONLY_AROUND.search(first):

@@ -40,8 +40,8 @@ class BucketExpressions:
     def partition(self, file_group: Column, num_partitions: int) -> Column:
         """An int in [0, num_partitions); consecutive buckets of a partition path have different numbers.
 
-        Rows without a file group are spread, so that each task meets some of them if they are many; rows without a key
-        come together.
+        Rows without a file group are spread, so that each task gets some of them if there are many; rows without a key
+        go to one task.
 
         Args:
             file_group: The column with the values of ``file_group``.
@@ -97,7 +97,9 @@ def bucket_expressions(frame: DataFrame, prepared: pa.Schema, routing: BucketRou
 
 
 def _has_strings(frame: DataFrame, prepared: pa.Schema, name: str, is_key: bool) -> bool:
-    """Whether Spark's strings of a column are those in keys (in partition paths: different for different ones)."""
+    """Whether Spark's strings of a column equal those in keys. In partition paths only distinct values must
+    stay distinct.
+    """
     if name not in frame.columns or name not in prepared.names:
         return False
     given, written = frame.schema[name].dataType, prepared.field(name).type
@@ -123,7 +125,7 @@ def _list_hash(codes: Sequence[Column]) -> Column:
 
 
 def _part_hash(value: Column, code: Column) -> Column:
-    """The hash of a part of a composite key; null and empty values have 0, which also is what spells them out."""
+    """The hash of a part of a composite key. Null and empty values, and the placeholders for them, have 0."""
     return sf.when(value.isNull() | value.isin("", NULL_VALUE, EMPTY_VALUE), sf.lit(0)).otherwise(code)
 
 

@@ -33,7 +33,7 @@ def hash_ints(values: npt.NDArray[np.int32], seed: int = SEED) -> npt.NDArray[np
 
 @lru_cache(maxsize=64)
 def numbers_to_hash_inputs(num_partitions: int) -> npt.NDArray[np.int32]:
-    """For each partition number, the smallest int >= 0 that Spark's hash partitioning sends to that partition.
+    """The smallest int >= 0 that Spark's hash partitioning sends to each partition number.
 
     Args:
         num_partitions: The number of partitions.

@@ -26,23 +26,23 @@ JOB_DESCRIPTION = "spark.job.description"
 JOB_GROUP = "spark.jobGroup.id"
 _OUR_GROUP = "hoodie-"
 _CANCEL_SECONDS = 30
-"""How long Ctrl-C waits for Spark to take the cancellation."""
+"""The longest time that Ctrl-C waits for Spark to cancel the jobs."""
 
 
 @contextmanager
 def described_job(spark: SparkSession, description: str, subject: str = "") -> Iterator[TaskCounter | None]:
     """Set a description for the jobs of this thread; restores the earlier one at the end.
 
-    A caller's job group stays as it is, so that the caller can cancel it; without one, the jobs get a group. Spark
-    Connect has no descriptions; there the description becomes a tag of the operations.
+    A caller's job group is kept, so that the caller can cancel it; without one, the jobs get a group. Spark Connect has
+    no descriptions; there the description becomes a tag of the operations.
 
-    The jobs inside also have a tag of their own. Whatever error leaves the block, those that still run are cancelled
+    The jobs inside also have a tag of their own. If an error leaves the block, the jobs that still run are cancelled
     first.
 
     Args:
         spark: The session.
         description: The text that Spark's pages show.
-        subject: What the work is a part of; Spark's pages show it too.
+        subject: The whole to which the work belongs; Spark's pages show it too.
 
     Returns:
         A context manager that gives a counter of the tasks of the jobs inside. It gives None on Spark Connect before
@@ -116,7 +116,7 @@ class _TaggedJobs:
                 self.context.removeJobTag(self.tag)
 
     def cancel(self) -> None:
-        """Cancel those that run. An error here must not hide the one that is being raised."""
+        """Cancel the running jobs. An error here must not hide the one that is being raised."""
         try:
             if self.context is None:
                 self.spark.interruptTag(self.tag)

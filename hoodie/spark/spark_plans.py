@@ -1,6 +1,6 @@
-"""What Spark's plan says of a DataFrame before a job runs: whether it is cheap to read twice, and how large it is.
+"""Properties of a DataFrame by Spark's plan, before a job runs: whether it is cheap to read twice, and its size.
 
-The answers only choose the faster way. They need the JVM of a classic session; on Spark Connect nothing is known.
+The answers only choose the faster way. They need the JVM of a classic session; on Spark Connect they are unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hoodie.spark.spark_compatibility import spark_context
 SMALL_BYTES = 1 << 20
 """Files up to this size are collected without measuring their rows first."""
 LARGE_FACTOR = 4
-"""Files this many times larger than what may be collected are not measured: their rows are larger than the files."""
+"""If files are this many times larger than the limit, rows are not measured: their rows exceed the limit, too."""
 
 _OPERATORS = frozenset({"Filter", "Project", "ResolvedHint", "SubqueryAlias", "Union", "View"})
 """Operators that cost little, and give the same rows each time if their expressions do."""
@@ -31,7 +31,7 @@ Spark marks every part of a plan with the kinds that it contains: to ask costs o
 of columns.
 """
 _MOST_OPERATORS = 300
-"""Larger plans are not looked through: each operator costs some calls of the JVM."""
+"""Larger plans are not searched: each operator costs some calls of the JVM."""
 
 
 def rereading_of(frame: DataFrame) -> Rereading:
@@ -59,16 +59,16 @@ def rereading_of(frame: DataFrame) -> Rereading:
 
 
 def known_to_fit(frame: DataFrame, most: int) -> bool | None:
-    """Whether the rows of a cheap frame take at most so many Arrow bytes.
+    """Whether the rows of a cheap frame take at most the given number of Arrow bytes.
 
-    The planner knows nothing of what a column holds: one of a thousand columns may be as large as all its files.
+    The planner does not know the content of columns: one of a thousand columns may be as large as all its files.
 
     Args:
         frame: The rows. No job runs.
-        most: The bytes.
+        most: The limit in bytes.
 
     Returns:
-        None if only a measurement can tell.
+        None if only a measurement can decide.
     """
     stored = _stored_bytes(frame)
     if stored is None:
@@ -125,18 +125,18 @@ def _is_repeatable(plan: Any, context: SparkContext) -> bool:
 
 def _is_cheap(plan: Any) -> bool:
     """Whether all operators of a plan are cheap, but for their expressions."""
-    left = [plan]
+    pending = [plan]
     for _ in range(_MOST_OPERATORS):
-        if not left:
+        if not pending:
             return True
-        plan = left.pop()
+        plan = pending.pop()
         name = _class_name(plan)
         if name == "LogicalRelation":
             relation = plan.relation()
             if _class_name(relation) != "HadoopFsRelation" or _class_name(relation.fileFormat()) not in _COLUMNAR:
                 return False
         elif name in _OPERATORS:
-            left += _items(plan.children())
+            pending += _items(plan.children())
         elif name not in ("LocalRelation", "OneRowRelation"):
             return False
     return False

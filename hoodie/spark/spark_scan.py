@@ -80,7 +80,7 @@ def _scan(
     schema: pa.Schema,
     narrow: Mapping[str, pa.DataType],
 ) -> DataFrame:
-    """The rows of some files, with narrow columns widened to the table's types."""
+    """The rows of base files, with narrow columns widened to the table's types."""
     relative = [relative_to(snapshot.base_path, file.path) for file in files]
     file_schema = pa.schema([field.with_type(narrow.get(field.name, field.type)) for field in schema])
     # No globs in paths, and no columns from folders like day=1: the files hold all columns.

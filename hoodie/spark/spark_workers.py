@@ -1,6 +1,6 @@
-"""What Spark's Python workers have, found out before the first job of a session writes anything.
+"""The software in Spark's Python workers, checked before the first job of a session writes anything.
 
-Without it, workers that lack hoodie are told by the tracebacks of every attempt of every task.
+Without this check, a worker without hoodie shows up only in tracebacks of every attempt of every task.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def check_workers(spark: SparkSession) -> None:
 
 
 def _look() -> Callable[[str], str]:
-    """Task: what a worker has. A nested function travels as it is; others travel by the name of their module."""
+    """Task: the software of a worker. A nested function is sent as a whole; others are sent by the name of
+    their module.
+    """
 
     def look(_: str) -> str:
         import importlib

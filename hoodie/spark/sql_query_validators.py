@@ -38,7 +38,7 @@ class SparkPendingCommit(PendingCommit):
     spark: SparkSession
 
     def dataframe_before(self, *, only_touched: bool = False) -> DataFrame:
-        """The rows of the table as it is, with Hudi's meta columns first.
+        """The rows of the table before this commit, with Hudi's meta columns first.
 
         Args:
             only_touched: Read only `partitions`.
@@ -46,7 +46,7 @@ class SparkPendingCommit(PendingCommit):
         return self._dataframe(only_touched, is_after=False)
 
     def dataframe_after(self, *, only_touched: bool = False) -> DataFrame:
-        """The rows of the table as it would be with this commit; see `dataframe_before` for the arguments."""
+        """The rows of the table after this commit; see `dataframe_before` for the arguments."""
         return self._dataframe(only_touched, is_after=True)
 
     def _dataframe(self, only_touched: bool, is_after: bool) -> DataFrame:
@@ -98,8 +98,8 @@ class SqlQueryPreCommitValidator(HoodiePreCommitValidator):
         Args:
             spark: The session.
             query: The query, with the placeholder.
-            before: The name of the view of the table as it is.
-            after: The name of the view of the table as it would be.
+            before: The name of the view of the table before the commit.
+            after: The name of the view of the table after the commit.
 
         Raises:
             HoodieValidationException: The result is not as required.
@@ -116,10 +116,11 @@ class SqlQueryEqualityPreCommitValidator(SqlQueryPreCommitValidator):
 
     def validate_query(self, spark: SparkSession, query: str, before: str, after: str) -> None:
         """Compare the rows in any order."""
-        gone, come = _differences(spark, query, before, after)
-        if gone or come:
+        only_before, only_after = _differences(spark, query, before, after)
+        if only_before or only_after:
             raise HoodieValidationException(
-                f"the query {query!r} returns other rows after the commit; only before: {gone}, only after: {come}"
+                f"the query {query!r} returns other rows after the commit; only before: {only_before}, only after: "
+                f"{only_after}"
             )
 
 
@@ -179,8 +180,8 @@ def _result(spark: SparkSession, query: str, table: str) -> DataFrame:
         # Spark Connect analyses a query only when its columns are requested.
         frame.columns  # noqa: B018
     except PySparkException as error:
-        told = str(error).replace(table, TABLE_NAME).strip().splitlines()[0]
-        raise HoodieValidationException(f"the query {query!r} cannot be run: {told}") from error
+        reason = str(error).replace(table, TABLE_NAME).strip().splitlines()[0]
+        raise HoodieValidationException(f"the query {query!r} cannot be run: {reason}") from error
     return frame
 
 

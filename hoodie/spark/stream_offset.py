@@ -1,16 +1,16 @@
-"""Where a stream read of a table stands: an offset, as Spark keeps it in the checkpoint of a query.
+"""The position of a stream read of a table: an offset, as Spark stores it in the checkpoint of a query.
 
 ::
 
     {"kind": "start", "at": "earliest"}                          before all commits
-    {"kind": "start", "at": "latest"}                            where the first batch begins to wait
+    {"kind": "start", "at": "latest"}                            after the commits that exist at the first batch
     {"kind": "start", "at": "20260102101530123"}                 after a time that the user gave
     {"kind": "requested", "instant": "20260102101530123"}        after the commit of that instant
     {"kind": "completed", "instant": "20260102101530123"}        after the commit that was completed at that time
 
-The first three stand before the first batch only. They do not depend on the table, because Spark asks for them again if
-a query stops in its first batch. The kinds of the last two say in which order commits are read: that of their instants
-in tables of version 6, that of their completions in tables of 8 and 9. An offset of another kind is refused.
+The first three are used only before the first batch. They do not depend on the table, because Spark asks for them again
+if a query stops in its first batch. The kinds of the last two name the order in which commits are read: that of their
+instants in tables of version 6, that of their completions in tables of 8 and 9. An offset of another kind is refused.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ BEFORE_ALL = "000"
 
 
 class Start(StrEnum):
-    """Where a stream begins that begins at no time."""
+    """The beginning of a stream that does not begin at a time."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
 class OffsetKind(StrEnum):
-    """What an offset is."""
+    """The kind of an offset."""
 
     START = "start"
     REQUESTED = "requested"
@@ -46,11 +46,11 @@ class OffsetKind(StrEnum):
 
 @attrs.frozen
 class StreamOffset:
-    """An offset.
+    """The position of a stream.
 
     Attributes:
-        kind: What it is.
-        at: The beginning of a stream, or the instant of a commit, or the time of its completion.
+        kind: Its kind.
+        at: The beginning of the stream, or the instant of a commit, or the completion time of a commit.
     """
 
     kind: OffsetKind
@@ -80,10 +80,10 @@ class StreamOffset:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:
-        """The offset that a checkpoint holds.
+        """The offset in a checkpoint.
 
         Args:
-            value: What Spark read.
+            value: The value that Spark read.
 
         Raises:
             HoodieException: It is not an offset of a kind that this version knows.
@@ -109,7 +109,7 @@ class StreamOffset:
         return cls(kind, time or BEFORE_ALL)
 
     def to_json(self) -> dict[str, str]:
-        """What Spark keeps."""
+        """The value that Spark stores in the checkpoint."""
         return {"kind": str(self.kind), "at" if self.kind is OffsetKind.START else "instant": str(self.at)}
 
     @property
@@ -131,6 +131,6 @@ class StreamOffset:
         """Whether this offset comes after another one in the order of commits.
 
         Args:
-            other: The other one.
+            other: The other offset.
         """
         return self.time is not None and (other.time is None or is_after(self.time, other.time))

@@ -45,11 +45,11 @@ def foreach_batch_writer(
 
     Args:
         base_path: The table's folder.
-        options: As for `hoodie.spark.write`, and these: ``hoodie.datasource.write.streaming.checkpoint.identifier``
-            names the query in the table. Queries that write one table need different names.
-            ``hoodie.datasource.write.streaming.retry.count`` (3) and ``.retry.interval.ms`` (2000, doubled each time)
-            say how often and when a failed batch is tried again. ``.ignore.failed.batch`` (false) gives up a batch that
-            still fails, and loses its rows.
+        options: Like those of `hoodie.spark.write`, and these:
+            ``hoodie.datasource.write.streaming.checkpoint.identifier`` names the query in the table. Queries that write
+            one table need different names. ``hoodie.datasource.write.streaming.retry.count`` (3) and
+            ``.retry.interval.ms`` (2000, doubled each time) set how often and when a failed batch is tried again.
+            ``.ignore.failed.batch`` (false) gives up a batch that still fails, and loses its rows.
         storage_options: Options of the storage, for hoodie and its tasks.
         on_progress: Called with every `ProgressEvent`; see `SparkRDDWriteClient`.
         validators: Asked before each commit; see `SparkRDDWriteClient`.
@@ -93,7 +93,7 @@ def foreach_batch_writer(
 
 @attrs.frozen(eq=False, repr=False)
 class _ForeachBatchWriter:
-    """What `foreach_batch_writer` returns a method of. Picklable: Spark Connect runs it on the server's side.
+    """The object whose method `foreach_batch_writer` returns. Picklable: Spark Connect runs it on the server's side.
 
     Args:
         base_path: See `foreach_batch_writer`; likewise the others.

@@ -1,4 +1,4 @@
-"""Open files whose sizes a listing has told."""
+"""Open files whose sizes are known from a listing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def open_listed_file(storage: HoodieStorage, path: str, size_bytes: int | None) 
     Args:
         storage: Where it is.
         path: Its full path.
-        size_bytes: Its size as a listing has told it, which is not relied on; None if none has.
+        size_bytes: Its size by a listing, which is not relied on; None if it is not known.
 
     Raises:
         FileNotFoundError: There is no such file.

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 _TEMPORARY_PREFIX = ".hoodie_tmp_"
 _HIDDEN = re.compile(r"^(?:\..+\.crc|\.hoodie_tmp_[0-9a-f]{32})$", re.DOTALL)
 
-# What file systems without hard links answer (exFAT and some FUSE and SMB mounts).
+# The errors of file systems without hard links (exFAT and some FUSE and SMB mounts).
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK}
 _NO_DIRECTORY_FSYNC = {errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EACCES, errno.EPERM}
 
@@ -191,7 +191,7 @@ def scan(directory: str, root: str) -> list[FileStatus]:
 
 
 def scan_names(directory: str, root: str) -> list[str]:
-    """The names of what `scan` gives, in the same order, those of directories with ``/`` at the end.
+    """The names of the entries of `scan`, in the same order; names of directories end in ``/``.
 
     The kind of an entry comes with its name, so that the file system is not asked for each file.
     """
@@ -207,7 +207,7 @@ def scan_names(directory: str, root: str) -> list[str]:
 
 
 def _visible_entries(directory: str) -> list[os.DirEntry[str]]:
-    """The entries of a directory by name; none of one that is missing."""
+    """The entries of a directory by name; empty if it is missing."""
     try:
         with os.scandir(directory) as found:
             entries = sorted(found, key=_NAME_OF)
@@ -217,7 +217,7 @@ def _visible_entries(directory: str) -> list[os.DirEntry[str]]:
 
 
 def file_status(path: str, status: os.stat_result) -> FileStatus:
-    """What the file system says of a file or directory, as an entry of a listing."""
+    """The entry of a file or directory in a listing, by its status from the file system."""
     is_directory = stat.S_ISDIR(status.st_mode)
     size_bytes = 0 if is_directory else status.st_size
     return FileStatus(path, size_bytes, status.st_mtime_ns // 1_000_000, is_directory)
@@ -285,7 +285,7 @@ def delete_temporary_files(directory: str, min_age_ms: int) -> int:
                 for entry in entries
                 if entry.name.startswith(_TEMPORARY_PREFIX) and is_hidden_from_listings(entry.name)
             ]
-        # In most folders there are none, and nothing is asked.
+        # Most folders have none, so the present time is not asked for.
         oldest_ms = present_ms(directory) - min_age_ms if found else 0
         for path in found:
             with suppress(OSError):
@@ -344,7 +344,7 @@ def _may_lead_away(folder: str, root: str) -> bool:
             if stat.S_ISLNK(os.lstat(place).st_mode):
                 return True
         except OSError:
-            # What is not there is no link; neither is anything below it.
+            # A missing file is no link; neither is anything below it.
             return False
     return False
 
@@ -385,7 +385,7 @@ def _write_temporary(path: str, data: bytes) -> str:
 
 
 def _deleted_by_others(temporary: str, error: FileNotFoundError) -> FileNotFoundError:
-    """The error for a temporary file that was gone before it got its final name."""
+    """The error for a temporary file that disappeared before it got its final name."""
     if os.path.lexists(temporary):
         return error
     return FileNotFoundError(
@@ -398,7 +398,7 @@ def _deleted_by_others(temporary: str, error: FileNotFoundError) -> FileNotFound
 
 
 def make_directories(directory: str) -> None:
-    """Make a directory and its parents durably; nothing happens when it exists.
+    """Make a directory and its parents durably. An existing one is not changed.
 
     Raises:
         OSError: The file system failed, or a file has the name of one of the directories.
@@ -459,11 +459,11 @@ def _rename_without_replacing(temporary: str, path: str, link_error: OSError) ->
 
 
 def flush_file(path: str) -> None:
-    """Make the content of a file durable that some handle, or another library, has written.
+    """Make the content of a file durable that another handle or library has written.
 
-    The flush goes through a handle of its own: not every release of Arrow gives out the descriptor of its files. The
-    system flushes the file, whoever wrote it, and tells a failed write to the first who asks. A file that another
-    process deleted meanwhile has nothing to keep.
+    The flush uses a handle of its own: not every release of Arrow gives out the descriptor of its files. The system
+    flushes the file, whoever wrote it, and reports a failed write to the first who asks. A file that another process
+    deleted meanwhile needs no flush.
 
     Args:
         path: An absolute path.
@@ -472,7 +472,7 @@ def flush_file(path: str) -> None:
         OSError: The content may not be on the disk.
     """
     try:
-        # Windows flushes only what is open for writing.
+        # Windows flushes only files that are open for writing.
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         return
@@ -491,7 +491,7 @@ def flush_directory(directory: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # The name is given and visible to everybody, which cannot be taken back: say it and go on.
+        # The name is visible to everybody already, which cannot be undone: log it and continue.
         if error.errno not in _NO_DIRECTORY_FSYNC:
             logger.warning(
                 "Could not flush the directory %s; a power failure may undo the last change: %s", directory, error

@@ -19,7 +19,7 @@ from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_options import StorageOptions
 
 _MAX_REFILLED = 10
-"""How often others may write into a folder while it is being deleted."""
+"""How often other processes may write into a folder while it is being deleted."""
 
 
 @contextmanager
@@ -78,9 +78,9 @@ class LocalStorage(HoodieStorage):
     Arrow itself reads and writes data files (`pyarrow.OSFile`), without Python in between and without mapping them into
     memory: a mapped file that another process truncates kills the reader with SIGBUS.
 
-    Symbolic links inside the table are listed as `hoodie.storage.local_files.scan` says. Nothing is created, changed or
+    Symbolic links inside the table are listed as in `hoodie.storage.local_files.scan`. Nothing is created, changed or
     deleted through a linked folder that leads out of the base path, even if a plan or a marker names a path there. The
-    base path itself may be, or lie behind, a link.
+    base path itself may be a link, or have one among its parents.
 
     Attributes:
         base_path: The normalised base path of the table that this storage was opened for.
@@ -107,7 +107,7 @@ class LocalStorage(HoodieStorage):
             return self._find_out(path, data, error)
 
     def create_all_if_absent(self, files: Sequence[tuple[str, bytes]]) -> list[bool]:
-        """Create some files; see `HoodieStorage.create_all_if_absent`. Each folder is flushed once."""
+        """Create several files; see `HoodieStorage.create_all_if_absent`. Each folder is flushed once."""
         made: list[bool] = []
         for path, data in files:
             try:
@@ -312,7 +312,7 @@ class _DurableFile(pa.OSFile):  # type: ignore[misc]
         self._path = path
 
     def close(self) -> None:
-        """Flush the content and the name, and close; of a file that is closed already: nothing."""
+        """Flush the content and the name, and close the file. A second call does nothing."""
         if not self.closed:
             self.flush()
             with named_errors("Flushing", self._path):
@@ -321,7 +321,7 @@ class _DurableFile(pa.OSFile):  # type: ignore[misc]
             local_files.flush_directory(os.path.dirname(self._path))
 
     def abort(self) -> None:
-        """Close a file that nobody will refer to."""
+        """Close a file to which nothing will refer."""
         super().close()
 
 

@@ -1,15 +1,15 @@
 """Tables on S3, Google Cloud Storage and Azure, through the library obstore (the Rust crate object_store).
 
-How the timeline is safe there:
+The timeline is safe there because of these rules:
 
-* A file is created by a conditional put (``If-None-Match: *``; Google: generation 0): of many writers the store lets
-  one win. Each put carries a token of its own in the object's metadata. When the answer is lost, or says that the name
-  is taken, hoodie looks at the object: with our token the put was ours, and was applied. S3 also refuses a put that
-  meets another one on its way (409). Where there is no object then, hoodie puts it again, safe by the same condition.
+* A file is created by a conditional put (``If-None-Match: *``; Google: generation 0): the store lets one writer of many
+  win. Each put carries a token of its own in the object's metadata. If the answer is lost, or says that the name is
+  taken, hoodie reads the object's metadata: with our token the put was ours, and was applied. S3 also refuses a put
+  while another one is under way (409). If there is no object then, hoodie puts it again, safe by the same condition.
 * A put is atomic: readers see the old object or the new one. Listings are those of the store, never a cache's.
 * Data files are uploaded in parts and appear when they are complete.
 
-Calls that fail for a passing reason are repeated, see `hoodie.storage.object_store_calls`.
+Calls that fail for a transient reason are repeated, see `hoodie.storage.object_store_calls`.
 
 There are no directories: one exists as long as something is below it. A directory marker (an empty object whose key
 ends in ``/``, as Hadoop's connectors make them) is left out of listings.
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 _TOKEN = "hoodietoken"
 """Name of the metadata entry of a conditional put. Letters only: Azure takes identifiers, and S3 changes case."""
 _DELETING_THREADS = 16
-"""Of one call, where the store takes one key at a time."""
+"""The number of threads of one call, for stores that delete one key at a time."""
 
 
 @attrs.frozen(eq=False)
@@ -189,11 +189,11 @@ class ObjectStorage(HoodieStorage):
             return list(next(iter(pages), []))
 
         files = [self._status(entry) for entry in self._calls.call("Listing", path, first_page)]
-        # Other programs make empty objects that stand for directories.
+        # Other programs make empty objects as markers of directories.
         return [file.path for file in files if file.size_bytes][:limit]
 
     def create_directory(self, path: str) -> None:
-        """Nothing: a directory exists as long as something is below it."""
+        """Nothing to do: a directory exists as long as there is an object below it."""
 
     def move_file(self, source: str, target: str) -> None:
         """Let the store copy a file, and delete the old one; see `HoodieStorage.move_file`."""
@@ -345,5 +345,5 @@ def _visible(entries: Iterable[FileStatus]) -> Iterable[FileStatus]:
 
 
 def _version_of(found: Mapping[str, Any]) -> str:
-    """What a conditional put is given: the object's tag, and its generation where the store has those."""
+    """The condition of a put: the object's tag, and its generation in stores that have generations."""
     return json.dumps({name: found[name] for name in ("e_tag", "version") if found.get(name) is not None})

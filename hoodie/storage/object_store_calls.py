@@ -47,7 +47,7 @@ class StoreFailure:
     Attributes:
         message: One line.
         kind: The name of the library's exception.
-        is_transient: Whether the same call may succeed in a moment.
+        is_transient: Whether the same call may succeed a moment later.
     """
 
     message: str
@@ -126,7 +126,7 @@ class ObjectStoreCalls:
 
 
 def _failure(error: Exception, secrets: frozenset[str]) -> StoreFailure:
-    """The failure behind an error of the library. The error itself is dropped, because it may contain secrets."""
+    """The failure in an error of the library. The error itself is dropped, because it may contain secrets."""
     text = str(error).partition("\n\nDebug source:")[0]
     kind = type(error).__name__
     status = _STATUS.search(text)
@@ -146,13 +146,13 @@ def _failure(error: Exception, secrets: frozenset[str]) -> StoreFailure:
 
 
 def store_error(action: str, path: str, failure: StoreFailure, attempts: int) -> HoodieException:
-    """The error that a user sees, with the way out.
+    """The error for the user, with advice.
 
     Args:
-        action: What was being done.
+        action: The action, for the message.
         path: Full path of the object.
-        failure: How the call failed for good.
-        attempts: How often the call was made.
+        failure: The last failure of the call.
+        attempts: The number of calls.
     """
     message = f"{action} {path} failed after {times(attempts)}: {failure.message}"
     if failure.kind in ("NotSupportedError", "NotImplementedError") or "501 Not Implemented" in failure.message:
@@ -202,7 +202,7 @@ def _shared_stores(base_path: str, options: StorageOptions | None, retry: RetryP
 
 
 def _frozen(value: Any) -> Any:
-    """A hashable stand-in for options; callables and other values by themselves."""
+    """A hashable form of options; callables and other values are kept."""
     if isinstance(value, Mapping):
         return tuple(sorted((str(name), _frozen(item)) for name, item in value.items()))
     if isinstance(value, list | tuple | set):

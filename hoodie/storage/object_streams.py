@@ -1,4 +1,4 @@
-"""Objects of an object store as binary files: one that is read, and one that is written and can be given up."""
+"""Objects of an object store as binary files: one for reading, and one for writing that can be aborted."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class ObjectReader:
         self.closed = False
 
     def read(self, count: int = -1) -> bytes:
-        """Up to so many bytes from the position on."""
-        left = max(self._size - self._position, 0)
-        count = left if count is None or count < 0 else min(count, left)
+        """Up to the given number of bytes from the position on."""
+        bytes_left = max(self._size - self._position, 0)
+        count = bytes_left if count is None or count < 0 else min(count, bytes_left)
         start = self._position - self._block_start
         if count and not 0 <= start <= len(self._block) - count:
             self._fetch(count)
@@ -48,7 +48,7 @@ class ObjectReader:
         return self._block[start : start + count] if count else b""
 
     def _fetch(self, count: int) -> None:
-        # Near the end of a file lies the footer, which is read from its end backwards in small pieces.
+        # The footer is near the end of a file, and is read backwards from its end in small pieces.
         start = self._position
         length = min(max(count, _READ_AHEAD_BYTES), self._size - start)
         if length < _READ_AHEAD_BYTES:
@@ -90,13 +90,13 @@ class ObjectReader:
         return True
 
     def close(self) -> None:
-        """Forget what is in memory."""
+        """Drop the bytes in memory."""
         self.closed = True
         self._block = b""
 
 
 class ObjectUpload:
-    """An object being written: in one put when it is small, else in parts."""
+    """An object being written: in one put if it is small, otherwise in parts."""
 
     def __init__(self, calls: ObjectStoreCalls, path: str) -> None:
         self._calls = calls
@@ -125,20 +125,20 @@ class ObjectUpload:
         return self._written
 
     def flush(self) -> None:
-        """Nothing: parts have a least size, and nothing is promised before `close`."""
+        """Nothing to do: parts have a least size, and durability is promised only by `close`."""
 
     def writable(self) -> bool:
         """True until it is closed."""
         return self._file is not None
 
     def close(self) -> None:
-        """Finish the object: it is visible when this returns. Nothing when it is closed."""
+        """Finish the object: it is visible when this returns. A second call does nothing."""
         file, self._file = self._file, None
         if file is not None:
             self._check(self._calls.attempt(file.close))
 
     def abort(self) -> None:
-        """Give the upload up: its parts are deleted, and it does not become visible. Nothing when it is closed."""
+        """Abort the upload: its parts are deleted, and it does not become visible. After `close` it does nothing."""
         file, self._file = self._file, None
         if file is None:
             return
@@ -174,7 +174,7 @@ class AbortableOutputStream(pa.PythonFile):  # type: ignore[misc]
         self._sink = sink
 
     def abort(self) -> None:
-        """Drop the file and close the stream; nothing when it is closed."""
+        """Drop the file and close the stream. A second call does nothing."""
         self._sink.abort()
         self.close()
 

@@ -71,7 +71,9 @@ class ProcessLock:
         return not self._is_given_back and _entries.get(entry.path) is entry and entry.is_of_path()
 
     def give_back(self) -> None:
-        """End this share; the end of the last share releases the lock. Does nothing twice, or in a forked child."""
+        """End this share; the end of the last share releases the lock. A second call, or one in a forked child,
+        does nothing.
+        """
         with _mutex:
             if self._is_given_back:
                 return
@@ -84,7 +86,7 @@ class ProcessLock:
                 entry.close()
 
     def __del__(self) -> None:
-        # At the end of Python, modules may be gone already.
+        # At the end of Python, modules may be unloaded already.
         with suppress(Exception):
             self.give_back()
 
@@ -157,7 +159,7 @@ def _lock(path: str, note: bytes) -> _Entry | None:
                 return _same_file(descriptor)
             raise LocksNotSupportedError(error.errno, error.strerror, path) from error
         finally:
-            # After Ctrl-C too: without a share nobody would release the lock.
+            # After Ctrl-C too: without a share the lock would never be released.
             if not is_kept:
                 entry.close()
 
@@ -183,7 +185,7 @@ def _open(path: str) -> int:
     except OSError as error:
         if error.errno not in _NOT_WRITABLE:
             raise
-        # Another user's file: local file systems lock what can be read.
+        # The file of another user: local file systems can lock a file that is open for reading.
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 

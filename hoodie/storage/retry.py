@@ -1,4 +1,4 @@
-"""How often calls of a remote store are repeated after a passing failure."""
+"""The policy for repeating calls of a remote store after a transient failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen
 class RetryPolicy:
-    """How often, and after which pause, a call is repeated that failed for a passing reason.
+    """The number of repetitions of a call that failed for a transient reason, and the pauses between them.
 
     The pause doubles from ``initial_interval_ms`` to ``max_interval_ms``. Each pause is shortened by a random part of
     up to one half, so that many tasks do not repeat their calls at the same moment.
@@ -25,6 +25,6 @@ class RetryPolicy:
     max_interval_ms: int = 2000
 
     def pause_seconds(self, attempt: int) -> float:
-        """How long to wait after the given attempt (1 is the first) has failed."""
+        """The pause after the given attempt (1 is the first) has failed."""
         longest_ms = min(self.initial_interval_ms * 2 ** min(attempt - 1, 30), self.max_interval_ms)
         return float(random.uniform(longest_ms / 2, longest_ms)) / 1000

@@ -56,8 +56,8 @@ class HoodieStorage(ABC):
         """Create a whole file under its final name, only if nothing has that name. Atomic.
 
         Missing parent directories are made. The file is never visible with other content than ``data``, and it is
-        durable when the call returns. If the answer of the store is lost, the call reads the file back and returns what
-        happened.
+        durable when the call returns. If the answer of the store is lost, the call reads the file back to find the
+        result.
 
         Returns:
             True if this call created the file; False if the name was taken, and nothing was changed.
@@ -115,7 +115,7 @@ class HoodieStorage(ABC):
         """All files below a directory at any depth, sorted by path; as `list_directory` otherwise."""
 
     def sample_files(self, path: str, limit: int) -> list[str]:
-        """Full paths of some files below a directory at any depth, at most so many; [] when there are none.
+        """Full paths of files below a directory at any depth, at most the given number; [] if there are none.
 
         The storage chooses which ones, so that the answer takes one short listing however many files there are.
         Symbolic links count as files, and are not followed.
@@ -124,7 +124,7 @@ class HoodieStorage(ABC):
 
     @abstractmethod
     def create_directory(self, path: str) -> None:
-        """Make a directory and its parents; nothing happens when it exists, or on stores without directories."""
+        """Make a directory and its parents. An existing one is not changed; stores without directories do nothing."""
 
     @abstractmethod
     def delete_file(self, path: str) -> bool:
@@ -277,8 +277,8 @@ class HoodieStorage(ABC):
 
 
 def abort_stream(stream: pa.NativeFile) -> None:
-    """Close a stream of `HoodieStorage.open_output_stream` without finishing its file, where the store can do that.
+    """Close a stream of `HoodieStorage.open_output_stream` without finishing its file, if the store can do that.
 
-    On file systems the bytes that were written stay, under a name that nothing refers to.
+    On file systems the written bytes stay, under a name to which nothing refers.
     """
     getattr(stream, "abort", stream.close)()

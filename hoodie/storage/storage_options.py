@@ -57,7 +57,7 @@ def resolve_options(options: StorageOptions | None) -> dict[str, Any]:
     try:
         given = options()
     except Exception as error:
-        # Its text may hold a secret, so it must not be chained to what is raised.
+        # Its text may hold a secret, so it must not be chained to the error that is raised.
         failure = type(error).__name__
     if failure is not None:
         raise HoodieConfigException(

@@ -1,8 +1,8 @@
 """Paths as strings: made uniform, joined and split.
 
 A path is an absolute local path (``/data/trips``) or a URL (``s3://bucket/trips``, ``memory://trips``), with ``/``
-between its parts and no trailing slash. `normalise_path` makes that form out of what users type; everything else here
-expects it. Names below a base path are taken literally: nothing is percent-decoded, because a partition path may
+between its parts and no trailing slash. `normalise_path` makes that form of a path from a user; all other functions
+here expect it. Names below a base path are taken literally: nothing is percent-decoded, because a partition path may
 hold ``%2F`` as a name.
 
     normalise_path("file:///data/trips/")  -> "/data/trips"
@@ -148,16 +148,16 @@ def relative_to(base: str, path: str) -> str:
 
 
 def check_inside(path: str) -> str:
-    """A relative path that stays among the data of a table, as it was given.
+    """A relative path, unchanged, if it stays among the data of a table.
 
     Names are taken literally: a backslash is a character like others, except on Windows, where it is refused.
 
     Args:
-        path: Of a file or folder below the base path, as a file of the table names it; "" for the base path itself.
+        path: The path of a file or folder below the base path, from a file of the table; "" for the base path itself.
 
     Raises:
         ValueError: It is absolute or a URL, climbs with ``..``, holds a NUL character, or leads into ``.hoodie``. The
-            message says which, as "is absolute".
+            message names the reason, such as "is absolute".
     """
     if "\0" in path:
         raise ValueError("holds a NUL character")
@@ -175,7 +175,7 @@ def check_inside(path: str) -> str:
 
 
 def resolve_inside(base_path: str, path: str, source: str) -> str:
-    """The full path of what a file of the table names by a relative path, which must stay among the table's data.
+    """The full path for a relative path in a file of the table. It must stay among the table's data.
 
     Args:
         base_path: The table's folder, normalised.

@@ -1,4 +1,4 @@
-"""Compare the record index and secondary indexes of a metadata table with the rows of its table.
+"""Comparison of the record index and secondary indexes of a metadata table with the rows of its table.
 
 Hudi: org.apache.hudi.utilities.HoodieMetadataTableValidator (validateRecordIndex, validateSecondaryIndex).
 """
@@ -43,16 +43,16 @@ def validate_record_index(
 ) -> None:
     """Compare the record index with the keys of all rows.
 
-    A key that is in several file groups, of the table or of a partition, is ambiguous: an entry names one of them.
+    A key in several file groups, of the table or of a partition, is ambiguous: its entry names only one of them.
 
-    Memory: all keys of the table, twice, and of the index.
+    Memory: all keys of the table, twice, and all keys of the index.
 
     Args:
         metadata: The metadata table.
         records: All entries of the index.
         latest: The latest slices by partition.
         findings: Gets the differences.
-        is_by_partition: Whether a key has an entry for each partition of the table.
+        is_by_partition: Whether the index is partitioned, with an entry of a key for each partition.
         merger: The record merger of a table that merges by one.
 
     Raises:
@@ -77,8 +77,8 @@ def validate_record_index(
     for first, end in stored.ambiguous():
         place = int(np.searchsorted(indexed, stored.entries[first], sorter=order))
         number = int(order[place]) if place < len(order) else -1
-        is_there = number >= 0 and indexed[number] == stored.entries[first]
-        found = shown_group(paths[number].as_py(), ids[number].as_py()) if is_there else ""
+        has_entry = number >= 0 and indexed[number] == stored.entries[first]
+        found = shown_group(paths[number].as_py(), ids[number].as_py()) if has_entry else ""
         expected = " and ".join(map(stored.place_of, range(first, end)))
         findings.add(_RECORD_INDEX, MetadataDifferenceKind.AMBIGUOUS, stored.key_of(first), expected, found)
         findings.advice[_RECORD_INDEX] = _ambiguous_advice(is_by_partition=is_by_partition)
@@ -87,9 +87,9 @@ def validate_record_index(
 def _stored_keys(
     metadata: HoodieBackedTableMetadata, latest: Mapping[str, Sequence[FileSlice]], merger: HoodieRecordMerger | None
 ) -> Iterator[tuple[FileGroup, pa.ChunkedArray]]:
-    """The file groups of a table, and the keys of their rows."""
+    """The file groups of a table, each with the keys of its rows."""
     if not any(latest.values()):
-        # Perhaps nothing was ever written: then the table has no columns yet.
+        # The table may have no columns yet: perhaps nothing was ever written.
         return
     schema = _schema_of(metadata, [])
     for path, slices in latest.items():
@@ -130,8 +130,8 @@ def validate_secondary_index(
         merger: The record merger of a table that merges by one.
 
     Raises:
-        HoodieNotSupportedException: hoodie does not know which column it indexes, or how Java prints its values; or
-            the keys of the table cannot be read; or a key may be in several partitions.
+        HoodieNotSupportedException: The indexed column or Java's form of its values is not known; or the keys of the
+            table cannot be read; or a key may be in several partitions.
     """
     if metadata.is_record_index_by_partition:
         raise HoodieNotSupportedException(
@@ -160,7 +160,7 @@ def _stored_entries(
 ) -> Iterator[pa.Array]:
     """The entries that the rows of file slices need (string)."""
     if not any(latest.values()):
-        # Perhaps nothing was ever written: then the table has no columns yet.
+        # The table may have no columns yet: perhaps nothing was ever written.
         return
     schema = _schema_of(metadata, [column])
     kind = schema.field(column).type
@@ -191,7 +191,7 @@ def _columns_of(
     columns: list[str],
     merger: HoodieRecordMerger | None,
 ) -> pa.Table:
-    """Columns of the rows of a slice, log files merged."""
+    """The given columns of the rows of a slice, with its log files merged."""
     table = metadata.table
     wanted = pa.schema([schema.field(name) for name in columns])
     if columns == [RECORD_KEY_META] and file_slice.base_file is not None and file_slice.is_base_file_alone:
@@ -217,7 +217,7 @@ def _merging_of(table: TableSnapshot, schema: pa.Schema, merger: HoodieRecordMer
 
 
 def _absent(values: pa.Array | pa.ChunkedArray, others: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Which values are not among others."""
+    """True for values that are not among the others."""
     return np.asarray(pc.invert(pc.is_in(values, value_set=others)))
 
 

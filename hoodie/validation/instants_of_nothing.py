@@ -1,12 +1,12 @@
-"""Delta commits of a metadata table that no action of its table explains.
+"""Delta commits of a metadata table that belong to no action of its table.
 
-An action that writes or deletes files has a delta commit of its time in the metadata table, which is taken back when
-the action is rolled back. These have no such action, and are right:
+An action that writes or deletes files has a delta commit of its time in the metadata table, which is withdrawn when the
+action is rolled back. These delta commits have no such action, and are right all the same:
 
-- What built a partition, and what compacted log files: services of the metadata table.
-- In table version 6 instants with digits behind the time of another one.
-- What Hudi wrote during a restore, to bring the metadata table up to date.
-- Delta commits of actions that are archived in the table, or began after the table was loaded.
+- Builds of partitions and compactions: services of the metadata table.
+- In table version 6, instants with more digits than the time of another one.
+- Those that Hudi wrote during a restore, to bring the metadata table up to date.
+- Those of actions that are archived in the table, or began after the table was loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, is_initial_time
 
 TIMELINE = "timeline"
-"""What differences of the instants of a metadata table are called, beside those of its partitions."""
+"""The partition that differences name when they are about the instants of a metadata table."""
 _DIGITS = 17
 _SERVICES = (WriteOperationType.COMPACT, WriteOperationType.LOG_COMPACT)
 
@@ -40,7 +40,7 @@ def instants_of_nothing(files: MetadataTableFiles) -> Iterator[HoodieInstant]:
         time = instant.requested_time
         if time in known or is_initial_time(time) or len(time) > _DIGITS or not files.instants.is_committed(time):
             continue
-        # What is older may be archived, and archives may have been deleted.
+        # Older actions may be archived, and archives may have been deleted.
         if start is None or not is_after(time, start) or time in table.archived_timeline.times:
             continue
         if any(_is_during(time, restore) for restore in restores):

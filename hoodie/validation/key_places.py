@@ -1,4 +1,4 @@
-"""The file groups that record keys are in, in numbers: a table has many keys, and few file groups."""
+"""The file groups that hold each record key, as numbers: a table has many keys and few file groups."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _UNKNOWN = -1
 
 @attrs.frozen(eq=False)
 class KeyPlaces:
-    """Each key of a table with each file group that it is in, once.
+    """Pairs of a key of a table and a file group that holds it, each pair once.
 
-    A record index has one entry for a key, or for a key in a partition: a number tells what an entry is for::
+    A record index has one entry for a key; a partitioned one has an entry of a key for each partition. Each pair needs
+    the entry with this number::
 
-        key   partition   file group   entry   entry of an index by partitions
+        key   partition   file group   entry   entry of a partitioned index
         a     x           F1           0       0
         a     y           F2           0       1
         b     y           F3           1       3
@@ -33,8 +34,8 @@ class KeyPlaces:
         groups: The file groups, partition by partition.
         key_numbers: The place in ``keys`` of each pair; ascending.
         group_numbers: The place in ``groups`` of each pair; ascending among pairs of a key.
-        entries: What entry each pair needs; ascending.
-        partitions: The partition paths, of an index by partitions; none of one of the whole table.
+        entries: The number of the entry that each pair needs; ascending.
+        partitions: The partition paths, for a partitioned index; empty for an index of the whole table.
     """
 
     keys: pa.Array
@@ -46,7 +47,7 @@ class KeyPlaces:
 
     @classmethod
     def of(cls, found: Iterable[tuple[FileGroup, pa.ChunkedArray]], *, is_by_partition: bool) -> KeyPlaces:
-        """Those of the rows of file groups.
+        """The pairs of the rows of file groups.
 
         Memory: all keys, twice.
 
@@ -85,46 +86,46 @@ class KeyPlaces:
         return shown_group(*self.groups[int(self.group_numbers[pair])])
 
     def ambiguous(self) -> Iterator[tuple[int, int]]:
-        """The first pair, and the one behind the last, of what is in more file groups than an entry can name."""
+        """The first pair, and the one after the last, of each entry that would have to name several file groups."""
         starts = np.flatnonzero(np.diff(self.entries, prepend=_UNKNOWN))
         ends = np.append(starts[1:], len(self.entries))[: len(starts)]
-        several = np.flatnonzero(ends - starts > 1)
-        yield from zip(starts[several].tolist(), ends[several].tolist(), strict=True)
+        ambiguous = np.flatnonzero(ends - starts > 1)
+        yield from zip(starts[ambiguous].tolist(), ends[ambiguous].tolist(), strict=True)
 
     def numbers_of(self, keys: pa.Array) -> Longs:
-        """The places of keys of an index in ``keys``; -1 of those that the table does not have.
+        """The places in ``keys`` of the keys of an index; -1 for keys that the table does not have.
 
         Args:
-            keys: Its keys (string).
+            keys: The keys of the index (string).
         """
         return _numbers(pc.index_in(keys.cast(pa.large_string()), value_set=self.keys))
 
     def entries_of(self, numbers: Longs, partition_paths: pa.Array) -> Longs:
-        """What entries of an index are for; -1 where the table has no such key or partition.
+        """The numbers of the entries of an index, see the class; -1 where the table has no such key or partition.
 
         Args:
             numbers: See `numbers_of`.
-            partition_paths: The partitions that they name (string).
+            partition_paths: The partitions that the entries name (string).
         """
         if not self.partitions:
             return numbers
-        at = _numbers(pc.index_in(partition_paths, value_set=pa.array(self.partitions, pa.string())))
-        return np.where((numbers < 0) | (at < 0), _UNKNOWN, numbers * len(self.partitions) + at)
+        places = _numbers(pc.index_in(partition_paths, value_set=pa.array(self.partitions, pa.string())))
+        return np.where((numbers < 0) | (places < 0), _UNKNOWN, numbers * len(self.partitions) + places)
 
     def are_places(self, numbers: Longs, partition_paths: pa.Array, file_ids: pa.Array) -> Flags:
         """Whether keys are in the file groups that entries of an index name.
 
         Args:
             numbers: See `numbers_of`.
-            partition_paths: The partitions that they name (string).
-            file_ids: The file groups that they name (string).
+            partition_paths: The partitions that the entries name (string).
+            file_ids: The file groups that the entries name (string).
         """
         groups, width = self._group_numbers(partition_paths, file_ids), max(len(self.groups), 1)
         is_pair = np.isin(numbers * width + groups, self.key_numbers * width + self.group_numbers)
         return is_pair & (numbers >= 0) & (groups >= 0)
 
     def _group_numbers(self, partition_paths: pa.Array, file_ids: pa.Array) -> Longs:
-        """The numbers of file groups, of which few are distinct; -1 of those that the table does not have."""
+        """The numbers of file groups, many of which repeat; -1 for file groups that the table does not have."""
         known = {group: number for number, group in enumerate(self.groups)}
         paths, ids = (column.dictionary_encode() for column in (partition_paths, file_ids))
         width = len(ids.dictionary) + 1

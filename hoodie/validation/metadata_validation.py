@@ -1,4 +1,4 @@
-"""What a validation of a metadata table found.
+"""The result of a validation of a metadata table.
 
 Hudi: org.apache.hudi.utilities.HoodieMetadataTableValidator (its log).
 """
@@ -20,7 +20,7 @@ MAX_DIFFERENCES = 1000
 
 
 class MetadataDifferenceKind(StrEnum):
-    """How the metadata table and the table differ."""
+    """The kind of a difference between the metadata table and the table."""
 
     MISSING = "missing"
     UNEXPECTED = "unexpected"
@@ -32,17 +32,16 @@ class MetadataDifferenceKind(StrEnum):
 
 @attrs.frozen
 class MetadataDifference:
-    """One entry of a metadata table that is not right.
+    """One wrong or missing entry of a metadata table.
 
     Attributes:
-        partition: The partition of the metadata table; ``timeline`` of its instants.
-        kind: MISSING: the table has it, and the metadata table does not. UNEXPECTED: the other way round. DIFFERENT:
-            they say different things. AMBIGUOUS: the table has it in several places, and the metadata table can name
-            one only. MISPLACED: it is in a file group where look-ups do not find it. UNREADABLE: the
-            partition cannot be read.
-        name: What it is about: a partition of the table, a file, a file and a column, or a record key.
-        expected: What storage, a footer or a row says.
-        found: What the metadata table says; of an unreadable partition, why.
+        partition: The partition of the metadata table; ``timeline`` for its instants.
+        kind: MISSING: only the table has it. UNEXPECTED: only the metadata table has it. DIFFERENT: both have it, with
+            other contents. AMBIGUOUS: the table has it in several places, and the metadata table can name only one.
+            MISPLACED: it is in a file group where look-ups do not find it. UNREADABLE: the partition cannot be read.
+        name: The subject: a partition of the table, a file, a file and a column, or a record key.
+        expected: The content by storage, a footer or a row.
+        found: The content by the metadata table; for an unreadable partition, the reason.
     """
 
     partition: str
@@ -58,13 +57,13 @@ class MetadataTableValidation(RepairResult):
 
     Attributes:
         base_path: The table.
-        entry_counts: For each partition of the metadata table that was validated, its entries.
+        entry_counts: For each partition of the metadata table that was validated, the number of its entries.
         differences: At most 1000 for each partition.
-        difference_counts: For each partition with differences, how many there are.
-        not_validated: For each partition that was not validated, or not in full, why.
-        advice: For each partition with differences that building it anew does not repair, what does.
-        size_counts: For each partition, how many entries differ in nothing but the bytes of a column. Writers state
-            those of log files in different ways, and no reader takes them: they are no differences.
+        difference_counts: For each partition with differences, their number.
+        not_validated: For each partition that was not or only partly validated, the reason.
+        advice: For each partition with differences that a new build does not repair, the repair.
+        size_counts: For each partition, the number of entries in which only the byte sizes of a column differ. Writers
+            state those of log files in different ways, and no reader uses them, so they are not differences.
     """
 
     base_path: str
@@ -98,7 +97,7 @@ class MetadataTableValidation(RepairResult):
 
 
 class Findings:
-    """Gathers what a validation finds."""
+    """A collection of the differences that a validation finds."""
 
     def __init__(self) -> None:
         self.entry_counts: dict[str, int] = {}
@@ -117,11 +116,11 @@ class Findings:
             self._differences.append(MetadataDifference(partition, kind, name, str(expected), str(found)))
 
     def note_other_sizes(self, partition: str) -> None:
-        """Count an entry that differs in nothing but sizes; see `MetadataTableValidation.size_counts`."""
+        """Count an entry in which only sizes differ; see `MetadataTableValidation.size_counts`."""
         self._size_counts[partition] += 1
 
     def result(self, base_path: str) -> MetadataTableValidation:
-        """What was found.
+        """The result of the validation.
 
         Args:
             base_path: The table.

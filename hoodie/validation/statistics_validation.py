@@ -1,4 +1,4 @@
-"""Compare statistics and bloom filters of a metadata table with the files of its table.
+"""Comparison of statistics and bloom filters of a metadata table with the files of its table.
 
 Hudi: org.apache.hudi.utilities.HoodieMetadataTableValidator (validateAllColumnStats, validatePartitionStats,
 validateBloomFilters).
@@ -53,7 +53,7 @@ _COMPACTED_AS = {
     WRAPPERS.index("DateWrapper"): WRAPPERS.index("IntWrapper"),
     WRAPPERS.index("DecimalWrapper"): WRAPPERS.index("BytesWrapper"),
 }
-"""What compactions of Hudi 0.x make of two wrappers."""
+"""The wrappers that a compaction of Hudi 0.x puts in place of two others."""
 _Row = dict[str, Any]
 
 
@@ -71,12 +71,12 @@ class StoredFile:
 
     @property
     def shown(self) -> str:
-        """As differences name it."""
+        """The file as differences name it."""
         return f"{self.partition_path}/{self.file_name}".lstrip("/")
 
     @property
     def is_base_file(self) -> bool:
-        """Whether it is a base file that has a footer."""
+        """Whether it is a base file with a footer."""
         return self.file_name.endswith(".parquet")
 
 
@@ -90,16 +90,16 @@ def validate_column_stats(
     latest: Collection[StoredFile],
     findings: Findings,
 ) -> None:
-    """Compare statistics of columns with footers, and of log files with their rows.
+    """Compare statistics of columns with the footers of base files and the rows of log files.
 
-    Each file that has statistics is compared, and base files of the latest slices must have them. Statistics of files
-    that are deleted do no harm, and are passed over.
+    Each file that has statistics is compared, and base files of the latest slices must have statistics. Statistics of
+    deleted files do no harm, and are passed over.
 
     Args:
         metadata: The metadata table.
         records: Its records of column statistics.
         files: The files of the table.
-        latest: Those of the latest file slices.
+        latest: The files of the latest file slices.
         findings: Gets the differences.
     """
     table = metadata.with_partitions(records, sorted({file.partition_path for file in files}))
@@ -127,7 +127,7 @@ def validate_column_stats(
         if isinstance(ranges, HoodieException):
             findings.add(_COLUMN_STATS, MetadataDifferenceKind.UNREADABLE, file.shown, "a file", ranges)
             continue
-        # Nothing is known of a log file with parts of rows.
+        # The values of a log file with partial rows are not known.
         if ranges is not None:
             _compare_file(file, ranges.ranges, by_file.get(file, {}), indexed, metadata, findings)
 
@@ -148,7 +148,7 @@ def _compare_file(
             findings.add(_COLUMN_STATS, MetadataDifferenceKind.UNEXPECTED, f"{file.shown} {name}", "", shown_stats(row))
             continue
         elif known:
-            # 0.x has records of columns of lists, maps and structs of log files, without values.
+            # 0.x has records without values for columns of lists, maps and structs in log files.
             continue
         else:
             (column_range,) = empty_column_ranges([name])
@@ -164,7 +164,7 @@ def _compare_file(
     if rows:
         version = _version_of(next(iter(rows.values())))
     elif any(_stored_as(file, found, version) is None for found in ranges):
-        # It has a decimal that no wrapper holds.
+        # It has a decimal that no wrapper can hold.
         return
     for name, column_range in known.items():
         expected = _stored_as(file, column_range, version) if name in indexed and name not in rows else None
@@ -173,14 +173,14 @@ def _compare_file(
 
 
 def _version_of(row: _Row) -> int:
-    """The version whose rules a record follows: upgraded tables keep records of the older one."""
+    """The table version whose form a record has. Upgraded tables keep records of the older version."""
     if row["value_type"] is not None:
         return 9
     return 8 if row["is_tight_bound"] is not None else 6
 
 
 def _stored_as(file: StoredFile, column_range: HoodieColumnRange, version: int) -> _Row | None:
-    """The record of a column; None if none can hold it."""
+    """The record of a column in that version; None if none can hold the range."""
     ranges = FileColumnRanges(file.partition_path, file.file_name, (column_range,))
     rows = column_stats_entries([ranges], version).rows.to_pylist()
     return rows[0] if rows else None
@@ -194,7 +194,7 @@ def _are_equal(expected: _Row, row: _Row) -> bool:
 
 def _ends_are_equal(expected: _Row | None, found: _Row | None, record: _Row) -> bool:
     if expected is None:
-        # Hudi 0.x stores the zero of the type for a column of nulls; any range of such a column prunes right.
+        # For a column of nulls Hudi 0.x stores the zero of the type. Any range of such a column prunes correctly.
         is_zero = found is not None and found["integer"] in _ZEROS and found["floating"] in _ZEROS
         return found is None or (is_zero and record["null_count"] == record["value_count"])
     if found is None:
@@ -246,8 +246,8 @@ def validate_partition_stats(
 
     Their ranges must hold those of the files, and their counts must be at least as large. They may be wider: Hudi
     counts the files that a compaction replaces, and unites the ranges of a commit with older ones. A file without
-    statistics is read; if nobody can know its values, such as of a log file in a table whose rows merge field by field,
-    the partition may have any value.
+    statistics is read. If its values cannot be known, as those of a log file in a table that merges rows field by
+    field, the partition may have any value.
 
     Args:
         metadata: The metadata table.
@@ -297,7 +297,7 @@ def _unlisted_stats(
     Args:
         metadata: The metadata table.
         files: The files.
-        names: The columns that partitions have statistics of.
+        names: The columns for which partitions have statistics.
     """
     if not files:
         return
@@ -307,7 +307,7 @@ def _unlisted_stats(
     wanted, version = tuple(name for name in columns.written if name in names), columns.stats_version
 
     def is_empty(file: DataFile) -> bool:
-        """Whether a log file deletes records, and adds none."""
+        """Whether a log file holds deletes and no rows."""
         found = load_stored_column_ranges(table.storage, join(table.base_path, *file), version, ())
         return found is not None and not found.row_count
 
@@ -326,7 +326,7 @@ def _unlisted_stats(
 
 
 def _holds(outer: pa.RecordBatch, inner: pa.RecordBatch) -> bool:
-    """Whether the range of one row holds that of another one, and its values and nulls are at least as many."""
+    """Whether the range of one row holds that of another, with at least as many values and nulls."""
     both = pa.Table.from_batches([inner, outer], MetadataPayload.COLUMN_STATS.schema).combine_chunks().to_batches()[0]
     (united,), (row,), (part,) = (
         rows.to_pylist() for rows in (union_of_ranges(both, np.zeros(1, np.int64)), outer, inner)
@@ -343,7 +343,7 @@ def _holds(outer: pa.RecordBatch, inner: pa.RecordBatch) -> bool:
 def validate_bloom_filters(
     metadata: HoodieBackedTableMetadata, records: MetadataRecords, files: Collection[StoredFile], findings: Findings
 ) -> None:
-    """Compare bloom filters with those of footers.
+    """Compare bloom filters with those in the footers of base files.
 
     Args:
         metadata: The metadata table.

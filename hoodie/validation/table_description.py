@@ -1,4 +1,4 @@
-"""Show what a metadata table says of a table, a file, a partition or a record key.
+"""A description of the content of a metadata table for its table, a file, a partition or a record key.
 
 Hudi: org.apache.hudi.cli.commands.MetadataCommand (stats, listPartitions, listFiles).
 """
@@ -33,12 +33,12 @@ _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
 
 @attrs.frozen
 class MetadataStatement:
-    """One thing that a metadata table says.
+    """One fact in a metadata table.
 
     Attributes:
-        partition: The partition of the metadata table that says it.
-        name: What it is about: a partition of the table, a file, a column, or a record key.
-        statement: What it says.
+        partition: The partition of the metadata table that holds it.
+        name: The subject: a partition of the table, a file, a column, or a record key.
+        statement: The fact.
     """
 
     partition: str
@@ -48,12 +48,12 @@ class MetadataStatement:
 
 @attrs.frozen(repr=False)
 class MetadataTableDescription(RepairResult):
-    """What a metadata table says; prints as one line with a table below it.
+    """The description of a metadata table; prints as one line with a table below it.
 
     Attributes:
         base_path: The table.
-        subject: What was asked for.
-        statements: The answers.
+        subject: The subject of the description.
+        statements: The facts.
     """
 
     base_path: str
@@ -79,23 +79,24 @@ def describe(
     *,
     storage_options: StorageOptions | None = None,
 ) -> MetadataTableDescription:
-    """What the metadata table of a table says of a file, a partition or a record key; or what it consists of.
+    """Describe a file, a partition or a record key by the metadata table of a table; or the metadata table
+    itself.
 
     Args:
         base_path: The table's folder.
-        file: A base file or log file: its path below the table's folder, or its name alone, which takes longer in a
+        file: A base file or log file: its path below the table's folder, or only its name, which takes longer in a
             table with partitions.
-        partition: A partition of the table, ``""`` for that of a table without partitions.
+        partition: A partition of the table; ``""`` for the partition of a table without partitions.
         key: A record key.
         storage_options: Options of the storage.
 
     Returns:
-        Its answers; with neither a file, a partition nor a key, a line for each of its partitions.
+        The facts; with neither a file, a partition nor a key, a line for each partition of the metadata table.
 
     Raises:
         HoodieConfigException: More than one of file, partition and key is given.
         TableNotFoundException: There is no table, or it has no metadata table.
-        HoodieIndexException: A key is given, and there is no record index.
+        HoodieIndexException: A key is given, and the metadata table has no record index.
         HoodieException: See `HoodieBackedTableMetadata.read_records`.
     """
     if sum(one is not None for one in (file, partition, key)) > 1:

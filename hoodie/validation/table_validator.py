@@ -1,4 +1,4 @@
-"""Compare a metadata table with what it describes: the files of its table, their footers, and the keys of its rows.
+"""Comparison of a metadata table with its table: the files, their footers, and the keys of the rows.
 
 Hudi: org.apache.hudi.utilities.HoodieMetadataTableValidator. Differs: compares every entry with storage, not the
 answers of two readers with each other, and needs no engine.
@@ -52,22 +52,22 @@ def validate(
     ====================  ==========================================================================================
     ``files``             the folders, and the names and sizes of all files of completed instants
     ``column_stats``      the footers of base files, and the rows of log files
-    ``partition_stats``   the statistics of the latest files of each partition, those that ``column_stats`` lacks, too
+    ``partition_stats``   the statistics of the latest files of each partition, with those that ``column_stats`` lacks
     ``bloom_filters``     the footers of base files
     ``record_index``      the keys of all rows, and the file groups that hold them
     ``secondary_index``   the keys and values of all rows
-    ``timeline``          the instants of the table, and the times of its own files; it is looked at always
+    ``timeline``          the instants of the table, and the times of its own files; always compared
     ====================  ==========================================================================================
 
-    All keys must also be in the file group that look-ups search for them. Nothing is changed. While a writer is at
-    work, files that it deletes may show up as differences: call again.
+    All keys must also be in the file group where look-ups search for them. Nothing is changed. Files that a writer
+    deletes during the validation may show up as differences: call again.
 
     Memory: one partition of the metadata table at a time; for an index also all keys of the table.
 
     Args:
         base_path: The table's folder.
-        partitions: The partition of the metadata table to look at, or several; None for all that are listed.
-        merger: The record merger of a table that merges by one; its log files cannot be read without.
+        partitions: The partition of the metadata table to validate, or several; None for all that are listed.
+        merger: The record merger of a table that merges by one. Its log files cannot be read without it.
         storage_options: Options of the storage.
 
     Returns:
@@ -86,10 +86,10 @@ def validate(
 
 
 def _chosen(table: TableSnapshot, partitions: str | Collection[str] | None) -> list[str]:
-    """The partitions of the metadata table to look at.
+    """The partitions of the metadata table to validate.
 
     Raises:
-        HoodieIndexException: One of them is not listed.
+        HoodieIndexException: The table does not list one of them.
     """
     listed = table.table_config.metadata_partitions
     if partitions is None:
@@ -163,7 +163,7 @@ class _Validation:
             self._findings.add(name, MetadataDifferenceKind.UNREADABLE, "what it is compared with", "", error)
 
     def _read(self, metadata: HoodieBackedTableMetadata, name: str) -> tuple[MetadataRecords, bool]:
-        """All records of a partition, which are looked at for their places."""
+        """All records of a partition. Records in the wrong file group are noted."""
         payload = metadata.payload_of(name)
         parts: list[MetadataRecords] = []
         groups = metadata.files.file_groups(name)
@@ -270,11 +270,13 @@ class _Validation:
                     add(_FILES, MetadataDifferenceKind.DIFFERENT, shown, f"{expected} bytes", f"{size} bytes")
 
     def _status_of(self, partition_path: str, file: str) -> FileStatus | None:
-        """A file that no completed instant explains, such as a log file that a rollback noted."""
+        """A file on storage that no completed instant names, such as a log file that a rollback noted; None if
+        it is missing.
+        """
         return next((one for one in self._all_files.get(partition_path, ()) if one.name == file), None)
 
     def _committed_files(self) -> dict[str, dict[str, int]]:
-        """Partition path to names and sizes of the files of completed instants, as storage has them."""
+        """The files of completed instants on storage: partition path to names and sizes."""
         self._all_files = self._stored.list_files_of(self._stored.list_partitions())
         return {
             path: {status.name: status.size_bytes for status in statuses if self._is_committed(status)}
@@ -296,7 +298,7 @@ class _Validation:
         return self._holds_committed_block(status)
 
     def _is_named(self, status: FileStatus, instant_time: str) -> bool:
-        """Whether the commit of a file names it; an attempt that was given up leaves files that no commit names."""
+        """Whether the commit of a file names it. Failed attempts leave files that no commit names."""
         timeline = self._table.active_timeline
         instant = timeline.completed_writes().find(instant_time)
         if instant is None:

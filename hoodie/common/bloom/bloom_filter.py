@@ -88,7 +88,7 @@ class BloomFilter(ABC):
 
     @abstractmethod
     def might_contain(self, keys: Keys) -> BoolArray:
-        """Which keys may have been added.
+        """Test which keys may have been added.
 
         Args:
             keys: See `add`.
@@ -107,7 +107,7 @@ class BloomFilter(ABC):
         """The length of `to_bytes`, computed without creating them."""
 
     def stored_bytes_with(self, more_keys: int) -> int:
-        """What `stored_bytes` would be after adding that many keys.
+        """The value of `stored_bytes` after the given number of keys is added.
 
         Args:
             more_keys: The number of keys.
@@ -182,7 +182,7 @@ class SimpleBloomFilter(BloomFilter):
         self._vector.add(checked_keys(keys))
 
     def might_contain(self, keys: Keys) -> BoolArray:
-        """Which keys may have been added; see `BloomFilter.might_contain`."""
+        """See `BloomFilter.might_contain`."""
         return self._vector.might_contain(checked_keys(keys))
 
     @property
@@ -289,7 +289,7 @@ class DynamicBloomFilter(BloomFilter):
         self._last_row_keys += len(keys)
 
     def might_contain(self, keys: Keys) -> BoolArray:
-        """Which keys may have been added; see `BloomFilter.might_contain`."""
+        """See `BloomFilter.might_contain`."""
         plain = checked_keys(keys)
         found = self._rows[0].might_contain(plain)
         for row in self._rows[1:]:
@@ -474,7 +474,7 @@ class _Positions:
         self._hashes = np.zeros(len(block), dtype=np.uint32) if hashes is None else hashes
 
     def select(self, chosen: IndexArray) -> _Positions:
-        """The positions of some of the keys, continuing after the passes so far."""
+        """The positions of the chosen keys, continuing after the passes so far."""
         return _Positions(self._block.select(chosen), self._hash_type, self._bit_count, self._hashes[chosen])
 
     def passes(self, count: int) -> Iterator[IndexArray]:

@@ -76,7 +76,7 @@ class KeyBlock:
         return slice(self.start, self.start + len(self)) if self.indices is None else self.indices
 
     def select(self, chosen: IndexArray) -> KeyBlock:
-        """The block of some of the keys.
+        """The block of the chosen keys.
 
         Args:
             chosen: Positions within the block, in ascending order.

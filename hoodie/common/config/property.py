@@ -72,12 +72,12 @@ _SENSITIVE_WORDS = (
 
 @attrs.frozen
 class Parser(Generic[T]):
-    """How the text of a value becomes a typed value.
+    """A parser of the text of a value to a typed value.
 
     Attributes:
         parse: Takes the stripped text; raises ValueError (its message may be empty) if the text is not allowed.
         type_name: The type in one word, for the reference page.
-        allowed: What is allowed, as the end of "must be ...".
+        allowed: The allowed values, as the end of "must be ...".
     """
 
     parse: Callable[[str], T]
@@ -122,11 +122,11 @@ def property_field(
 ) -> T:
     """Declare a property as a field of a group.
 
-    The string below the field says what the property does, in whole sentences; see `descriptions_of`.
+    The string below the field describes the property in whole sentences; see `descriptions_of`.
 
     Args:
         key: Hudi's name of the property.
-        parser: How its value is parsed.
+        parser: The parser of its value.
         default: The typed value if the property is not given.
         alternatives: Other keys with the same meaning.
         since: The first version of Hudi that has it.
@@ -154,7 +154,7 @@ def properties_of(group: type[Any]) -> dict[str, ConfigProperty]:
 
 
 def descriptions_of(group: type[Any]) -> dict[str, str]:
-    """Read what the properties of a group do: the strings below its fields. Only the source code holds them.
+    """Read the descriptions of the properties of a group: the strings below its fields, which only the source code has.
 
     Args:
         group: A class at the top of a module, with fields made by `property_field`.
@@ -202,7 +202,7 @@ def changed_properties(group: object) -> dict[str, str]:
 
 
 def all_keys(groups: Iterable[type[Any]]) -> dict[str, ConfigProperty]:
-    """List every key that some groups accept, alternatives included.
+    """List every key that the given groups accept, alternatives included.
 
     Args:
         groups: attrs classes with fields made by `property_field`.
@@ -326,7 +326,7 @@ def display_value(key: str, value: Any) -> str:
 
 
 def is_sensitive(key: str) -> bool:
-    """Whether the key of a property says that its value is a secret.
+    """Whether a property holds a secret, by its key.
 
     Args:
         key: The property's key.
@@ -394,7 +394,7 @@ def decimal(*, above: float, at_most: float | None = None, below: float | None =
 
 
 def boolean() -> Parser[bool]:
-    """A parser of ``true`` and ``false`` in any case, and nothing else (Hudi reads every other word as false).
+    """A parser of ``true`` and ``false`` in any case. Any other word is an error; Hudi reads it as false.
 
     Returns:
         The parser.
@@ -415,7 +415,7 @@ def text(allowed: str = "text that is not empty", check: Callable[[str], None] |
     """A parser of text that is not empty.
 
     Args:
-        allowed: What is allowed, as the end of "must be ...".
+        allowed: The allowed texts, as the end of "must be ...".
         check: Raises ValueError for text that is not allowed.
 
     Returns:
@@ -436,7 +436,7 @@ def column_names(names_of: str = "column names") -> Parser[tuple[str, ...]]:
     """A parser of names separated by commas; empty text gives no names.
 
     Args:
-        names_of: What they name.
+        names_of: The kind of things that they name.
     """
 
     def parse(value: str) -> tuple[str, ...]:
@@ -454,12 +454,12 @@ def choice(
     aliases: Mapping[str, E] | None = None,
     unsupported: Mapping[str, str] | None = None,
 ) -> Parser[E]:
-    """A parser of one of a few names, in any case.
+    """A parser of a name out of a few, in any case.
 
     Args:
         members: The names; their values are what users write.
-        aliases: More names (upper case) -> the member that they stand for.
-        unsupported: Names (upper case) that Hudi has and hoodie does not support -> what to do instead, or "".
+        aliases: More names (upper case) -> the member with the same meaning.
+        unsupported: Names (upper case) that Hudi has and hoodie does not support -> the advice for the user, or "".
 
     Returns:
         The parser.

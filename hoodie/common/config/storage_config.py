@@ -21,7 +21,7 @@ class ParquetCompression(StrEnum):
 
 
 class LogDataBlockFormat(StrEnum):
-    """How the rows of a log block are stored."""
+    """The storage format of rows in a log block."""
 
     AVRO = "avro"
     PARQUET = "parquet"

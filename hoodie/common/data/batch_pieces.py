@@ -17,7 +17,7 @@ from hoodie.exception import HoodieSchemaException
 MAX_BYTES = np.iinfo(np.int32).max
 """The most bytes of text, or elements, of one array."""
 PIECE_BYTES = 1 << 28
-"""What the pieces of a batch that is cut have in a column, at most: so little that some of them may be joined later."""
+"""The most bytes of a column in the pieces of a batch: so few that some pieces may be joined later."""
 _TEXT_OF_UUID = 36
 
 

@@ -18,7 +18,7 @@ def comparison_cost(data_type: pa.DataType) -> int:
 
 
 def equal_rows(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
-    """Where two arrays hold the same value; two nulls are equal.
+    """True at places where two arrays have the same value; two nulls are equal.
 
     Floats are equal if their bits are equal: NaN equals itself, and 0.0 does not equal -0.0. Maps are equal if their
     entries are equal in the same order. Rows of a type that cannot be compared are never equal.
@@ -56,7 +56,7 @@ def _comparable(column: pa.Array) -> pa.Array:
 
 
 def _equal_lists(one: pa.Array, other: pa.Array, wanted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Where two list or map arrays hold the same entries; only the wanted rows are compared."""
+    """True at places where two list or map arrays have the same entries; only the wanted rows are compared."""
     lengths = np.diff(one.offsets.to_numpy())
     equal: npt.NDArray[np.bool_] = wanted & (lengths == np.diff(other.offsets.to_numpy()))
     rows = np.flatnonzero(equal & (lengths > 0))

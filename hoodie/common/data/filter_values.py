@@ -1,8 +1,8 @@
-"""Values of filters in the types of the columns that they are compared with.
+"""Values of filters, converted to the types of the columns that they are compared with.
 
-A value becomes the column's type as values of rows do: text in ISO form becomes a date or a time, a time without a zone
-is in UTC, a decimal becomes the nearest float, a UUID becomes its text. Numbers that a type cannot hold lie between two
-of its values, and are compared as such::
+A value is converted to the column's type like values of rows: text in ISO form becomes a date or a time, a time without
+a zone is in UTC, a decimal becomes the nearest float, a UUID becomes its text. A number that the type cannot hold is
+between two of its values, and the comparison becomes one with such a value::
 
     column     filter              becomes
     int32      i < 2.5             i <= 2
@@ -11,7 +11,7 @@ of its values, and are compared as such::
     timestamp  t >= "2026-01-02"   t >= 2026-01-02 00:00:00 UTC
 
 Floats have one equality, for comparisons and for sets, as in DuckDB, polars and Spark: 0.0 equals -0.0, and NaN equals
-NaN. Arrow has two: it finds NaN in sets only, and tells zeros apart there.
+NaN. Arrow has two: its sets find NaN, which its comparisons do not, and they tell the two zeros apart.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less",
 _COMPARISONS = frozenset({"equal", "not_equal", *MIRRORED})
 _EQUALITIES = frozenset({"equal", "not_equal"})
 _BETWEEN = {"less": "less_equal", "less_equal": "less_equal", "greater": "greater", "greater_equal": "greater"}
-"""How a column compares with the largest of its values below a value that its type cannot hold."""
+"""The comparison with the largest value of the type below a value that the type cannot hold."""
 _BELOW_ALL = {"less": "less", "less_equal": "less", "greater": "greater_equal", "greater_equal": "greater_equal"}
-"""How it compares with its smallest value, if the value is below that."""
+"""The comparison with the smallest value of the type, if the filter's value is below that."""
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _NANOS_PER_DAY = 86_400 * 10**9
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FRACTION = re.compile(r"(?<=[.,]\d{6})\d+")
 _WIDE = Context(prec=400, rounding=ROUND_FLOOR)
 _NEVER = math.nan
-"""In place of a whole number: a value that is equal to none, and neither less nor greater."""
+"""A whole number that is equal to none, and neither less nor greater than any."""
 
 
 class MisfitValue(Exception):
@@ -68,11 +68,11 @@ class MisfitValue(Exception):
 
 @attrs.frozen
 class _Place:
-    """Where a value lies among those of a type.
+    """The place of a value among the values of a type.
 
     Attributes:
-        floor: The largest value of the type that is not above it; None if all are.
-        is_exact: Whether they are equal.
+        floor: The largest value of the type that is not above it; None if all are above it.
+        is_exact: Whether the value equals the floor.
     """
 
     floor: Any
@@ -235,10 +235,10 @@ def _array_of(value: pa.Scalar) -> pa.Array:
 
 
 def _places(path: tuple[str, ...], values: pa.Array, data_type: pa.DataType) -> list[_Place] | None:
-    """Where values lie among those of another type; nulls are held by each. None if Arrow is to decide.
+    """The places of values among those of another type; nulls stay nulls. None if Arrow is to decide.
 
     Raises:
-        MisfitValue: They are of a kind that the type never holds.
+        MisfitValue: The type never holds values of their kind.
     """
     if isinstance(values.type, pa.BaseExtensionType) and values.type.extension_name == UUID_EXTENSION:
         given: list[Any] = [None if one is None else uuid.UUID(bytes=one) for one in values.storage.to_pylist()]
@@ -252,7 +252,7 @@ def _places(path: tuple[str, ...], values: pa.Array, data_type: pa.DataType) -> 
     elif pa.types.is_boolean(values.type):
         given, kind = values.to_pylist(), "boolean"
     elif isinstance(values.type, pa.BaseExtensionType) or (_is_duration(values.type) and _is_known(data_type)):
-        # Arrow compares them by what they are stored as, and finds any rows.
+        # Arrow would compare their storage values, and find wrong rows.
         raise MisfitValue(path, data_type, values)
     else:
         return None
@@ -268,7 +268,7 @@ def _places(path: tuple[str, ...], values: pa.Array, data_type: pa.DataType) -> 
 
 
 def _finder(kind: str, data_type: pa.DataType) -> Callable[[Any], _Place] | None:
-    """What finds the place of a value of a kind in a type; None for kinds that the type never holds."""
+    """The function that finds the place of a value in a type; None for kinds of values that the type never holds."""
     if pa.types.is_integer(data_type) and kind == "number":
         bounds = integer_limits(data_type)
         return lambda value: _among_integers(value, int(bounds.min), int(bounds.max))
@@ -336,7 +336,7 @@ def _among_integers(value: int | float | Decimal, low: int, high: int) -> _Place
 def _among_decimals(value: int | float | Decimal, data_type: pa.DataType) -> _Place:
     if value != value:
         return _Place(_NEVER, False)
-    # A float stands for the decimal that is printed for it.
+    # A float is taken for the decimal that is printed for it.
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     largest = _largest_decimal(data_type)
     # A minus would round to Python's 28 digits.

@@ -39,7 +39,7 @@ def _pandas_table(frame: Any, schema: pa.Schema | None) -> pa.Table:
             check_name(name)
     frame = _with_plain_index(frame)
     objects = [name for name in frame.columns if _has_objects(frame[name])]
-    # Lists and dicts are looked at before Arrow, which does not survive one that holds itself.
+    # Lists and dicts are checked before Arrow gets them: one that contains itself would end the process.
     mixed = [name for name in objects if _is_mixed(frame[name])]
     checked = {name: _object_column(frame[name], schema) for name in mixed if not _is_plain(frame[name])}
     try:
@@ -110,7 +110,7 @@ def _with_plain_index(frame: Any) -> Any:
 
 
 def _with_columns(table: pa.Table, names: list[Any], checked: dict[Any, pa.Array]) -> pa.Table:
-    """The table with the columns that were converted one by one, all in the order of the frame."""
+    """The table with the columns that were converted separately, all in the order of the frame."""
     columns = dict(zip(table.column_names, table.columns, strict=True))
     fields = {field.name: field for field in table.schema}
     wanted = [str(name) for name in names]

@@ -62,9 +62,10 @@ def take_rows(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
 
 
 def _identity(column: pa.Array) -> object:
-    """What only columns of the same values have in common.
+    """A value that is equal only for columns with the same values.
 
-    The buffers of nested columns and dictionaries do not tell. An extension type may be either and shows no fields.
+    For nested columns and dictionaries the buffers are not enough. An extension type may be either, and shows no
+    fields.
     """
     kind = column.type
     if kind.num_fields or pa.types.is_dictionary(kind) or isinstance(kind, pa.BaseExtensionType):

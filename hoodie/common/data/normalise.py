@@ -348,7 +348,9 @@ def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _with_small_offsets(values: pa.Array) -> pa.Array:
-    """Large text with offsets of 32 bits, if it lies beyond 2 GiB in a larger array: Arrow's cast refuses it there."""
+    """Large text with offsets of 32 bits, also for a slice beyond 2 GiB of a larger array, which Arrow's cast
+    refuses.
+    """
     start, end = values.offset, values.offset + len(values)
     buffers = values.buffers()
     if not len(values) or buffers[1] is None:

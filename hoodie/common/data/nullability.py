@@ -1,4 +1,4 @@
-"""Which columns, fields, elements and values of a type allow nulls."""
+"""The nullability of columns, fields, elements and values of a type."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hoodie.common.data.stored_types import is_list
 
 
 def required_paths(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[str]:
-    """The columns that allow no nulls, and what is in columns: ``n``, ``s.x``, ``l.element``, ``m.value``.
+    """The paths without nulls in columns and within them: ``n``, ``s.x``, ``l.element``, ``m.value``.
 
     Args:
         fields: The columns.
-        prefix: What the paths begin with.
+        prefix: The beginning of the paths.
     """
     for field in fields:
         path = prefix + field.name
@@ -24,17 +24,17 @@ def required_paths(fields: Iterable[pa.Field], prefix: str = "") -> Iterator[str
 
 
 def relaxed_where_null(values: pa.Array) -> pa.DataType:
-    """The type of some values, which allows nulls within structs, lists and maps where there are some.
+    """The type of values, made nullable within structs, lists and maps that hold nulls.
 
     Args:
-        values: Values of any type; they may break what their type says.
+        values: Values of any type; their nulls may contradict it.
     """
     inner = _named_inner_fields(values.type)
     if not any(True for _ in required_paths(inner)):
         return values.type
     present = values.drop_null() if values.null_count else values
     if pa.types.is_map(values.type):
-        # The items of a map are those of all maps that its buffers hold.
+        # The buffers of a slice hold the items of all maps, so only the present ones are taken.
         children = [present.cast(pa.list_(present.type.field(0).type)).flatten().field(1)]
     else:
         children = present.flatten() if pa.types.is_struct(values.type) else [present.flatten()]

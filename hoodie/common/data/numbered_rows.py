@@ -10,7 +10,7 @@ import pyarrow as pa
 from hoodie.common.data.grouped_rows import take_rows
 
 BATCH_ROWS = 1 << 17
-"""The rows of the batches that tables are cut into: so many that calls cost little, so few that they fit caches."""
+"""The rows of the batches that tables are cut into: enough that calls cost little, and few enough for caches."""
 
 BATCH_BYTES = 1 << 28
 """The most bytes of a batch of taken rows, by the table's average: far below 2 GiB, the limit of its offsets."""
@@ -82,7 +82,7 @@ def _batches(table: pa.Table) -> list[pa.RecordBatch]:
 
 
 def take_of_batch(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
-    """The rows of a batch with some numbers, nulls for -1; without a copy if they follow each other.
+    """The rows of a batch with the given numbers, nulls for -1. Rows that follow each other are not copied.
 
     Args:
         batch: The rows.
@@ -123,7 +123,7 @@ def _some(
 
 
 def take_of_table(table: pa.Table, numbers: np.ndarray) -> pa.Table:
-    """Some rows of a table; a table with more than 2 GiB in a column is not joined.
+    """The rows of a table with the given numbers. A table with more than 2 GiB in a column is not joined.
 
     Args:
         table: The rows.

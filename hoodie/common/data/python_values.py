@@ -1,9 +1,9 @@
-"""Turn Python objects into Arrow columns: each value is stored exactly, or refused by name.
+"""Conversion of Python objects to Arrow columns: each value is stored exactly, or refused with its name.
 
-Arrow's own conversion changes some values without a word: it cuts a datetime beside dates to its day, drops
-nanoseconds, takes an integer for microseconds or days, ``True`` for 1.0, NaT for a day of the year 1, and drops fields
-that the table's struct lacks. So the kinds of the values are looked at first, and Arrow converts only what it converts
-exactly. Kinds are found by column, not by value: a column of texts costs one pass over its types.
+Arrow's own conversion changes some values silently: it cuts a datetime beside dates to its day, drops nanoseconds,
+takes an integer for microseconds or days, ``True`` for 1.0, NaT for a day of the year 1, and drops fields that the
+table's struct lacks. So the kinds of the values are found first, and Arrow converts only what it converts exactly.
+Kinds are found by column, not by value: a column of texts costs one pass over its types.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KINDS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("list", (list, tuple, set, np.ndarray)),
 )
 _MIXTURES = (frozenset({"int", "float"}), frozenset({"int", "decimal"}))
-"""Kinds that may stand together in a column whose type is inferred: each value is exactly one of the wider kind."""
+"""Kinds that may be mixed in a column whose type is inferred: each value is exactly one of the wider kind."""
 
 _PLAIN = tuple(map(frozenset, ((str, float), (bytes,), (int, float), (bool,), (Decimal,), (date,))))
 """Types that Arrow infers and converts exactly, or refuses, when no others but None are among them."""
@@ -59,10 +59,10 @@ _ARROW_UNITS = ("s", "ms", "us", "ns")
 
 @attrs.frozen
 class _Rules:
-    """How values are taken.
+    """The rules for values.
 
     Attributes:
-        has_own_types: The values decide the type, and NaN is null, as in a DataFrame of pandas; else the table's type
+        has_own_types: The values decide the type, and NaN is null, as in a DataFrame of pandas; otherwise the table's
             is taken if the column is known, as for dicts.
     """
 
@@ -72,7 +72,7 @@ class _Rules:
 def python_values(
     values: Sequence[Any], path: str, known: pa.DataType | None = None, *, has_own_types: bool = False
 ) -> pa.Array:
-    """A column of Python objects.
+    """Convert Python objects to a column.
 
     A struct has the fields that any of its dicts has; a field that a dict lacks is null there. Names match those of the
     table in upper and lower case. Text beyond 2 GiB is a ``large_string``.
@@ -81,8 +81,8 @@ def python_values(
         values: Any objects; None, ``pandas.NaT`` and ``pandas.NA`` are null.
         path: The column, for messages.
         known: The table's type, if it has the column.
-        has_own_types: Whether values decide their type, and NaN is null, as in DataFrames of pandas; else ``known``
-            does. UUIDs are bytes, not text, wherever ``known`` has bytes.
+        has_own_types: Whether values decide their type, and NaN is null, as in DataFrames of pandas; otherwise
+            ``known`` does. UUIDs are bytes, not text, wherever ``known`` has bytes.
 
     Raises:
         HoodieSchemaException: A value cannot be stored exactly, or values have no common type; the message names the
@@ -193,7 +193,9 @@ def _column(values: list[Any], path: str, known: pa.DataType | None, rules: _Rul
 
 
 def _without_odd_nulls(values: list[Any], rules: _Rules) -> tuple[list[Any], set[str]]:
-    """The values with None for every null, and without Arrow's scalars; and the kinds of those that are no nulls."""
+    """The values with None for every null, and without Arrow's scalars; and the kinds of the values that are
+    not null.
+    """
     types = set(map(type, values))
     if any(issubclass(found, pa.Scalar) for found in types):
         values = [value.as_py() if isinstance(value, pa.Scalar) else value for value in values]
@@ -485,7 +487,7 @@ def _is_integer(value: Any) -> bool:
         return True
     if isinstance(value, Decimal):
         return value == value.to_integral_value()
-    # A whole float of this size may stand for several integers.
+    # A whole float of this size may be the nearest float of several integers.
     is_single = isinstance(value, np.float32 | np.float16)
     limit = UNAMBIGUOUS_BELOW[pa.float32() if is_single else pa.float64()]
     return bool(np.isfinite(value) and value == int(value)) and abs(value) < limit
@@ -532,7 +534,9 @@ def _as_bytes(values: list[Any], kinds: set[str]) -> list[Any]:
 
 
 def _moments(values: list[Any], path: str) -> list[Any]:
-    """Python's datetimes for numpy's, and dates for numpy's days; nothing is finer than a microsecond."""
+    """Python's datetimes in place of numpy's, and dates in place of numpy's days. No value may be finer than a
+    microsecond.
+    """
     types = set(map(type, values))
     way_out = "Hudi stores microseconds; round it, such as by floor('us')"
     if any(hasattr(found, "nanosecond") for found in types):
@@ -560,7 +564,7 @@ def _is_whole_moment(value: Any) -> bool:
 
 
 def _python_moment(value: np.datetime64) -> Any:
-    """A date or a datetime; None for what is finer than a microsecond."""
+    """A date or a datetime; None for a value finer than a microsecond."""
     unit = np.datetime_data(value.dtype)[0]
     if unit == "D":
         return value.item()

@@ -181,7 +181,7 @@ def _frame_table(frame: Any, schema: pa.Schema | None = None) -> pa.Table:
 
 def _reader_of(stream: Any) -> pa.RecordBatchReader:
     if isinstance(stream, pa.RecordBatchReader):
-        # Errors of a reader's Python code keep their class; behind the C stream they are OSErrors.
+        # Errors of a reader's Python code keep their class; after the C stream they would be OSErrors.
         return stream
     try:
         reader = pa.RecordBatchReader.from_stream(stream)
@@ -193,7 +193,9 @@ def _reader_of(stream: Any) -> pa.RecordBatchReader:
 
 
 def _with_own_errors(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """The batches of a C stream; an error of hoodie behind it, of which Arrow tells as text, has its class again."""
+    """The batches of a C stream. If Arrow reports an error of hoodie as text, it is raised with its own class
+    again.
+    """
     try:
         yield from reader
     except (pa.ArrowException, OSError) as error:
@@ -254,7 +256,7 @@ def _from_iterator(iterator: Iterator[Any], schema: pa.Schema | None) -> RecordS
 
 
 def _first_item(items: Iterator[tuple[int, Any]]) -> tuple[int, Any]:
-    """The first item that has rows, and its number; else the first that has columns, or None."""
+    """The first item with rows, and its number; without one, the first item with columns, or None."""
     empty = 0, None
     for number, item in items:
         if not _is_empty(item):

@@ -1,8 +1,8 @@
 """A filter of rows, and the part of it that statistics of files can decide.
 
 pyarrow skips row groups by their statistics as if these covered every row. They do not: NaN is in no minimum or
-maximum, and a minimum of -0.0 stands for 0.0 too. So a scan gets only a condition that every row of the result fulfils
-and that minimum and maximum can decide. The filter itself is applied to the rows that the scan returns::
+maximum, and a minimum of -0.0 may also mean 0.0. So a scan gets only a condition that every row of the result meets and
+that minimum and maximum can decide. The filter itself is applied to the rows that the scan returns::
 
     filter                       pushed into the scan      why
     k == "a" and v != 1.0        k == "a"                  of a row group of 1.0 and NaN statistics say 1.0
@@ -11,7 +11,7 @@ and that minimum and maximum can decide. The filter itself is applied to the row
     ~(v < 5), v a float          nothing                   NaN is such a row
     i < 5 or length(s) > 3       nothing                   any row may have a long string
 
-Values have the types of the columns that they are compared with before that; see `filter_values`.
+Values are converted before to the types of the columns that they are compared with; see `filter_values`.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class RowFilter:
         return cls(expression, pushed.expression, columns, pushed.is_exact, shown)
 
     def read_columns(self, columns: list[str], schema: pa.Schema) -> list[str]:
-        """The columns to read for a result with some columns.
+        """The columns to read for a result with the given columns.
 
         Args:
             columns: The result's columns.
@@ -269,7 +269,7 @@ def _comparison(function: str, arguments: tuple[Node, ...], schema: pa.Schema) -
 
 
 def _is_ordered(data_type: pa.DataType) -> bool:
-    """Whether statistics order the values of a type as comparisons do; floats need some care."""
+    """Whether statistics order the values of a type like comparisons; floats need some care."""
     return bool(
         pa.types.is_integer(data_type)
         or pa.types.is_string(data_type)
@@ -320,7 +320,7 @@ def _misfit(expression: pc.Expression, base_path: str, error: MisfitValue) -> Ho
 
 
 def _culprit(tree: Node | None, schema: pa.Schema, row: pa.Table) -> str:
-    """The column and the value whose comparison does not fit, as text; empty if the problem is something else."""
+    """The column and the value of the comparison that does not fit, as text; empty if the problem is another one."""
     if not isinstance(tree, Call):
         return ""
     for argument in tree.arguments:

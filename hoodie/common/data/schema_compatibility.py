@@ -57,7 +57,7 @@ class ColumnChange:
 
     @property
     def cost(self) -> str:
-        """What a column with rounded integers loses."""
+        """The loss in a column with rounded integers."""
         which = "of the input" if self.stored == self.becomes else "of the table and of the input"
         return f"integers {which} beyond {rounded_from(self.becomes)} are rounded for good"
 
@@ -144,7 +144,7 @@ class _SchemaMerger:
         self._conflicts: list[str] = []
 
     def merge_fields(self, stored: Sequence[pa.Field], incoming: Sequence[pa.Field], prefix: str) -> list[pa.Field]:
-        """The fields of a struct, or the columns: those of the table, then those that only the input has."""
+        """The fields of a struct, or the columns: those of the table, then those of the input only."""
         merged, found = [], set()
         find = field_finder(incoming)
         for field in stored:
@@ -206,7 +206,7 @@ class _SchemaMerger:
         return becomes
 
     def _wider_type(self, stored: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType | None:
-        """The input's type if the table's column can become as wide; else None."""
+        """The input's type if the table's column can be widened to it; otherwise None."""
         if not is_promotion(stored, incoming) or not (self._widens_lossy or is_lossless(stored, incoming)):
             return None
         is_other_key = self._is_key(path) and pa.types.is_integer(stored) and pa.types.is_floating(incoming)

@@ -51,7 +51,7 @@ _REFUSED_EXTENSIONS = {
     "pandas.period": "its numbers would be stored without their unit; cast it with .dt.to_timestamp() or .astype(str)",
     "pandas.interval": "which ends belong to it would be lost; store .left and .right, or .astype(str)",
 }
-"""Extensions whose storage loses what the values mean, and what to do instead."""
+"""Extensions whose storage loses the meaning of the values, and the advice for the user."""
 _EXTENSION_NAME = b"ARROW:extension:name"
 """The metadata key of a field whose type is an extension for which Arrow has no class."""
 _MAX_DECIMAL_PRECISION = 38
@@ -89,7 +89,7 @@ def normalise_schema(schema: pa.Schema, known_schema: pa.Schema | None = None) -
 
 
 def find_field(fields: Iterable[pa.Field], name: str) -> pa.Field | None:
-    """The field with a name, else one whose name differs only in upper and lower case; None if there is none."""
+    """The field with a name, or one whose name differs only in case; None if there is none."""
     lower, twin = name.lower(), None
     for field in fields:
         if field.name == name:

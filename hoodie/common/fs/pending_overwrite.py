@@ -1,15 +1,15 @@
-"""A table whose place a new one is taking: what ``hoodie.properties`` holds meanwhile.
+"""The state of a table while a new one takes its place, kept in ``hoodie.properties``.
 
-A table cannot be exchanged in one step of the storage. So the file that makes a folder a table says what is under way,
-from before the first old file is deleted until the last new one is in its place. It has no name of a table, which all
-readers and writers need, those of Hudi and hudi-rs too: nobody takes half a table for a whole one::
+A table cannot be exchanged in one step of the storage. So the file that makes a folder a table holds the state of the
+exchange, from before the first old file is deleted until the last new one is in its place. The file then lacks the
+table name, which all readers and writers need, also those of Hudi and hudi-rs: none of them reads half a table::
 
     phase      the old table       the new table, in .hoodie/.overwrite/<time>    way out
     WRITTEN    whole               whole                                          finish, or undo
     DELETING   being deleted       whole                                          finish
     MOVING     gone                part of it is in its place                     finish
 
-The properties of the old table are kept in the file, for the way back.
+The file keeps the properties of the old table, for an undo.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OLD = "hoodie.overwrite.of."
 
 
 class OverwritePhase(StrEnum):
-    """How far an overwrite has come; see the module."""
+    """The phase of an overwrite; see the module."""
 
     WRITTEN = "WRITTEN"
     DELETING = "DELETING"
@@ -47,11 +47,11 @@ class OverwritePhase(StrEnum):
 
 @attrs.frozen
 class PendingOverwrite:
-    """What the properties file of a table says while a new table takes its place.
+    """The content of the properties file of a table while a new table takes its place.
 
     Attributes:
-        time: When the overwrite began, as an instant time: the name of its folder.
-        phase: How far it has come.
+        time: The start of the overwrite, as an instant time: the name of its folder.
+        phase: The phase of the overwrite.
         old: The properties of the old table.
     """
 
@@ -61,7 +61,7 @@ class PendingOverwrite:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> PendingOverwrite | None:
-        """What a properties file says; None if it is that of a table.
+        """The pending overwrite in a properties file; None if the file is that of a table.
 
         Args:
             properties: The file's content.
@@ -74,7 +74,7 @@ class PendingOverwrite:
 
     @classmethod
     def in_file(cls, content: bytes) -> PendingOverwrite | None:
-        """What a properties file says; None if it is that of a table, or damaged.
+        """The pending overwrite in a properties file; None if the file is that of a table, or damaged.
 
         Args:
             content: The file's content.
@@ -94,7 +94,7 @@ class PendingOverwrite:
         return format_properties({_TIME: self.time, _PHASE: self.phase.value, **old}, comments)
 
     def folder(self, base_path: str) -> str:
-        """Where the new table was written.
+        """The folder of the new table.
 
         Args:
             base_path: The table's folder.
@@ -102,7 +102,7 @@ class PendingOverwrite:
         return overwrite_folder(base_path, self.time)
 
     def way_back(self, base_path: str) -> str:
-        """What keeps the old table, as long as that is whole.
+        """The advice for keeping the old table, while that is whole.
 
         Args:
             base_path: The table's folder.
@@ -138,11 +138,11 @@ def overwrite_folder(base_path: str, time: str = "") -> str:
 
 
 def refuse_overwritten(storage: HoodieStorage, path: str) -> None:
-    """Tell of a pending overwrite, before a file is said to be missing.
+    """Raise the error of a pending overwrite, before a missing file is reported.
 
     Args:
         storage: Where the file is.
-        path: A file of a table or of its metadata table; the folders above it are looked at, up to the table's.
+        path: A file of a table or of its metadata table; the folders above it are searched, up to the table's.
 
     Raises:
         HoodiePendingOverwriteException: A new table is taking the place of the file's table.

@@ -1,4 +1,4 @@
-"""What a data file holds of one column: the smallest and the largest value, and counts.
+"""The range of a column in a data file: the smallest and the largest value, and counts.
 
 Hudi: org.apache.hudi.common.model.HoodieColumnRangeMetadata, org.apache.hudi.metadata.stats.ValueType.
 """
@@ -10,14 +10,14 @@ from enum import IntEnum
 import attrs
 
 RangeValue = int | float | bytes
-"""A value as it is stored: a boolean as 0 or 1, dates and times as numbers, a decimal as its digits without the point,
-a string as UTF-8."""
+"""A stored value: a boolean as 0 or 1, dates and times as numbers, a decimal as its digits without the point, a string
+as UTF-8."""
 
 
 class ValueType(IntEnum):
-    """The type of a column; the value is the one that statistics of tables of version 9 store.
+    """The type of a column; the value is that of statistics in tables of version 9.
 
-    V1 stands for all types in tables of versions 6 and 8.
+    V1 is the type of all columns in tables of versions 6 and 8.
     """
 
     V1 = 0

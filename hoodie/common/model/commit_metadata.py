@@ -53,7 +53,7 @@ _MetadataT = TypeVar("_MetadataT", bound="HoodieCommitMetadata")
 
 @attrs.frozen
 class HoodieCommitMetadata:
-    """What one instant wrote.
+    """The metadata of an instant that wrote files.
 
     Attributes:
         partition_to_write_stats: Partition path ("" in a table without partitions) -> one stat for each written file.
@@ -233,13 +233,15 @@ class HoodieCommitMetadata:
 
     @property
     def replaced_file_groups(self) -> tuple[tuple[str, str], ...]:
-        """Partition path and file id of what readers must no longer show: nothing but of a replace commit."""
+        """Partition path and file id of the file groups that readers must no longer show; only a replace commit
+        has any.
+        """
         return ()
 
 
 @attrs.frozen
 class HoodieReplaceCommitMetadata(HoodieCommitMetadata):
-    """What an insert overwrite, a delete of partitions or a clustering wrote, and what it replaced.
+    """The metadata of an insert overwrite, a delete of partitions or a clustering: the files written and replaced.
 
     Attributes:
         partition_to_replace_file_ids: Partition path -> the file groups that readers must no longer show.
@@ -274,7 +276,7 @@ class HoodieReplaceCommitMetadata(HoodieCommitMetadata):
 
 @attrs.frozen
 class FileGroupWorkload:
-    """What an instant will do to one file group.
+    """The planned work of an instant in one file group.
 
     Attributes:
         file_id: The file group.

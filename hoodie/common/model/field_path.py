@@ -48,7 +48,7 @@ def top_level_name(schema: pa.Schema, path: str) -> str:
 
 
 def name_in_any_case(names: Iterable[str], wanted: str) -> str | None:
-    """The name itself if it exists, else the first that differs only in upper and lower case; else None."""
+    """The name itself if it exists, or the first one that differs only in case; None if there is none."""
     lower, twin = wanted.lower(), None
     for name in names:
         if name == wanted:

@@ -62,8 +62,8 @@ class HoodieLogFile:
         size_bytes: Its size.
         is_cdc: Whether it holds change data instead of records.
         modification_time_ms: See `HoodieBaseFile`.
-        committed_bytes: The largest size that completed commits tell of it, so far as it was asked for, else 0; see
-            `hoodie.common.table.view.committed_log_files`. It does not count in comparisons.
+        committed_bytes: The largest size by completed commits, if it was looked up, otherwise 0; see
+            `hoodie.common.table.view.committed_log_files`. It is ignored in comparisons.
     """
 
     path: str
@@ -149,7 +149,7 @@ class FileSlice:
 
     @property
     def location(self) -> HoodieRecordLocation:
-        """Where its records live, without their positions."""
+        """The location of its records, without positions."""
         return HoodieRecordLocation(self.base_instant_time, self.file_id)
 
     @property
@@ -164,7 +164,7 @@ class FileSlice:
 
     @property
     def record_log_files(self) -> tuple[HoodieLogFile, ...]:
-        """Its log files that hold records: all but those of change data."""
+        """Its log files with records: all but those of change data."""
         return tuple(log_file for log_file in self.log_files if not log_file.is_cdc)
 
     @property
@@ -179,7 +179,7 @@ class FileSlice:
 
     @property
     def key_file(self) -> HoodieBaseFile:
-        """Its base file, in which an index looks for keys: log files hold changes of its records.
+        """Its base file, in which an index searches keys: its log files hold changes of these records.
 
         Raises:
             HoodieNotSupportedException: There is none.
@@ -194,7 +194,7 @@ class FileSlice:
 
     @property
     def sole_base_file(self) -> HoodieBaseFile:
-        """Its base file, which holds all of its records: a slice of a copy-on-write table is nothing else.
+        """Its base file, which holds all of its records: a slice of a copy-on-write table has no other files.
 
         Raises:
             HoodieNotSupportedException: Log files hold records too.

@@ -30,7 +30,7 @@ def avro_name(class_name: str) -> str:
 
 
 def class_of_type(name: str) -> str:
-    """The class with its package for the name of a type, such as ``SIMPLE``; any other name as it is.
+    """The class, with its package, of a type such as ``SIMPLE``; another name is returned unchanged.
 
     Args:
         name: The value of a property ``keygenerator.type``.

@@ -1,6 +1,6 @@
-"""Tell rows apart whose keys of several fields are the same text.
+"""Parts of keys: they tell rows apart whose keys of several fields are the same text.
 
-A key joins its fields as ``a:x,b:y``, and is not unique for all values, in Hudi neither:
+A key joins its fields as ``a:x,b:y``. It is not unique for all values; neither is it in Hudi:
 
     a          b          key
     x,b:y      z          a:x,b:y,b:z
@@ -10,7 +10,7 @@ A key joins its fields as ``a:x,b:y``, and is not unique for all values, in Hudi
     ""         1          a:__empty__,b:1
     __empty__  1          a:__empty__,b:1
 
-Each row of such a pair, or one of them, has a value that can be read in two ways: one with a comma, the name of another
+In each such pair, one row at least has a value that can be read in two ways: one with a comma, the name of another
 field and a colon, or one that is a placeholder. The *parts* of such a row are its values as text; all other rows have
 null for parts. Two rows with one key have the same values exactly if they have the same parts.
 """

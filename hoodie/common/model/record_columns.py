@@ -55,8 +55,8 @@ RESERVED_COLUMNS: dict[str, pa.DataType | None] = {
 
 `ROW_NUMBER` grows in the order of the input: of two rows with the same key and equal ordering values the later one
 wins. The three CURRENT columns are null for a row whose key is not in the table (an insert). `MERGE_ERROR` exists only
-in tables with a user's record merger: it says why a row could not be merged with another row of the input, and is null
-for good rows. `KEY_PARTS` exists only where keys join several fields, some of strings: see
+in tables with a user's record merger: it has the reason why a row could not be merged with another row of the input,
+and is null for good rows. `KEY_PARTS` exists only where keys join several fields, some of strings: see
 `hoodie.common.model.key_parts`.
 """
 

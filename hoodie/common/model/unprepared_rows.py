@@ -1,4 +1,4 @@
-"""A batch that could not be prepared for a write, as a row: an engine would retry what is raised in a task."""
+"""A row for a batch that could not be prepared for a write: an engine would retry a task that raises."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hoodie.exception import HoodieException
 
 
 def row_of_failure(error: HoodieException, schema: pa.Schema) -> pa.RecordBatch:
-    """The row that stands for a batch: it has no partition path, and its record key says why.
+    """The row for a batch that could not be prepared: its partition path is null, and its record key holds the error.
 
     Args:
-        error: Why the batch could not be prepared.
-        schema: Of the prepared rows.
+        error: The error of the preparation.
+        schema: The schema of prepared rows.
     """
     text = f"{type(error).__name__}\n{error}"
     columns = [
@@ -24,7 +24,7 @@ def row_of_failure(error: HoodieException, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def failure_of(rows: pa.Table | pa.RecordBatch) -> HoodieException | None:
-    """The error that stands for a batch that could not be prepared, if one is among rows without partition path."""
+    """The error in a row for a batch that could not be prepared, if rows without partition path have one."""
     for text in rows.column(RECORD_KEY).to_pylist():
         if text is not None:
             name, _, message = text.partition("\n")

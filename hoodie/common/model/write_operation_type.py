@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 
 
 class HoodieTableType(StrEnum):
-    """How a table stores updates: by rewriting base files, or in logs beside them."""
+    """The type of a table: updates rewrite base files, or are stored in log files beside them."""
 
     COPY_ON_WRITE = "COPY_ON_WRITE"
     MERGE_ON_READ = "MERGE_ON_READ"
@@ -57,7 +57,7 @@ ADDS_WITHOUT_BLOCKING = frozenset(
         WriteOperationType.DELETE,
     }
 )
-"""Operations that write log files alone with NON_BLOCKING_CONCURRENCY_CONTROL, beside those of other writers."""
+"""Operations that write only log files with NON_BLOCKING_CONCURRENCY_CONTROL, beside other writers."""
 
 
 class IOType(StrEnum):

@@ -32,8 +32,8 @@ class HoodieWriteStat:
         file_id: The file group.
         path: The path relative to the base path, with the partition; None in an inflight profile.
         partition_path: "" for a table without partitions.
-        prev_commit: The instant of the file group's previous base file, or `NULL_COMMIT`. Of a log file the instant in
-            its name.
+        prev_commit: The instant of the file group's previous base file, or `NULL_COMMIT`; for a log file, the instant
+            in its name.
         num_writes: All rows of the new file.
         num_deletes: Rows of the old file that were deleted.
         num_update_writes: Rows of the old file that were replaced.
@@ -45,10 +45,10 @@ class HoodieWriteStat:
         prev_base_file: The name of the file group's previous base file; None if there was none. Timeline layout 1 does
             not keep it.
         max_event_time: The largest event time in ms since the epoch; None if unknown.
-        base_file: Of a log file: the name of its slice's base file; "" if there is none, and in timeline layout 2.
-        log_files: Of a log file: the names of the slice's log files up to this one; in layout 2 those of its commit.
-        log_version: Of a log file: the version in its name.
-        log_offset: Of a log file: where the first block of the commit begins; hoodie never appends to a file, so 0.
+        base_file: For a log file, the name of its slice's base file; "" if there is none, and in timeline layout 2.
+        log_files: For a log file, the names of the slice's log files up to this one; in layout 2 those of its commit.
+        log_version: For a log file, the version in its name.
+        log_offset: For a log file, the offset of the commit's first block; 0, as hoodie never appends to a file.
     """
 
     file_id: str
@@ -86,7 +86,7 @@ class HoodieWriteStat:
 
     @property
     def is_log_file(self) -> bool:
-        """Whether the file is a log file; else it is a base file."""
+        """Whether the file is a log file; otherwise it is a base file."""
         # Upgrades of Hudi lose the version.
         return self.log_version is not None or parse_log_file_name((self.path or "").rpartition("/")[2]) is not None
 

@@ -77,8 +77,8 @@ class WriteStatus:
         error_count: The number of records that failed.
         errors: The first `MAX_REPORTED_ERRORS` failed records.
         without_effect: Counts of incoming records that changed nothing in the file.
-        appended_count: Records of a log file whose keys nobody looked up: new ones, or updates. In the statistics they
-            are updates, as Hudi counts them.
+        appended_count: Records of a log file whose keys were not looked up: new ones, or updates. In the statistics
+            they are updates, as Hudi counts them.
     """
 
     file_id: str
@@ -113,11 +113,12 @@ class TaskFailure:
 
 @attrs.frozen
 class RowsSeen:
-    """Which rows came to tasks: two readings of one input saw the same rows if these are equal.
+    """A fingerprint of the rows that came to tasks: two readings of one input saw the same rows if these are equal.
 
     Attributes:
         count: The number of rows.
-        fingerprint: Of the columns that decide which rows are written, and where (`hoodie.engine.fingerprint`).
+        fingerprint: The hash of the columns that decide which rows are written, and where
+            (`hoodie.engine.fingerprint`).
     """
 
     count: int = 0
@@ -129,7 +130,8 @@ class RowsSeen:
 
 @attrs.frozen
 class ScatteredRows:
-    """A task found that the rows of a file group did not come together, and gave up; nothing of the job counts.
+    """The result of a task that found the rows of a file group in several tasks, and gave up. The job's results
+    are void.
 
     Attributes:
         file_id: The file group.
@@ -139,7 +141,7 @@ class ScatteredRows:
 
 
 TaskResult = WriteStatus | TaskFailure | WithoutEffect | RowsSeen | ScatteredRows
-"""What a row of `STATUS_SCHEMA` holds."""
+"""The values of rows of `STATUS_SCHEMA`."""
 
 
 def pack(values: Sequence[TaskResult]) -> pa.RecordBatch:

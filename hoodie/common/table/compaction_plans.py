@@ -1,4 +1,4 @@
-"""What compactions take: the operations of their plans, the file groups of pending ones, and when the last one was.
+"""Plans of compactions: their operations, the file groups of pending ones, and the time of the last compaction.
 
 Hudi: org.apache.hudi.common.util.CompactionUtils.
 """
@@ -137,7 +137,7 @@ def operation_metrics(file_slice: FileSlice, max_file_size: int) -> dict[str, fl
 
 
 def _is_withdrawn(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
-    """Whether nothing is left of a compaction that never began; one that was archived is not withdrawn."""
+    """Whether a compaction that never began was deleted again. An archived one was not."""
     return (
         instant.is_requested
         and timeline.reload().find(instant.requested_time, instant.action) is None

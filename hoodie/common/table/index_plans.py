@@ -32,7 +32,7 @@ def read_index_plan(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> H
 
 
 def pending_index_plans(timeline: HoodieActiveTimeline) -> list[tuple[HoodieInstant, HoodieIndexPlan]]:
-    """The indexings that are requested or inflight, and what they build; the oldest first.
+    """The indexings that are requested or inflight, and the partitions that they build; the oldest first.
 
     Args:
         timeline: The table's timeline.

@@ -187,7 +187,7 @@ def read_partition_metadata(
 
 
 def _parse_text(content: bytes) -> dict[str, str]:
-    """Keys and values of the Java properties file; both values are digits, so nothing in it is escaped."""
+    """Keys and values of the Java properties file. Both values are digits, so it has no escapes."""
     properties = {}
     for line in content.decode("latin-1").splitlines():
         stripped = line.strip()

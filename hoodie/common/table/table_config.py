@@ -148,7 +148,7 @@ class HoodieTableConfig:
     def inspect(
         cls, storage: HoodieStorage, base_path: str, name: str = PROPERTIES_FILE_NAME
     ) -> HoodieTableConfig | str | None:
-        """Read one of the two properties files, without the other one.
+        """Read one of the two properties files by itself.
 
         Args:
             storage: Where the table is.
@@ -156,7 +156,7 @@ class HoodieTableConfig:
             name: `PROPERTIES_FILE_NAME` or `PROPERTIES_BACKUP_FILE_NAME`.
 
         Returns:
-            The properties; a text that says what is wrong with the file; or None if there is no file.
+            The properties; a text with the problem of the file; or None if there is no file.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -263,12 +263,12 @@ class HoodieTableConfig:
         return fenced
 
     def switch(self, storage: HoodieStorage, base_path: str, version: str | None) -> None:
-        """Make these the properties of a table, if nobody has changed or fenced the stored ones. Atomic.
+        """Make these the properties of a table, unless the stored ones were changed or fenced meanwhile. Atomic.
 
         Args:
             storage: Where the table is.
             base_path: The table's folder.
-            version: What `fence` returned.
+            version: The result of `fence`.
 
         Raises:
             HoodieCommitException: The stored properties were changed or fenced meanwhile, and stay as they are.
@@ -335,7 +335,7 @@ class HoodieTableConfig:
         )
         return format_properties(self.properties, comments)
 
-    # --- what the table allows --------------------------------------------------------------------------------------
+    # --- allowed operations -----------------------------------------------------------------------------------------
 
     def check_readable(self) -> None:
         """Refuse a table that hoodie cannot read.
@@ -380,8 +380,8 @@ class HoodieTableConfig:
         """The updates that list the partitions of the metadata table.
 
         Args:
-            ready: Those that readers may use.
-            inflight: Those that are being built.
+            ready: The partitions that readers may use.
+            inflight: The partitions that are being built.
         """
         return {
             _METADATA_PARTITIONS: ",".join(sorted(set(ready))),
@@ -436,7 +436,7 @@ class HoodieTableConfig:
 
     @property
     def key_generator_class(self) -> str | None:
-        """``hoodie.table.keygenerator.class`` as stored, else the class of ``.type``; None when both are absent."""
+        """``hoodie.table.keygenerator.class`` as stored, or the class of ``.type``; None if both are absent."""
         kind = self._text("hoodie.table.keygenerator.type")
         return self._text("hoodie.table.keygenerator.class") or (kind and class_of_type(kind))
 
@@ -457,7 +457,9 @@ class HoodieTableConfig:
 
     @property
     def payload_class(self) -> str | None:
-        """``hoodie.compaction.payload.class``, or the class of ``hoodie.compaction.payload.type``; else None."""
+        """``hoodie.compaction.payload.class``, or the class of ``hoodie.compaction.payload.type``; None if both
+        are absent.
+        """
         named = PAYLOAD_TYPES.get((self._text("hoodie.compaction.payload.type") or "").upper())
         return self._text("hoodie.compaction.payload.class") or named
 
@@ -468,7 +470,8 @@ class HoodieTableConfig:
 
     @property
     def merge_mode(self) -> MergeMode | None:
-        """How a table of version 8 or 9 merges: ``hoodie.record.merge.mode``, or what Hudi infers; None in version 6.
+        """The merge mode of a table of version 8 or 9: ``hoodie.record.merge.mode``, or Hudi's default; None in
+        version 6.
 
         Raises:
             HoodieNotSupportedException: What the table says about merging is not supported, or contradicts itself.
@@ -482,7 +485,9 @@ class HoodieTableConfig:
 
     @property
     def legacy_payload_class(self) -> str | None:
-        """``hoodie.table.legacy.payload.class``: the payload class that the merge mode stands for; None when absent."""
+        """``hoodie.table.legacy.payload.class``: the payload class that the merge mode replaces; None if it is
+        absent.
+        """
         return self._text(LEGACY_PAYLOAD_KEY)
 
     @property
@@ -611,7 +616,7 @@ def _with_checksum(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read(storage: HoodieStorage, path: str) -> HoodieTableConfig | str | None:
-    """The properties in a file; a text that says what is wrong with it; or None if it does not exist.
+    """The properties in a file; a text with the problem of the file; or None if it does not exist.
 
     Raises:
         HoodiePendingOverwriteException: The file says that a new table is taking the place of this one.

@@ -71,7 +71,7 @@ _HISTORY_FOLDER = "history"
 _EXTRACTOR_PACKAGE = "org.apache.hudi.hive."
 _PARTITION_TYPES = ("SIMPLE", "TIMESTAMP")
 _AGREED_KEYS_VERSION = 9
-"""From this version on all releases of Hudi write the keys of ComplexKeyGenerator with one field alike."""
+"""From this version on all releases of Hudi write the same keys for ComplexKeyGenerator with one field."""
 _TABLE_NAME = re.compile(r"\w(?:[\w.\- ]*[\w.\-])?")
 _PROPERTY_KEYS_OF_ARGUMENTS = {
     "hoodie.table.name": "table_name",
@@ -104,7 +104,7 @@ _EXTRA_KEYS = frozenset(
     }
 )
 _MERGE_KEYS = frozenset({*PAYLOAD_KEYS, *MODE_KEYS, *STRATEGY_KEYS, *MERGER_KEYS})
-"""Properties that say how records merge; a table stores what they stand for."""
+"""Properties about merging; a table stores the values that follow from them."""
 _DELETE_KEYS = frozenset({DELETE_FIELD_KEYS[0], DELETE_MARKER_KEYS[0]})
 _TIMESTAMP_KEYS = frozenset(all_keys([HoodieTimestampKeyGeneratorConfig]))
 _TYPED_PARTITIONS = "hoodie.datasource.write.partitionpath.field"
@@ -114,7 +114,7 @@ NO_KEYLESS_TABLES = (
     "tables without a record key, whose keys Hudi generates, cannot be written yet: where no column identifies a row, "
     "add one that does, such as a UUID"
 )
-"""What to tell of a new table without a record key."""
+"""The problem of a new table without a record key, as a message."""
 
 
 @attrs.frozen(kw_only=True)
@@ -226,7 +226,7 @@ class _PropertiesBuilder:
         if partitions:
             result["hoodie.table.partition.fields"] = ",".join(partitions)
         if partitions and key_generator == KEY_GENERATORS["CUSTOM"]:
-            # Version 6 has no place for the types. Hudi's writers read those that they are not given from here.
+            # Version 6 has no other property for the types. Hudi's writers read them from here if they are not given.
             result[_TYPED_PARTITIONS] = self._typed(partitions)
         if orderings:
             result["hoodie.table.precombine.field"] = orderings[0]
@@ -235,7 +235,7 @@ class _PropertiesBuilder:
     def _properties_of_later(
         self, partitions: tuple[str, ...], orderings: tuple[str, ...], key_generator: str
     ) -> dict[str, str]:
-        """Fields, key generator and what else versions 8 and 9 have, as Hudi 1.2 stores it."""
+        """Fields, key generator and the other properties of versions 8 and 9, as Hudi 1.2 stores them."""
         result = {
             "hoodie.table.initial.version": str(self._version),
             "hoodie.timeline.path": _TIMELINE_FOLDER,
@@ -450,7 +450,7 @@ class _PropertiesBuilder:
             )
 
     def _merging(self, orderings: tuple[str, ...]) -> tuple[MergeProperties, str]:
-        """What the properties say about merging, and the payload class that they name or stand for."""
+        """The properties about merging, and the payload class that they name or mean."""
         given = {key: value for key, value in self._definition.properties.items() if isinstance(value, str)}
         merging = MergeProperties.of(given)
         argument = self._definition.payload_class
@@ -477,7 +477,7 @@ class _PropertiesBuilder:
         return merging, payload
 
     def _mode_of(self, payload: str) -> MergeMode | None:
-        """The merge mode that stands for a payload class; None in version 6, which goes by the payload class."""
+        """The merge mode of a payload class; None in version 6, which merges by the payload class."""
         if not is_by_mode(self._version):
             return None
         replaced = REPLACED_PAYLOADS.get(payload) if self._version >= 9 else None

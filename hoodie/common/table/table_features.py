@@ -1,10 +1,10 @@
-"""The properties of a table that hoodie can work with, and those that it must not touch.
+"""The properties of tables that hoodie can work with, and those of tables that it must not touch.
 
 Tables of versions 6, 8 and 9 are read and written. Version 6 merges records by a payload class (`_RULES_OF_6`),
 versions 8 and 9 by a merge mode (`_RULES_OF_LATER` and `hoodie.merge.merge_modes`).
 
-If hoodie does not implement a property that says how the table's data is laid out or merged, its writes would break the
-table. `problems` names each such property, its value and what to do. Properties that this module does not know are
+If hoodie does not implement a property about the layout or merging of the table's data, its writes would break the
+table. `problems` names each such property, its value and the advice. Properties that this module does not know are
 treated the same way.
 """
 

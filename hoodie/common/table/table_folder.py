@@ -1,4 +1,4 @@
-"""The folder of a new table: check that it is free, and remove a new table that nobody has used yet."""
+"""The folder of a new table: a check that it is free, and the removal of a new table that is not in use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALLOW_OTHER_FILES_KEY = "hoodie.table.create.allow.other.files"
 _LOCK_FILES = (".locks", "single_writer.lock")
 """The folder and name prefix of files that the operating system locks for processes; the files are empty."""
 _HELD_LOCK = "lock"
-"""How the names of files begin that are there while a writer holds the lock of `FileSystemBasedLockProvider`."""
+"""The beginning of the names of files that exist while a writer holds the lock of `FileSystemBasedLockProvider`."""
 _SAMPLED_FILES = 1000
 """The number of files that object stores list in one request."""
 _SHOWN_FILES = 3
@@ -33,7 +33,7 @@ _METADATA_TABLE = "hoodie.table.metadata.partitions"
 
 
 def other_files_in(storage: HoodieStorage, base_path: str) -> str | None:
-    """What a folder holds besides a Hudi table: files of another format, or other files.
+    """Other files in a folder than those of a Hudi table: of another format, or any files.
 
     Short listings decide, each of a limited number of files. Names directly below the folder that begin with ``.`` or
     ``_`` are skipped, as Hudi and Spark do, except Delta's log. If these fill the whole listing, as in the checkpoint
@@ -140,22 +140,22 @@ class NewTable:
         return cls(storage, base_path, storage.read(_properties_path(base_path)), folder_is_new)
 
     def take_back(self) -> bool:
-        """Delete the table if nobody else has begun to use it, so that nothing is left of it.
+        """Delete the table, with all of its files, unless someone has begun to use it.
 
-        What its writes left that were rolled back goes too: rollbacks, a metadata table, the files that make folders
+        Leftovers of rolled back writes are deleted, too: rollbacks, a metadata table, the files that make folders
         partitions.
 
-        It is used if a writer has a heartbeat, holds the lock of a file, or has an instant that is not a rollback. The
-        properties are deleted first. Every writer reads them right before it completes a write. So any write that
-        could still be completed has its instant in the listing that follows; in that case the properties are put back.
-        Only files that were listed before that and empty folders are deleted, instants last. Nothing more is deleted as
-        soon as another table is there.
+        The table is in use if a writer has a heartbeat, holds a lock by a file, or has an instant that is not a
+        rollback. The properties are deleted first. Every writer reads them right before it completes a write. So any
+        write that could still be completed has its instant in the listing that follows; in that case the properties are
+        put back. Only files that were listed before that and empty folders are deleted, instants last. The deletion
+        stops as soon as another table exists.
 
         Returns:
-            False if others have files there; then the table stays.
+            False if others have files in the folder; then the table stays.
 
         Raises:
-            FileNotFoundError: Somebody else has deleted the table meanwhile.
+            FileNotFoundError: Someone else has deleted the table meanwhile.
             HoodieIOException: Storage failed; the table stays, or files of it are left that the next first write takes
                 for nothing.
         """
@@ -184,7 +184,9 @@ class NewTable:
         return True
 
     def _made_here(self, content: bytes) -> HoodieTableConfig | None:
-        """The table's properties; None if they are not those of this table. A first write may list a metadata table."""
+        """The table's properties; None if they belong to another table. A first write may have added a metadata
+        table to them.
+        """
         made, found = (parse_properties(text) for text in (self.content, content))
         is_same = all(found.get(key) == value for key, value in made.items() if not key.startswith(_METADATA_TABLE))
         return HoodieTableConfig(found) if is_same else None
@@ -241,7 +243,7 @@ class NewTable:
         return folders
 
     def _delete_partitions(self, folders: Mapping[str, Sequence[FileStatus]]) -> None:
-        """Delete the files that make folders partitions where there is nothing else, and then these folders."""
+        """Delete the partition metadata of folders without other files, and then these folders."""
         for folder, files in sorted(folders.items(), reverse=True):
             if all(file.name.startswith(PARTITION_METAFILE_PREFIX) for file in files):
                 self.storage.delete_files(file.path for file in files)

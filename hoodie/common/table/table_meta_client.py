@@ -210,7 +210,7 @@ class HoodieTableMetaClient:
         Args:
             table: The table's folder; or the configuration of its writers, which names their lock, where several
                 writers are at work.
-            to_version: 8 or 9. A table that has this version is left as it is.
+            to_version: 8 or 9. A table of this version is not changed.
             dry_run: Change nothing, and report what would be done.
             storage_options: Options of the storage, where the folder is given.
 
@@ -253,7 +253,7 @@ class HoodieTableMetaClient:
 
         Args:
             table: See `upgrade`.
-            to_version: 8 or 6. A table that has this version is left as it is.
+            to_version: 8 or 6. A table of this version is not changed.
             dry_run: See `upgrade`.
             storage_options: See `upgrade`.
 
@@ -373,7 +373,7 @@ class HoodieTableMetaClient:
         return storage_path.join(self.meta_path, TEMP_FOLDER_NAME, instant_time)
 
     def heartbeat_path(self, instant_time: str) -> str:
-        """The file that an instant's writer touches as long as it is alive."""
+        """The file that an instant's writer touches while it is alive."""
         return self.snapshot.heartbeat_path(instant_time)
 
     def reload_active_timeline(self) -> HoodieActiveTimeline:

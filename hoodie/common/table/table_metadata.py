@@ -32,7 +32,7 @@ _OutputT = TypeVar("_OutputT")
 
 
 class HoodieTableMetadata(ABC):
-    """Lists partitions and files of a table, committed or not; the file-system view knows what is committed."""
+    """Lists partitions and files of a table, committed or not; the file-system view decides which are committed."""
 
     @abstractmethod
     def list_partitions(self) -> list[str]:
@@ -92,12 +92,12 @@ class HoodieTableMetadata(ABC):
 def table_metadata_of(
     storage: HoodieStorage, base_path: str, *, has_partition_fields: bool = True
 ) -> HoodieTableMetadata:
-    """What lists the partitions and files of a table by its storage.
+    """A listing of the partitions and files of a table by its storage.
 
     Args:
         storage: The table's storage.
         base_path: The table's folder.
-        has_partition_fields: Whether the table's properties name partition fields; True where nobody knows.
+        has_partition_fields: Whether the table's properties name partition fields; True if they are not known.
     """
     return FileSystemBackedTableMetadata(storage, base_path, has_partition_fields)
 

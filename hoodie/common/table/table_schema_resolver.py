@@ -1,4 +1,4 @@
-"""The schema of a table: from its newest commit with a schema, else from a base file, else from its properties.
+"""The schema of a table: from its newest commit with a schema, or a base file, or its properties, in this order.
 
 Hudi: org.apache.hudi.common.table.TableSchemaResolver. Differs: a base file takes precedence over the schema that the
 table was created with, because later writes do not update that schema.
@@ -95,7 +95,7 @@ class TableSchemaResolver:
         return self.commits[instant]
 
     def _schema_of_base_file(self) -> str | None:
-        """That of one of the newest base files that are still there."""
+        """The schema of one of the newest base files that still exist."""
         for path in self._base_file_paths():
             try:
                 with HoodieParquetReader(self.storage, path) as reader:
@@ -107,7 +107,7 @@ class TableSchemaResolver:
             except HoodieIOException as error:
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise
-                # Cleaned since.
+                # The file was cleaned meanwhile.
         return None
 
     def _base_file_paths(self) -> Iterator[str]:
@@ -121,7 +121,9 @@ class TableSchemaResolver:
                 yield base_file.path
 
     def _schema_of_footer(self, reader: HoodieParquetReader) -> str:
-        """The Avro schema that Hudi and hoodie store in a base file, else one made from the file's columns."""
+        """The Avro schema that Hudi and hoodie store in a base file; without one, a schema made from the file's
+        columns.
+        """
         for key in _AVRO_FOOTER_KEYS:
             if key in reader.entries:
                 return reader.entries[key].decode("utf-8", "replace")

@@ -50,7 +50,7 @@ from hoodie.storage.storage_path import METAFOLDER_NAME
 logger = logging.getLogger(__name__)
 
 _ALL_FILES = re.compile(r"(/\*+)*(/\*\.parquet)?")
-"""Globs behind a table's folder that choose all of its files."""
+"""Globs after a table's folder that choose all of its files."""
 _GLOB_CHARACTER = re.compile(r"[*?\[{]")
 _REMEDY = (
     "Restore the file from a copy, or undo the commits. Without a copy, HoodieLocalWriteClient.salvage_log_file tells "
@@ -62,7 +62,7 @@ _SECONDS_BETWEEN_LOADS = 0.5
 
 
 ListingChoice = Callable[["TableSnapshot"], HoodieTableMetadata]
-"""Takes a table at a moment; gives what lists its committed files. Picklable."""
+"""Takes a snapshot of a table; returns the listing of its committed files. Picklable."""
 
 
 @attrs.frozen(slots=False, repr=False, eq=False)
@@ -78,7 +78,7 @@ class TableSnapshot:
         table_config: The table's properties.
         active_timeline: The instants that are not archived, of all actions and states.
         clock_skew_ms: See `HoodieActiveTimeline`.
-        listing_choice: Chooses what lists the committed files; None: storage is listed.
+        listing_choice: Chooses the listing of the committed files; None: storage is listed.
     """
 
     base_path: str
@@ -161,7 +161,7 @@ class TableSnapshot:
             )
 
     def refreshed(self) -> TableSnapshot:
-        """The table as it is now, with the same properties.
+        """The table in its present state, with the same properties.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -188,7 +188,7 @@ class TableSnapshot:
         return storage_path.join(self.base_path, METAFOLDER_NAME)
 
     def heartbeat_path(self, instant_time: str) -> str:
-        """The file that an instant's writer touches as long as it is alive."""
+        """The file that an instant's writer touches while it is alive."""
         return storage_path.join(self.meta_path, HEARTBEAT_FOLDER_NAME, instant_time)
 
     @property
@@ -210,7 +210,7 @@ class TableSnapshot:
     def table_metadata(self) -> HoodieTableMetadata:
         """The listing of the table's partitions and files by storage, regardless of instants; nothing is cached.
 
-        For all that must see files of instants that are not completed, and files that nobody knows.
+        For callers that must see files of instants that are not completed, and unknown files.
         """
         has_fields = bool(self.table_config.partition_fields)
         return table_metadata_of(self.storage, self.base_path, has_partition_fields=has_fields)
@@ -236,9 +236,9 @@ class TableSnapshot:
         )
 
     def stored_view(self, *, tells_sizes: bool = False) -> HoodieTableFileSystemView:
-        """A view like `view`, of what storage has when a partition is first used.
+        """A view like `view`, of the files on storage when a partition is first used.
 
-        A metadata table lists what a clean that is at work has deleted, and no log file of a pending write.
+        A metadata table still lists files that a running clean has deleted, and no log file of a pending write.
 
         Args:
             tells_sizes: See `view`.
@@ -250,7 +250,7 @@ class TableSnapshot:
 
     @property
     def committed_log_files(self) -> CommittedLogFiles:
-        """What completed instants tell of the table's log files."""
+        """The sizes that completed instants give for the table's log files."""
         layout = self.active_timeline.layout
         folder = self.table_config.archive_folder
         load_archive = partial(archive_of(layout).load, self.storage, self.meta_path, folder, layout)
@@ -267,7 +267,7 @@ class TableSnapshot:
         return to_arrow(avro_schema)
 
     def load_schema_as_of(self, time: str) -> pa.Schema:
-        """The user's columns at a time: as of the newest commit up to it. Where no commit tells, those of today.
+        """The user's columns at a time: of the newest commit up to it. If no commit has a schema, the present columns.
 
         Args:
             time: An instant time.
@@ -306,7 +306,7 @@ class TableSnapshot:
         return self._schema_read[0][1] if self._schema_read else {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # What lists the files holds the files of the metadata table; it is chosen again.
+        # The listing holds the files of the metadata table; it is chosen again after unpickling.
         return {**self.__dict__, "_listing": []}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -328,7 +328,7 @@ def is_table(storage: HoodieStorage, base_path: str) -> bool:
 def refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:
     """Refuse a folder with commits but no properties: a new table there would show their rows, and double them.
 
-    Rollbacks alone are what a first write left that failed, while its table was being removed.
+    Rollbacks alone are allowed: a failed first write left them, while its table was being removed.
     """
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
     layout = timeline_layout(1)
@@ -393,7 +393,7 @@ def _load_active_timeline(
 
 
 def _read_archived(load: Callable[[], HoodieArchivedTimeline], instant: HoodieInstant) -> HoodieCommitMetadata | None:
-    """What an archived commit wrote; None when it is not in the archive, or was not completed."""
+    """The metadata of an archived commit; None if it is not in the archive, or was not completed."""
     archived = load()
     found = archived.find(instant.requested_time, instant.action)
     return None if found is None or not found.is_completed else archived.read_commit_metadata(found)

@@ -1,8 +1,8 @@
-"""Arrow arrays around bytes that are there already: the only module that makes arrays from buffers.
+"""Arrow arrays around existing bytes. No other module makes arrays from buffers.
 
-Arrow believes what it is told of a buffer, and releases of Arrow differ in what they ask of the parts of an array. So
-arrays are made from buffers here, of types without others inside, and tests make each with every release that counts.
-Lists, maps and structs are made by Arrow's `from_arrays`, which looks at its parts.
+Arrow does not check buffers, and releases of Arrow differ in what they require of the parts of an array. So arrays are
+made from buffers here, of types without others inside, and tests make each with every supported release. Lists, maps
+and structs are made by Arrow's `from_arrays`, which checks its parts.
 """
 
 from __future__ import annotations
@@ -124,21 +124,21 @@ def structs_of(columns: list[pa.Array], data_type: pa.StructType, count: int) ->
 
 
 def lists_like(lists: pa.Array, elements: pa.Array) -> pa.ListArray:
-    """Lists that are as long, and null where some others are.
+    """Lists with the lengths and nulls of other lists, and other elements.
 
     Args:
-        lists: Lists or maps, a slice perhaps.
-        elements: An element for each child of theirs, also for those that the slice leaves out.
+        lists: Lists or maps, which may be a slice.
+        elements: An element for each child of these, also for children outside the slice.
     """
     return pa.ListArray.from_arrays(_offsets_of(lists), elements, mask=_nulls_of(lists))
 
 
 def maps_like(maps: pa.MapArray, items: pa.Array, data_type: pa.MapType) -> pa.MapArray:
-    """Maps with the keys of some others, and other values.
+    """Maps with the keys of other maps, and other values.
 
     Args:
-        maps: The others, a slice perhaps.
-        items: A value for each key of theirs, also for those that the slice leaves out.
+        maps: The other maps, which may be a slice.
+        items: A value for each key of these, also for keys outside the slice.
         data_type: The type of the maps to make.
     """
     return pa.MapArray.from_arrays(_offsets_of(maps), maps.keys, items, type=data_type, mask=_nulls_of(maps))

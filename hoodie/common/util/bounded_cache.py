@@ -1,4 +1,4 @@
-"""A map that forgets what was not asked for the longest, as soon as it holds too many bytes."""
+"""A map with a limit of bytes, which drops the entries that were unused for the longest time."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class BoundedCache(Generic[_ValueT]):
             self._values[key] = (value, size_bytes)
             self._size_bytes += size_bytes - before
             while self._size_bytes > self._max_bytes:
-                _, (_, gone) = self._values.popitem(last=False)
-                self._size_bytes -= gone
+                _, (_, dropped_bytes) = self._values.popitem(last=False)
+                self._size_bytes -= dropped_bytes
 
     def clear(self) -> None:
         """Forget everything."""

@@ -1,4 +1,4 @@
-"""Classes by their names: those that a user names in a property, and the errors that tasks report."""
+"""Classes by their names: classes that a user names in a property, and classes of errors that tasks report."""
 
 from __future__ import annotations
 

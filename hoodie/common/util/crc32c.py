@@ -16,7 +16,7 @@ import numpy.typing as npt
 UInt32s = npt.NDArray[np.uint32]
 
 _POLYNOMIAL = 0x82F63B78
-"""Its bits reversed."""
+"""The polynomial with its bits reversed."""
 _ONES = 0xFFFFFFFF
 _SHORT_BYTES = 4096
 _SHORT_LANE_BYTES = 32
@@ -24,7 +24,7 @@ _LANE_BYTES = 128
 
 
 def crc32c(data: bytes | memoryview) -> int:
-    """The CRC-32C of some bytes.
+    """The CRC-32C of bytes.
 
     Args:
         data: The bytes.
@@ -33,7 +33,7 @@ def crc32c(data: bytes | memoryview) -> int:
 
 
 def crc32c_of_chunks(data: bytes | memoryview, chunk_bytes: int) -> UInt32s:
-    """The CRC-32C of each chunk of some bytes.
+    """The CRC-32C of each chunk of bytes.
 
     Args:
         data: The bytes.
@@ -50,7 +50,8 @@ def crc32c_of_chunks(data: bytes | memoryview, chunk_bytes: int) -> UInt32s:
 def _crcs(chunks: npt.NDArray[np.uint8]) -> UInt32s:
     """The CRC of each row of a matrix."""
     count, length = chunks.shape
-    # Zeros in front change nothing of a register that begins with 0. What the real first value adds comes at the end.
+    # Zeros in front do not change a register that begins with 0. The effect of the real first value is added at the
+    # end.
     padded_length = max(1 << (length - 1).bit_length(), _SHORT_LANE_BYTES)
     if padded_length != length:
         padded = np.zeros((count, padded_length), dtype=np.uint8)
@@ -72,7 +73,7 @@ def _crcs(chunks: npt.NDArray[np.uint8]) -> UInt32s:
 
 @lru_cache(maxsize=64)
 def _first_value_after(length: int) -> int:
-    """What the first value of the register has become after so many zeros."""
+    """The value of the register after the given number of zeros, starting from its first value."""
     value = np.array([_ONES], dtype=np.uint32)
     step = 1
     while step <= length:
@@ -83,7 +84,7 @@ def _first_value_after(length: int) -> int:
 
 
 def _advanced(registers: UInt32s, zeros: int) -> UInt32s:
-    """Registers after so many bytes of zeros, a power of two."""
+    """Registers after the given number of zero bytes, a power of two."""
     tables = _zeros_tables(zeros.bit_length() - 1)
     advanced: UInt32s = (
         tables[0][registers & 0xFF]

@@ -46,7 +46,7 @@ _STEP_MS = {"m": 60_000, "s": 1000, "S": 1, "H": 3_600_000, "k": 3_600_000, "K":
 _RANGES = {"M": (1, 12), "d": (1, 31), "D": (1, 366), "w": (1, 53), "e": (1, 7), "H": (0, 23), "k": (1, 24),
            "K": (0, 11), "h": (1, 12), "m": (0, 59), "s": (0, 59)}  # fmt: skip
 _UNITS = ("y", "M", "d", "H", "m", "s", "S")
-"""From the longest to the shortest."""
+"""The units, from the longest to the shortest."""
 _FIXED_DIGITS = {"y": 4, "Y": 4, "M": 2, "d": 2, "H": 2, "m": 2, "s": 2, "S": 3}
 _OFFSET = re.compile(r"([+-])(\d\d)(?::(\d\d)(?::(\d\d))?|(\d\d)(\d\d)?)?", re.ASCII)
 _YEAR_WITHOUT_ONE = 2000
@@ -150,7 +150,7 @@ class DatePattern:
 
     @property
     def folder_count(self) -> int:
-        """How many folders its texts are the path of."""
+        """The number of folders in the path that a text of the pattern names."""
         return 1 + sum(token.text.count("/") for token in self.tokens if not token.letter)
 
     @property
@@ -172,11 +172,11 @@ class DatePattern:
         )
 
     def times_of(self, text: str) -> tuple[int | None, int] | None:
-        """The times whose text this is: the first, and the one after the last; None if it does not tell.
+        """The times with this text: the first one, and the one after the last; None if the text does not decide them.
 
-        It does where the pattern has the year in four digits and all units down to its smallest one, each in a fixed
-        number of digits or as the month's name, in any order. Times are those that clocks show, as if they were UTC, in
-        milliseconds since 1970.
+        It does if the pattern has the year in four digits and all units down to its smallest one, each in a fixed
+        number of digits or as the month's name, in any order. Times are local times taken as UTC, in milliseconds since
+        1970.
 
         Args:
             text: A text that `write` made, or any other.
@@ -205,7 +205,7 @@ class DatePattern:
         smallest = len(numbers) - 1
         after = [unit + (place == smallest) for place, unit in enumerate(units)]
         first = _local_ms(units)
-        # A 30 February, or an hour 24: nothing writes it.
+        # A 30 February or an hour 24 is never written.
         if not 1 <= units[1] <= 12 or self.write(first) != text:
             return None
         return (None if any(token.letter == "Y" for token in self.tokens) else first), _local_ms(after)
@@ -266,7 +266,7 @@ def _literal(pattern: str, position: int) -> tuple[str, int]:
 
 
 def _expression_of(token: _Token) -> str:
-    """A regular expression for what a token of fixed length writes."""
+    """A regular expression for the texts of a token of fixed length."""
     if not token.letter:
         return re.escape(token.text)
     if token.letter == "M" and token.count >= 3:
@@ -399,7 +399,7 @@ def _end_of_digits(text: str, position: int, maximum: int) -> int:
 
 
 def _read_name(names: Sequence[str], text: str, position: int, key: str, found: dict[str, int]) -> int | None:
-    """Read a name, long or of three letters, as it is or in small or capital letters; the longest match counts."""
+    """Read a name, long or of three letters, in its own, small or capital letters; the longest match counts."""
     for long in (True, False):
         for number, name in enumerate(names):
             wanted = name if long else name[:3]

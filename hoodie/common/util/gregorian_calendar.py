@@ -6,7 +6,7 @@ Python's `datetime` ends at the years 1 and 9999. Days are counted from 1970-01-
 from __future__ import annotations
 
 _DAYS_BEFORE_1970 = 719468
-"""From 1 March of the year 0 to 1970-01-01."""
+"""The days from 1 March of the year 0 to 1970-01-01."""
 _DAYS_OF_400_YEARS = 146097
 
 

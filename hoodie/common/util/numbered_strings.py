@@ -1,4 +1,4 @@
-"""Consecutive numbers as strings behind a prefix: ``c_7, c_8, c_9, c_10``."""
+"""Consecutive numbers as strings with a prefix: ``c_7, c_8, c_9, c_10``."""
 
 from __future__ import annotations
 

@@ -86,7 +86,9 @@ def check_value_levels(name: str, values: Iterable[Any]) -> None:
 
 
 def _containers(values: list[Any]) -> list[Any]:
-    """The dicts and lists among values; the values are examined one by one only if a dict or list is among them."""
+    """The dicts and lists among values. The values are examined one by one only if their types include dict or
+    list.
+    """
     kinds = {kind for kind in set(map(type, values)) if issubclass(kind, (*_SEQUENCES, Mapping))}
     if not kinds:
         return []

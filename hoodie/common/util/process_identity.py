@@ -22,12 +22,12 @@ def describe_process() -> dict[str, str]:
         ``process`` (its number) and ``host``; on Linux also ``bootId``, ``pidNamespace``,
         ``timeNamespace`` (empty in an old kernel) and ``processStart``.
     """
-    told = {"host": socket.gethostname(), "process": str(os.getpid())}
+    description = {"host": socket.gethostname(), "process": str(os.getpid())}
     boot_id, namespace, start = _boot_id(), _namespace(_PID_NAMESPACE), _start_and_state(os.getpid())
     if boot_id and namespace and start is not None:
-        told |= {"bootId": boot_id, "pidNamespace": namespace, "processStart": start[0]}
-        told["timeNamespace"] = _namespace(_TIME_NAMESPACE)
-    return told
+        description |= {"bootId": boot_id, "pidNamespace": namespace, "processStart": start[0]}
+        description["timeNamespace"] = _namespace(_TIME_NAMESPACE)
+    return description
 
 
 def is_gone(told: Mapping[str, Any]) -> bool:
@@ -50,7 +50,7 @@ def is_gone(told: Mapping[str, Any]) -> bool:
     if not number.isascii() or not number.isdigit() or int(number) < 1:
         return False
     try:
-        # Where /proc hides processes of other users, this still sees them.
+        # This works even if /proc hides processes of other users.
         os.kill(int(number), 0)
     except ProcessLookupError:
         return True

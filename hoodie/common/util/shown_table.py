@@ -1,4 +1,4 @@
-"""Tables for people: aligned text, and HTML for notebooks. A long table is cut, and its last line says by how much."""
+"""Tables for people: aligned text, and HTML for notebooks. The last line of a cut table counts the missing rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 @attrs.frozen
 class ShownTable:
-    """Something to print.
+    """A table to print.
 
     Attributes:
         header: Names of the columns.
@@ -113,7 +113,7 @@ def format_bytes(count: int) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A count and what was counted: ``1 file``, ``2,000 files``.
+    """A count with its noun: ``1 file``, ``2,000 files``.
 
     Args:
         count: The number.

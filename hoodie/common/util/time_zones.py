@@ -98,7 +98,7 @@ def _milliseconds(offset: timedelta) -> int:
 
 
 def _in_range(moments: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The moments; those beyond Python's years are moved by whole cycles, or to the first year."""
+    """The moments, with those beyond Python's years moved by whole cycles, or to the first year."""
     late = moments > _LAST_MS
     if late.any():
         moments = np.where(late, _LAST_MS - _CYCLE_MS + (moments - _LAST_MS) % _CYCLE_MS, moments)

@@ -18,7 +18,7 @@ from hoodie.index.simple.simple_index import HoodieSimpleIndex
 from hoodie.index.stored_keys import LOCATION_SCHEMA, FoundKeys, StoredKeys
 
 MOST_COMPARISONS = 2
-"""Keys are brought to the files up to so many comparisons of keys with files for each incoming and each stored row."""
+"""Keys are brought to the files up to this many comparisons of keys with files for each incoming and stored row."""
 
 
 class HoodieBloomIndex(HoodieSimpleIndex):

@@ -70,11 +70,11 @@ class CheckedFile:
 
 @attrs.frozen
 class CheckFiles:
-    """Task: find which of the shared keys some base files hold.
+    """Task: find the shared keys in base files.
 
     Attributes:
         storage: Where the files are.
-        keys: Of a mapping from group to `SortedKeys`' array.
+        keys: The shared mapping from group to `SortedKeys`' array.
     """
 
     storage: HoodieStorage
@@ -146,8 +146,8 @@ def _check_keys(reader: HoodieParquetReader, keys: pa.Array) -> CheckedFile:
     """Compare keys with those of a file, in the row groups whose statistics do not exclude all keys.
 
     Args:
-        reader: Of the file, open.
-        keys: Distinct, sorted by UTF-8 bytes.
+        reader: An open reader of the file.
+        keys: Distinct keys, sorted by UTF-8 bytes.
     """
     groups = reader.row_group_keys()
     wanted = row_groups_for(SortedKeys(keys), groups)

@@ -1,4 +1,4 @@
-"""Find keys in base files by key ranges, bloom filters and keys: what the indexes BLOOM and GLOBAL_BLOOM share.
+"""Look-up of keys in base files by key ranges, bloom filters and keys, for the indexes BLOOM and GLOBAL_BLOOM.
 
 Hudi: org.apache.hudi.index.bloom.{BaseHoodieBloomIndexHelper, SparkHoodieBloomIndexHelper}.
 """
@@ -116,11 +116,11 @@ class BloomIndexHelper:
     def find(
         self, keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
     ) -> list[FoundKeys]:
-        """For each slice the keys that it holds and their rows; every slice is noted on ``table.work``.
+        """The keys in each slice, and their rows; every slice is noted on ``table.work``.
 
         Args:
             keys: Keys (string) by the name of their group.
-            groups: For each slice of the table the group of keys that is looked for in it.
+            groups: The group of keys to look for, for each slice of the table.
             context: The engine.
             table: The table.
         """
@@ -135,12 +135,12 @@ class BloomIndexHelper:
                     infos[number] = info
             possible = candidates(in_order, groups, infos, self._config.bloom_use_treebased_filter)
             step.count(records=sum(map(count_keys, possible)), files=sum(map(bool, possible)))
-        left: list[KeySlices | None] = list(possible)
+        remaining: list[KeySlices | None] = list(possible)
         if self._config.bloom_use_metadata:
-            left = self._by_filters_of_metadata(possible, in_order, groups, table)
+            remaining = self._by_filters_of_metadata(possible, in_order, groups, table)
         found = [NOTHING_FOUND] * len(slices)
         pieces = []
-        for number, (some, group, file_slice) in enumerate(zip(left, groups, slices, strict=True)):
+        for number, (some, group, file_slice) in enumerate(zip(remaining, groups, slices, strict=True)):
             if some is None:
                 # Its filter in the metadata table was asked.
                 continue
@@ -181,22 +181,22 @@ class BloomIndexHelper:
 
         These files are noted.
         """
-        left: list[KeySlices | None] = list(possible)
+        remaining: list[KeySlices | None] = list(possible)
         slices = table.slices
         chosen = [number for number, some in enumerate(possible) if some]
         with table.notes.metrics.step("ask filters of the metadata table") as step:
-            asked = 0
+            filter_count = 0
             for place, bloom_filter in filters_by_metadata(table, [slices[number] for number in chosen]):
                 number = chosen[place]
-                asked += 1
+                filter_count += 1
                 group = keys[groups[number]].keys
                 parts = [group.slice(start, end - start) for start, end in possible[number]]
                 if holds_none(bloom_filter, parts):
-                    left[number] = None
+                    remaining[number] = None
                     part, count = slices[number], count_keys(possible[number])
                     table.work.note(FileGroupLook(part.partition_path, part.file_id, Decision.FILTER, count, 0))
-            step.count(files=asked)
-        return left
+            step.count(files=filter_count)
+        return remaining
 
     def search(
         self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, is_global: bool
@@ -204,10 +204,10 @@ class BloomIndexHelper:
         """Count the keys that each slice can hold, if the keys do not fit in the driver's memory; note every slice.
 
         Args:
-            records: With record key and partition path.
+            records: Rows with record key and partition path.
             context: The engine.
             table: The table.
-            is_global: Whether keys are looked for in all slices; else in those of their partition.
+            is_global: Whether keys are looked for in all slices, and not only in those of their partition.
         """
         slices = table.slices
         known: list[BloomIndexFileInfo] | list[None] = [None] * len(slices)

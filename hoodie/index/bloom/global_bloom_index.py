@@ -44,7 +44,7 @@ class HoodieGlobalBloomIndex(HoodieGlobalSimpleIndex):
     def _slices_to_join(
         self, records: HoodieData, keys: pa.Array | None, context: HoodieEngineContext, table: IndexedTable
     ) -> Sequence[FileSlice]:
-        """The slices that hold some of the keys; if keys are too many, the slices whose key ranges can hold some."""
+        """The slices with some of the keys; if there are too many keys, the slices whose key ranges may hold some."""
         if keys is None:
             return self._helper.search(records, context, table, is_global=True).slices
         found = self._find_keys(keys, context, table)

@@ -1,4 +1,4 @@
-"""Which files can hold which keys, by the smallest and largest key of the files.
+"""The keys that files may hold, by the smallest and largest key of the files.
 
 Hudi: org.apache.hudi.index.bloom.{IndexFileFilter, IntervalTreeBasedIndexFileFilter, ListBasedIndexFileFilter}.
 """
@@ -24,7 +24,7 @@ def candidates(
     files: Sequence[BloomIndexFileInfo | None],
     is_tree_based: bool = True,
 ) -> list[KeySlices]:
-    """For each file the keys of its group that it can hold.
+    """The keys of its group that each file may hold.
 
     These are the keys within the range of the footer and within the range of one of the row groups. The range of the
     footer does not count if the result would depend on the order of strings that the file's writer used. The statistics
@@ -32,11 +32,11 @@ def candidates(
 
     Args:
         keys: The keys by the name of their group.
-        groups: For each file the group of keys that is looked for in it.
-        files: The ranges of the files' footers; None if the footer was not read, so that any key may be there.
+        groups: The group of keys to look for, for each file.
+        files: The ranges of the files' footers; None if the footer was not read, so that the file may hold any key.
         is_tree_based: Whether the ends of ranges are searched in the sorted keys (there is no tree): the cost grows
-            with the number of ranges and the logarithm of the number of keys. Else every key is compared with every
-            range.
+            with the number of ranges and the logarithm of the number of keys. Otherwise every key is compared with
+            every range.
     """
     found: list[KeySlices] = [()] * len(files)
     by_group: dict[str, list[tuple[int, BloomIndexFileInfo]]] = {}
@@ -53,7 +53,7 @@ def candidates(
 
 
 def _of_group(keys: SortedKeys, files: Sequence[BloomIndexFileInfo], is_tree_based: bool) -> list[KeySlices]:
-    """For each file of a group the keys of the group that it can hold."""
+    """The keys of the group that each of its files may hold."""
     lows: list[bytes] = []
     highs: list[bytes] = []
     for info in files:
@@ -94,7 +94,7 @@ def _within(
 
 
 def count_keys(slices: KeySlices) -> int:
-    """The number of keys in some slices.
+    """The number of keys in ranges of sorted keys.
 
     Args:
         slices: Ranges of sorted keys.

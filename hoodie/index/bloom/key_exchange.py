@@ -33,14 +33,14 @@ from hoodie.index.stored_keys import LOCATION_SCHEMA, located_keys
 from hoodie.storage.storage import HoodieStorage
 
 FILE_COST = 20_000
-"""Opening a file costs about what comparing this many keys costs."""
+"""The cost of opening a file, as the number of keys that can be compared in that time."""
 
 _FILE = "__hoodie_file"
 _COUNT = "__hoodie_count"
 _COUNTED_SCHEMA = pa.schema([(_FILE, pa.int32()), (_COUNT, pa.int64())])
 _PAIR_SCHEMA = pa.schema([reserved_field(RECORD_KEY), (_FILE, pa.int32()), reserved_field(BUCKET)])
 _ROWS = -1
-"""In place of a file: counts the rows themselves."""
+"""The number that stands in place of a file's for the count of rows."""
 
 
 @attrs.frozen
@@ -49,8 +49,8 @@ class FileCandidates:
 
     Attributes:
         files: A list of (group, key range of the footer or None if it was not read).
-        is_global: Whether all keys are looked for in all files. Else those of a partition are looked for in its files,
-            and the groups are partition paths.
+        is_global: Whether all keys are looked for in all files. Otherwise the keys of a partition are looked for in its
+            files, and the groups are partition paths.
         is_tree_based: See `candidates`.
     """
 
@@ -59,10 +59,10 @@ class FileCandidates:
     is_tree_based: bool
 
     def of(self, batch: pa.RecordBatch) -> Iterator[tuple[SortedKeys, list[tuple[int, KeySlices]]]]:
-        """Groups of keys, and for each group the files that can hold some of its keys.
+        """Groups of keys, each with the files that may hold some of its keys.
 
         Args:
-            batch: With record key and partition path.
+            batch: Rows with record key and partition path.
         """
         keys = dict(self._grouped(batch))
         found: dict[str, list[tuple[int, KeySlices]]] = {group: [] for group in keys}
@@ -84,10 +84,10 @@ class FileCandidates:
 
 
 def count_candidates(records: HoodieData, candidates: FileCandidates, file_count: int) -> tuple[np.ndarray, int]:
-    """For each file the number of incoming keys that it can hold (int64), and the number of incoming rows. An action.
+    """The number of incoming keys that each file may hold (int64), and the number of incoming rows. Runs a job.
 
     Args:
-        records: With record key and partition path.
+        records: Rows with record key and partition path.
         candidates: Finds the keys that each file can hold.
         file_count: The number of files.
     """

@@ -58,7 +58,7 @@ class BloomIndexFileInfo:
 
     @classmethod
     def read_range(cls, storage: HoodieStorage, path: str) -> BloomIndexFileInfo:
-        """Read the range alone if it is at the end of the file; else see `read`."""
+        """Read the range from the end of the file if it is there; otherwise see `read`."""
         found = read_key_range(storage, path)
         return cls(*found, None) if found is not None else cls.read(storage, path)
 
@@ -97,11 +97,11 @@ class BloomIndexFileInfo:
 
 @attrs.frozen
 class ReadFileInfos:
-    """Task: read the key ranges in the footers of some base files.
+    """Task: read the key ranges in the footers of base files.
 
     Attributes:
         storage: The storage of the files.
-        whole: Whether the ranges of row groups are needed, besides that of the file.
+        whole: Whether the ranges of row groups are needed, too.
     """
 
     storage: HoodieStorage
@@ -158,8 +158,8 @@ class KeyRangeCache:
             self._bytes += _size(path, info) - (_size(path, known) if known is not None else 0)
             self._infos[path] = info
             while self._bytes > self._max_bytes and self._infos:
-                oldest, gone = self._infos.popitem(last=False)
-                self._bytes -= _size(oldest, gone)
+                oldest, dropped = self._infos.popitem(last=False)
+                self._bytes -= _size(oldest, dropped)
 
 
 def _size(path: str, info: BloomIndexFileInfo) -> int:

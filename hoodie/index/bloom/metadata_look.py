@@ -1,6 +1,6 @@
 """Key ranges and bloom filters of base files from the metadata table, so that their footers need not be read.
 
-What it does not tell, or what it tells in an order that is not certain, is read from the footer.
+Ranges that it lacks, or that have an uncertain order, are read from the footer.
 
 Hudi: org.apache.hudi.index.bloom.HoodieMetadataBloomFilterProbingFunction,
 org.apache.hudi.index.bloom.HoodieBloomIndex (loadColumnRangesFromMetaIndex).
@@ -29,7 +29,7 @@ _FILTERS_AT_ONCE = 32
 
 
 def infos_by_metadata(table: IndexedTable, slices: Sequence[FileSlice]) -> dict[str, BloomIndexFileInfo]:
-    """The key ranges of base files that the metadata table tells, by path.
+    """The key ranges of base files in the metadata table, by path.
 
     Args:
         table: The table.

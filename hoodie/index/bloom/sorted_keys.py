@@ -45,11 +45,11 @@ class SortedKeys:
         return len(self.keys)
 
     def before(self, bounds: Sequence[bytes], with_equal: bool) -> np.ndarray:
-        """For each bound the number of keys that are smaller.
+        """The number of smaller keys for each bound.
 
         Args:
             bounds: UTF-8, in any order.
-            with_equal: Whether a key that is equal counts too.
+            with_equal: Whether equal keys count, too.
         """
         if len(bounds) * _KEYS_PER_BOUND < len(self.keys):
             search = bisect_right if with_equal else bisect_left
@@ -78,7 +78,7 @@ class SortedKeys:
         return bool(((data >= _LAST_BASIC.start) & (data < _LAST_BASIC.stop)).any())
 
     def order_is_certain(self, *bounds: bytes) -> bool:
-        """Whether every key compares with these bounds in Java's order of strings as it does by UTF-8 bytes.
+        """Whether every key compares with these bounds in the same way in Java's order of strings and by UTF-8 bytes.
 
         Java compares UTF-16 units, in which characters above U+FFFF come before those from U+E000 to U+FFFF. Some
         writers determine the range of a file's keys in this order, others in that of UTF-8 bytes.
@@ -103,7 +103,7 @@ class SortedKeys:
 
     @cached_property
     def _bytes(self) -> np.ndarray:
-        """The UTF-8 bytes of all keys, one behind the other."""
+        """The UTF-8 bytes of all keys, one key after the other."""
         return utf8_bytes(self.keys)[0] if len(self.keys) else np.zeros(0, dtype=np.uint8)
 
     @cached_property

@@ -81,7 +81,7 @@ class BucketIdentifier:
         return masked
 
     def _hash_composite(self, keys: pa.Array, whole: np.ndarray) -> np.ndarray:
-        """Hashes of keys that all have a colon; ``whole`` are those of the keys as they stand."""
+        """The hashes of keys that all have a colon; ``whole`` are the hashes of the unchanged keys."""
         has_comma = _contains(keys, ",")
         if has_comma is None:
             return self._settle(keys, self._hash_single(keys), whole)
@@ -96,7 +96,7 @@ class BucketIdentifier:
         return hashes
 
     def _hash_single(self, keys: pa.Array) -> np.ndarray:
-        """The hashes of keys without a comma in Hudi 0.15: of the value of a hash field, or of nothing."""
+        """The hashes of keys without a comma in Hudi 0.15: of the value of a hash field, or of an empty list."""
         hashes = np.ones(len(keys), dtype=np.uint32)
         for field in self.hash_fields:
             rows = np.flatnonzero(_starts_with(keys, f"{field}:"))
@@ -176,7 +176,7 @@ def bucket_of_file_id(file_id: str) -> int | None:
 
 
 def are_bucket_ids(file_ids: Sequence[str]) -> bool:
-    """Whether file ids look like those of buckets; random ids do so once in a million cases.
+    """Whether file ids look like those of buckets. Random ids look so once in a million cases.
 
     Args:
         file_ids: Some or all file ids of one table.
@@ -295,7 +295,7 @@ def _hash_lists(lists: Sequence[Sequence[str | None]]) -> np.ndarray:
 
 
 def _hash_values(named: pa.Array, start: int) -> np.ndarray:
-    """Hashes of values behind ``field:``; null and empty ones, which keys spell out, have 0."""
+    """The hashes of values after ``field:``. Null and empty values, which keys spell out, have 0."""
     values = pc.utf8_slice_codeunits(named, start)
     hashes = hash_strings(values)
     spelled_out = pc.is_in(values, value_set=pa.array([NULL_VALUE, EMPTY_VALUE])).to_numpy(zero_copy_only=False)
@@ -304,7 +304,7 @@ def _hash_values(named: pa.Array, start: int) -> np.ndarray:
 
 
 def _contains(strings: pa.Array, character: str) -> np.ndarray | None:
-    """Which strings have an ASCII character; None when none has."""
+    """True for strings with an ASCII character; None if no string has it."""
     if not contain_ascii(strings, character):
         return None
     found: np.ndarray = pc.match_substring(strings, character).to_numpy(zero_copy_only=False)
@@ -317,7 +317,7 @@ def _starts_with(strings: pa.Array, start: str) -> np.ndarray:
 
 
 def _begin_with(data: np.ndarray, starts: np.ndarray, ends: np.ndarray, text: bytes) -> np.ndarray:
-    """Which pieces of the bytes begin with a text."""
+    """True for pieces of the bytes that begin with a text."""
     found: np.ndarray = ends - starts >= len(text)
     last = max(0, len(data) - 1)
     for place, byte in enumerate(text):

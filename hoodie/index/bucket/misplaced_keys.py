@@ -24,7 +24,7 @@ from hoodie.storage.storage import HoodieStorage
 SAMPLED_KEYS = 1000
 """Most keys of a file that are hashed."""
 ENOUGH_KEYS = 64
-"""After this many keys no further file is opened: in another layout some of them would be in a wrong bucket."""
+"""After this many keys no further file is opened: in another layout, some of them would be in a wrong bucket."""
 SAMPLED_FILES = 16
 """Most files that are opened, if they have few keys."""
 WAY_OUT = (
@@ -85,7 +85,7 @@ class MisplacedKeyCheck:
             try:
                 buckets = attrs.evolve(self.identifier, rule=rule).bucket_ids(keys)
             except HoodieKeyException:
-                # The rule cannot take some keys apart, so a writer with this rule did not put them here.
+                # The rule cannot split some keys into fields, so a writer with this rule did not put them here.
                 continue
             keys = keys.filter(pa.array(buckets != bucket))
         return keys

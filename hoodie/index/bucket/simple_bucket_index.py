@@ -117,7 +117,7 @@ class HoodieSimpleBucketIndex(BaseFileIndex):
         return tag_with_locations(records, table.notes.share(context, locations))
 
     def identifier(self, key_fields: Sequence[str]) -> BucketIdentifier:
-        """Computes buckets as the configuration says.
+        """The computation of buckets by the configuration.
 
         Args:
             key_fields: The table's record key fields.

@@ -1,9 +1,9 @@
-"""What the files of a table tell of the index that they were written with, for writers that do not say it.
+"""The bucket layout of a table, found from its files, for writers that do not configure it.
 
-The newest commit of hoodie stores its layout. Real Hudi stores none: then file ids tell that there are buckets, and the
-record keys in them how many. A key with the hash ``h`` in bucket ``b`` of ``n`` means that ``n`` divides ``h - b``, so
-``n`` divides the greatest common divisor of all these differences, which is ``n`` itself once some dozens of keys are
-known.
+The newest commit of hoodie stores its layout. Real Hudi stores none. Then file ids show that there are buckets, and
+the record keys in them show how many. A key with the hash ``h`` in bucket ``b`` of ``n`` means that ``n`` divides
+``h - b``. So ``n`` divides the greatest common divisor of all these differences, which is ``n`` itself once some dozens
+of keys are known.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _COMPACTIONS = (WriteOperationType.COMPACT, WriteOperationType.LOG_COMPACT)
 _SAMPLED_KEYS = 1000
 _SAMPLED_FILES = 16
 _ENOUGH_KEYS = 256
-"""A number that divides so many differences by chance is not there."""
+"""With this many keys, the common divisor is not larger by chance."""
 
 
 @attrs.frozen(slots=False, eq=False)
 class TableLayout:
-    """How the files of a table were laid out; read when it is asked for, once.
+    """The layout of a table's files; read once, when it is asked for.
 
     Attributes:
         snapshot: The table.
@@ -63,8 +63,8 @@ class TableLayout:
     def newest(self) -> tuple[list[HoodieWriteStat], Mapping[str, str]]:
         """The files of the newest completed commit that wrote any, and the extra metadata with the layout.
 
-        Compactions do not count: they keep the buckets, and do not tell the layout. If other commits without files
-        have pushed that commit into the archive, these are some of the present files.
+        Compactions are skipped: they keep the buckets, and do not store the layout. If other commits without files have
+        pushed that commit into the archive, some of the present files are returned.
         """
         if not self._newest:
             self._newest.append(self._load_newest())
@@ -110,7 +110,7 @@ class TableLayout:
         return []
 
     def options(self, key_fields: Sequence[str]) -> dict[str, str]:
-        """The options of the bucket index that the files were written with; empty if there is none, or nobody knows.
+        """The options of the bucket index that wrote the files; empty if there is none, or it cannot be found out.
 
         Args:
             key_fields: The table's record key fields.
@@ -130,7 +130,7 @@ class TableLayout:
         return {} if count is None else {TYPE_KEY: IndexType.BUCKET.value, BUCKETS_KEY: str(count)}
 
     def _count_of_keys(self, stats: Sequence[HoodieWriteStat], key_fields: tuple[str, ...]) -> int | None:
-        """The number of buckets that the record keys of some files have by all key fields; None if several fit."""
+        """The number of buckets that fits the record keys of files, hashed by all key fields; None if several fit."""
         identifier = BucketIdentifier(1, key_fields, key_fields)
         schema = pa.schema([(RECORD_KEY_META, pa.string())])
         files = [stat for stat in stats if stat.num_writes and str(stat.path).endswith(".parquet")]
@@ -161,14 +161,14 @@ def _divisors(number: int) -> list[int]:
 
 
 def config_of_table(config: HoodieWriteConfig, layout: TableLayout) -> HoodieWriteConfig:
-    """A writer's configuration with the index that the table's files were written with, where the writer says nothing.
+    """A writer's configuration, completed by the index that wrote the table's files.
 
     Args:
         config: The writer's configuration.
         layout: The table's files.
 
     Returns:
-        The configuration itself if the writer says all, or the files tell nothing.
+        The configuration itself if it names the index, or if the files do not show it.
     """
     index = config.index
     unsaid = {key for key in _ATTRIBUTES if not _is_said(config, key)}
@@ -177,14 +177,14 @@ def config_of_table(config: HoodieWriteConfig, layout: TableLayout) -> HoodieWri
         return config
     table = layout.snapshot.table_config
     key_fields = table.record_key_fields or tuple(config.table.record_key_fields or ())
-    told = {key: value for key, value in layout.options(key_fields).items() if key in unsaid}
-    parsed = read_group(HoodieIndexConfig, told, [])
-    changed = attrs.evolve(index, **{_ATTRIBUTES[key]: getattr(parsed, _ATTRIBUTES[key]) for key in told})
+    layout_options = {key: value for key, value in layout.options(key_fields).items() if key in unsaid}
+    parsed = read_group(HoodieIndexConfig, layout_options, [])
+    changed = attrs.evolve(index, **{_ATTRIBUTES[key]: getattr(parsed, _ATTRIBUTES[key]) for key in layout_options})
     if changed == index:
         return config
     logger.info(
         "%s: taken from the files of the table: %s", config.base_path,
-        ", ".join(f"{key}={value}" for key, value in sorted(told.items())),
+        ", ".join(f"{key}={value}" for key, value in sorted(layout_options.items())),
     )  # fmt: skip
     return attrs.evolve(config, index=changed)
 

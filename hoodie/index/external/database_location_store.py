@@ -127,7 +127,7 @@ class DatabaseLocationStore(LocationStore):
 
     @abstractmethod
     def _insert_groups(self, connection: Any, groups: Sequence[tuple[str, str]], instant_time: str) -> None:
-        """Add those groups of (partition path, file id) that are missing."""
+        """Add the missing ones of these groups of (partition path, file id)."""
 
     @abstractmethod
     def _find_keys(self, connection: Any, start: int, keys: Sequence[str]) -> Sequence[tuple[int, int]]:

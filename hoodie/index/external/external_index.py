@@ -53,7 +53,7 @@ class StoreFactory(ABC):
     """Opens the store; picklable, so that tasks can.
 
     Attributes:
-        is_shared_by_tasks: Whether tasks on other machines reach the store; else only the driver writes to it.
+        is_shared_by_tasks: Whether tasks on other machines reach the store; otherwise only the driver writes to it.
     """
 
     is_shared_by_tasks: bool = False
@@ -81,7 +81,7 @@ class HoodieExternalIndex(HoodieIndex):
 
     @abstractmethod
     def store_factory(self) -> StoreFactory:
-        """How the store is opened."""
+        """The factory that opens the store."""
 
     def decides_by_keys(self, table: IndexedTable) -> bool:
         return self._exact.decides_by_keys(table)
@@ -123,11 +123,11 @@ class HoodieExternalIndex(HoodieIndex):
         try:
             with self._open() as store:
                 known = store.groups()
-                gone = [g for g in known if g.instant_time == instant_time or _added_by(g, instant_time)]
+                groups_of_instant = [g for g in known if g.instant_time == instant_time or _added_by(g, instant_time)]
                 files = [(g.number, f.file_name) for g in known for f in g.files.values()]
                 names = {f.file_name for g in known for f in g.files.values() if f.instant_time == instant_time}
-                if gone:
-                    store.drop_groups([group.number for group in gone])
+                if groups_of_instant:
+                    store.drop_groups([group.number for group in groups_of_instant])
                 if names:
                     store.forget_files([(number, name) for number, name in files if name in names])
         except HoodieException as error:
@@ -148,7 +148,7 @@ class HoodieExternalIndex(HoodieIndex):
 
     @staticmethod
     def _narrowed(table: IndexedTable, claimed: Set[_Group]) -> IndexedTable:
-        """The table with some of its file groups; the others are noted as judged."""
+        """The table with the given file groups; the others are noted as judged."""
         kept = [part for part in table.slices if (part.partition_path, part.file_id) in claimed]
         others = [part for part in table.slices if (part.partition_path, part.file_id) not in claimed]
         table.work.note_all(others, Decision.DATABASE)
@@ -157,10 +157,10 @@ class HoodieExternalIndex(HoodieIndex):
     def _known_groups(
         self, store: LocationStore, context: HoodieEngineContext, table: IndexedTable
     ) -> tuple[dict[int, _Group], Set[_Group]]:
-        """The file groups of the table that the store knows, by their number, and those to look into in any case.
+        """The known file groups of the table by number, and the file groups to look into in any case.
 
-        The latter have log files that may hold keys which no base file has. Unless nothing may be written, the store
-        knows all base files afterwards; else the file groups of those that it does not know are among them as well.
+        The latter have log files whose keys may be in no base file. Unless nothing may be written, the store knows all
+        base files after this call; otherwise the file groups of unknown base files are among the latter as well.
         """
         beyond = {(part.partition_path, part.file_id) for part in table.slices if part.base_file is None}
         beyond |= table.listing.groups_with_new_keys
@@ -178,13 +178,15 @@ class HoodieExternalIndex(HoodieIndex):
             The file groups of the table by their number.
         """
         live, known = _live(table), _known(store)
-        gone = [group.number for key, group in known.items() if _is_gone(group, live.get(key), table)]
-        if gone:
+        gone_numbers = [group.number for key, group in known.items() if _is_gone(group, live.get(key), table)]
+        if gone_numbers:
             logger.info(
-                "the index of %s drops %d file groups that were rolled back or replaced", table.base_path, len(gone)
+                "the index of %s drops %d file groups that were rolled back or replaced",
+                table.base_path,
+                len(gone_numbers),
             )
-            store.drop_groups(gone)
-            known = {key: group for key, group in known.items() if group.number not in set(gone)}
+            store.drop_groups(gone_numbers)
+            known = {key: group for key, group in known.items() if group.number not in set(gone_numbers)}
         missing = _missing(live, known)
         if missing:
             known = self._read_missing(store, context, table, missing, known)

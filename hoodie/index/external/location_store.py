@@ -84,7 +84,7 @@ class LocationStore(ABC):
 
     @abstractmethod
     def create(self) -> None:
-        """Create what the store needs, unless it exists."""
+        """Create the store, unless it exists."""
 
     @abstractmethod
     def exists(self) -> bool:
@@ -128,11 +128,11 @@ class LocationStore(ABC):
         """Note that all keys of a base file are claimed.
 
         Args:
-            group: As it was before its keys were claimed.
+            group: The group as it was before its keys were claimed.
             file: The base file.
 
         Returns:
-            False if keys were removed from the group since, or if it is gone; then nothing is noted.
+            False if keys of the group were removed since, or the group itself; then nothing is noted.
         """
 
     @abstractmethod

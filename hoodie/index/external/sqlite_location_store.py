@@ -14,7 +14,7 @@ from hoodie.index.external.database_location_store import DatabaseLocationStore
 
 _OF_TABLE = "/.hoodie/"
 WAIT_SECONDS = 60
-"""How long a writer waits for another writer of the same file."""
+"""The longest time that a writer waits for another writer of the same file."""
 
 
 class SqliteLocationStore(DatabaseLocationStore):

@@ -30,14 +30,14 @@ from hoodie.storage.storage_path import join
 
 
 class HoodieInMemoryHashIndex(HoodieSimpleIndex):
-    """Keeps the key column of every base file that it has searched, and of those that its own client writes.
+    """Keeps the key column of every base file that it has searched or that its own client writes.
 
-    A base file never changes, so the keys stay right as long as the file is among the latest ones, whoever wrote it. If
-    it is not any more, because another writer committed or rolled back, its keys are dropped when its partition is
-    searched again. The keys of the client's own new files are kept as they are written, and not read again. Memory: the
-    record keys of the partitions that were written, as Arrow stores them (their bytes, and 4 more for each key).
+    A base file never changes, so its keys are valid as long as the file is among the latest ones, whoever wrote it. If
+    another writer's commit or rollback replaces it, its keys are dropped when its partition is searched again. The keys
+    of the client's own new files are kept as they are written, and not read again. Memory: the record keys of the
+    partitions that were written, as Arrow stores them (their bytes, and 4 more for each key).
 
-    Of a file group whose log files may hold new keys, the keys of the whole slice are kept (`KeptSliceKeys`).
+    For a file group whose log files may hold new keys, the keys of the whole slice are kept (`KeptSliceKeys`).
 
     Hudi: org.apache.hudi.index.inmemory.HoodieInMemoryHashIndex. Differs: reads the table at its first use instead of
     knowing only what this process wrote; a key is looked for in its partition.

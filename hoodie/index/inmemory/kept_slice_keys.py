@@ -22,10 +22,10 @@ _Group = tuple[str, str]
 
 @attrs.frozen(eq=False)
 class _Kept:
-    """What is kept of a slice.
+    """The kept keys of a slice.
 
     Attributes:
-        files: The path of the base file, "" if there is none, and those of the log files in the order of merging.
+        files: The path of the base file, "" if there is none, and the paths of the log files in the order of merging.
         keys: Its keys (string), each once.
         deletes: The number of deletes in the log files.
     """
@@ -36,12 +36,12 @@ class _Kept:
 
 
 class KeptSliceKeys:
-    """Keeps the keys of slices with log files, so that a look-up reads only log files that are new.
+    """A cache of the keys of slices with log files, so that a look-up reads only new log files.
 
-    The names of its files tell whether the keys of a slice are those kept, in tables of versions 8 and 9: a log file
-    there is written once, by one delta commit, and belongs to a slice once that is completed. New log files add keys if
-    nothing was deleted, before or by them; else the whole slice is read again. In version 6 a slice holds log files of
-    delta commits that are not completed, so it is read every time.
+    In tables of versions 8 and 9 the names of the files show whether the kept keys are valid: a log file is written
+    once, by one delta commit, and belongs to a slice once that is completed. New log files add keys if there is no
+    delete in them or before; otherwise the whole slice is read again. In version 6 a slice has log files of delta
+    commits that are not completed, so it is read every time.
     """
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ class KeptSliceKeys:
         self._lock = threading.Lock()
 
     def forget_replaced(self, partitions: Collection[str], slices: Sequence[FileSlice]) -> None:
-        """Forget slices that are no more, or have no log files any more.
+        """Drop slices that do not exist any more, or have no log files any more.
 
         Args:
-            partitions: Some partition paths.
-            slices: All latest slices there.
+            partitions: Partition paths.
+            slices: All latest slices in these partitions.
         """
         merges = {_group_of(part) for part in slices if not part.is_base_file_alone}
         with self._lock:
@@ -61,7 +61,7 @@ class KeptSliceKeys:
                 del self._kept[group]
 
     def get(self, group: _Group) -> _Kept | None:
-        """What is kept of a file group."""
+        """The kept keys of a file group."""
         with self._lock:
             return self._kept.get(group)
 
@@ -97,20 +97,20 @@ class ReadsNewLogFiles:
         return pa.table([before.keys], schema=pa.schema([pa.field(RECORD_KEY, pa.string())]))
 
     def _whole(self, files: tuple[str, ...], file_slice: FileSlice) -> _Kept:
-        there, deletes = self.merged.read_with_deletes(file_slice)
-        return _Kept(files, compact_keys(there[RECORD_KEY]), deletes)
+        stored, deletes = self.merged.read_with_deletes(file_slice)
+        return _Kept(files, compact_keys(stored[RECORD_KEY]), deletes)
 
     def _grown(self, before: _Kept | None, files: tuple[str, ...], file_slice: FileSlice) -> _Kept | None:
-        """The kept keys and those of further log files; None if further log files may take keys away."""
+        """The kept keys with those of further log files; None if these may delete keys."""
         # A payload class may drop the record of a key without a delete.
         takes_away = rules_of_logs(self.merged.log_merging.merge_spec) is None
         if before is None or before.deletes or takes_away or files[: len(before.files)] != before.files:
             return None
         newer = attrs.evolve(file_slice, base_file=None, log_files=file_slice.log_files[len(before.files) - 1 :])
-        there, deletes = self.merged.read_with_deletes(newer)
+        stored, deletes = self.merged.read_with_deletes(newer)
         if deletes:
             return None
-        more = there[RECORD_KEY].combine_chunks()
+        more = stored[RECORD_KEY].combine_chunks()
         known, _ = find_keys(before.keys, more)
         is_new = np.ones(len(more), dtype=np.bool_)
         is_new[known] = False

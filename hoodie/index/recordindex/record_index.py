@@ -50,12 +50,14 @@ _FIRST_VERSION_BY_PARTITION = 9
 _KEYS_FOR_A_SAMPLE = 10_000
 """Fewer keys are looked up at once."""
 _GROUPS_FOR_A_SAMPLE = 4
-"""In an index of fewer file groups a sample costs as much as the look-up."""
+"""In an index of fewer file groups, a sample costs as much as the look-up."""
 _NEARLY_ALL = 0.9
 
 
 class _RecordIndex(BaseFileIndex):
-    """What both indexes share. They read what the metadata table says, and every write keeps it up to date.
+    """The common base of both record indexes.
+
+    They read the record index of the metadata table, which every write keeps up to date.
 
     The index names the file group of a key. The task that writes the file group finds the row of the key there; if the
     file group does not have the key, its row is added to it. So a wrong entry loses no row.
@@ -123,8 +125,8 @@ class HoodieRecordIndex(_RecordIndex):
     A record whose key lives in another partition moves or stays by ``hoodie.record.index.update.partition.path``; see
     `hoodie.index.global_tagging`. If it may move, its stored row is read where the table's rules compare rows.
 
-    Keys that are so many that nearly all base files hold some of them are looked up in these files, as without an
-    index: that is less to read.
+    If there are so many keys that nearly all base files hold some, they are looked up in these files, as without an
+    index: that reads less.
 
     Hudi: org.apache.hudi.index.SparkMetadataTableRecordIndex. Differs: where GLOBAL_SIMPLE takes its place, records
     move by the same property.
@@ -163,10 +165,10 @@ class HoodieRecordIndex(_RecordIndex):
         stored = StoredColumns(moves.stored_columns, table.records.schema)
         moving = self._moving(found, distinct, slices) if stored.names else np.zeros(len(found.keys), dtype=bool)
         schema = pa.schema([("key", pa.string()), ("file", pa.int32()), ("position", pa.int64()), *stored.fields])
-        left = found.keys.filter(pa.array(~moving))
-        empty = [pa.nulls(len(left), field.type) for field in stored.fields]
-        positions = pa.array(np.full(len(left), -1, np.int64))
-        parts = [pa.Table.from_arrays([left, pa.array(found.files[~moving]), positions, *empty], schema=schema)]
+        staying_keys = found.keys.filter(pa.array(~moving))
+        empty = [pa.nulls(len(staying_keys), field.type) for field in stored.fields]
+        positions = pa.array(np.full(len(staying_keys), -1, np.int64))
+        parts = [pa.Table.from_arrays([staying_keys, pa.array(found.files[~moving]), positions, *empty], schema=schema)]
         if moving.any():
             those = FoundEntries(found.keys.filter(pa.array(moving)), found.files[moving])
             homes = distinct.filter(pc.is_in(distinct[RECORD_KEY], value_set=those.keys))
@@ -174,7 +176,7 @@ class HoodieRecordIndex(_RecordIndex):
             read = self._base_files.find_locations(homes, context, table.narrowed_to(slices[n] for n in numbers))
             slices = [*slices, *read.files]
             files = pa.array(read.table["file"].to_numpy() + np.int32(len(slices) - len(read.files)), pa.int32())
-            # A position would say that the file was searched for all keys.
+            # A position would mean that the file was searched for all keys.
             unknown = pa.array(np.full(read.table.num_rows, -1, np.int64))
             placed = read.table.set_column(1, schema.field(1), files).set_column(2, schema.field(2), unknown)
             parts.append(placed.cast(schema))
@@ -182,13 +184,14 @@ class HoodieRecordIndex(_RecordIndex):
 
     @staticmethod
     def _table_to_search(index: RecordIndexLookup, keys: pa.Array, table: IndexedTable) -> IndexedTable | None:
-        """The table with all of its partitions, if nearly all of its base files hold some of many keys; else None.
+        """The table with all of its partitions, if nearly all of its base files hold some of many keys;
+        otherwise None.
 
-        Then the index saves nothing: the keys of these files are read anyway, by the tasks that write them, and their
-        columns of keys take less time than the whole index.
+        Then the index saves nothing: the tasks that write these files read their keys anyway, and the key columns take
+        less time than the whole index.
 
         Args:
-            index: Is asked for a sample of the keys.
+            index: The index, which is asked for a sample of the keys.
             keys: Record keys (string); they may repeat.
             table: The table.
         """
@@ -207,7 +210,7 @@ class HoodieRecordIndex(_RecordIndex):
         groups, whole, held = set(named.groups), 0, 0
         for part in table.slices:
             if not part.is_base_file_alone:
-                # What its log files changed would be merged.
+                # The changes in its log files would have to be merged.
                 return None
             whole += part.size_bytes
             held += part.size_bytes if (part.partition_path, part.file_id) in groups else 0
@@ -215,7 +218,7 @@ class HoodieRecordIndex(_RecordIndex):
 
     @staticmethod
     def _moving(found: FoundEntries, keys: pa.Table, slices: Sequence[FileSlice]) -> np.ndarray:
-        """Which of the keys are stored in another partition than they come with.
+        """True for keys that are stored in another partition than they come with.
 
         Args:
             found: The keys that the index has.

@@ -45,7 +45,7 @@ REBUILD = (
     "hoodie.metadata.global.record.level.index.enable=false (hoodie.metadata.record.level.index.enable=false of an "
     "index by partitions), and then with true"
 )
-"""What helps against a record index that does not fit its table."""
+"""The advice for a record index that does not fit its table."""
 
 
 @attrs.frozen
@@ -88,7 +88,7 @@ class NamedEntries:
 
     @classmethod
     def joined(cls, parts: Sequence[NamedEntries]) -> NamedEntries:
-        """Those of several parts, which have no key in common."""
+        """The entries of several parts, which have no key in common."""
         places: dict[tuple[str, str], int] = {}
         numbers = [np.empty(0, np.int32)]
         for part in parts:
@@ -112,7 +112,7 @@ class IndexedPlaces:
 
     Attributes:
         base_path: The table's folder.
-        slices: The latest slices of the table, or of some of its partitions.
+        slices: The latest slices of the table, or of part of its partitions.
     """
 
     base_path: str
@@ -329,7 +329,7 @@ class _WithGroup:
 
     Attributes:
         groups: The file groups of the index.
-        count: The tasks.
+        count: The number of tasks.
     """
 
     groups: RecordIndexGroups
@@ -352,7 +352,7 @@ class _WithGroup:
 
 @attrs.frozen
 class _LocateKeys:
-    """Task: the locations of the keys of some file groups of the index."""
+    """Task: the locations of keys in file groups of the index."""
 
     reader: MetadataSliceReader
     slices: tuple[FileSlice, ...]

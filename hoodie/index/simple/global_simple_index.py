@@ -136,10 +136,10 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable, keys: pa.Table | None
     ) -> HoodieData:
         """Join the records with all stored keys, or with those among the given keys."""
-        asked = None if keys is None else keys[RECORD_KEY].combine_chunks()
+        wanted_keys = None if keys is None else keys[RECORD_KEY].combine_chunks()
         moves = self.moves_of(table)
         in_base, merged = table.split(merges_all=bool(moves.stored_columns))
-        slices = self._slices_to_join(records, asked, context, in_base) if in_base.slices else []
+        slices = self._slices_to_join(records, wanted_keys, context, in_base) if in_base.slices else []
         shared = None if keys is None else table.notes.share(context, keys)
         columns = tuple(records.schema.names)
         stored = StoredColumns(moves.stored_columns, table.records.schema)
@@ -151,7 +151,7 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
             reading = MergedLocations(MergedKeys.of(table, stored), schema, shared)
             located = located.union(context.generate(merged, reading, schema))
         joined = records.join(located, [RECORD_KEY], "left")
-        # All locations of a key must meet, so those of a key that has several are brought together.
+        # All locations of a key must be in one task, so the locations of keys with several are brought together.
         decide = DecideGroups(moves, columns)
         flagged = joined.map_batches(_flag, joined.schema.append(pa.field(_DECIDED, pa.bool_())))
         decided = flagged.combine_by_key([RECORD_KEY], _DecideRepeated(decide, flagged.schema))
@@ -159,7 +159,7 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         return decided.map_batches(_DecideOthers(decide, target), target)
 
     def moves_of(self, table: IndexedTable) -> PartitionMoves:
-        """What becomes of records whose key lives in another partition.
+        """The rule for records whose key lives in another partition.
 
         Args:
             table: The table.
@@ -247,7 +247,7 @@ def _read_others(
 
 
 def distinct_keys(keys: pa.Table) -> pa.Table:
-    """Each record key once, with its partition path; null if it comes with several.
+    """Each record key once, with its partition path; null if the key comes with several.
 
     Args:
         keys: Record key and partition path.

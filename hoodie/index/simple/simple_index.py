@@ -82,11 +82,11 @@ class HoodieSimpleIndex(BaseFileIndex):
     def _find(
         self, keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
     ) -> list[FoundKeys]:
-        """For each slice the keys that it holds; see `find_in_key_columns`."""
+        """The keys in each slice; see `find_in_key_columns`."""
         return find_in_key_columns(keys, groups, context, table)[0]
 
     def _reading(self, table: IndexedTable) -> KeysOfSlices:
-        """What reads the keys of slices with log files."""
+        """The reader of keys of slices with log files."""
         return MergedKeys.of(table)
 
     def _stored_keys(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:

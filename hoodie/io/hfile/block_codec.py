@@ -1,4 +1,4 @@
-"""The blocks that an HFile consists of: header, compression, checksums.
+"""The blocks of an HFile: header, compression, checksums.
 
     8 bytes magic | int32 bytes behind the header | int32 bytes of the content before compression
     | int64 offset of the previous block of its kind, or -1 | int8 checksum type | int32 bytes per checksum
@@ -25,43 +25,43 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedExc
 try:
     from isal import isal_zlib
 except ImportError:
-    # It has no wheels for some processors.
+    # The library has no wheels for some processors.
     isal_zlib = None
 _STREAM_ERRORS = (pa.ArrowException, OSError, zlib.error if isal_zlib is None else isal_zlib.error)
-"""What the libraries raise of a damaged stream."""
+"""The errors that the libraries raise for a damaged stream."""
 
 _HEADER = struct.Struct(">8siiqbii")
 HEADER_BYTES = _HEADER.size
 """The length of a block's header."""
 MAX_CONTENT_BYTES = 512 << 20
-"""The largest content that is read. Blocks have about a MiB, but hold at least one entry, whatever its size: that of a
+"""The largest content that is read. Blocks have about a MiB, but at least one entry, however large: the entry of a
 partition with a million files takes about 100 MiB."""
 MAX_STORED_BYTES = MAX_CONTENT_BYTES + (MAX_CONTENT_BYTES >> 10)
-"""The largest block that is read, with checksums and what compression may add."""
+"""The largest block that is read, with checksums and the overhead of compression."""
 BYTES_PER_CHECKSUM = 16 << 10
-"""The length of the chunks of blocks that are written."""
+"""The length of the checksum chunks in blocks that are written."""
 _CHECKSUM_BYTES = 4
 _GZIP = 31
-"""What zlib calls a gzip stream with the largest window."""
+"""The zlib code for a gzip stream with the largest window."""
 _LENGTH_BYTES = 4
 """A gzip stream ends with the length of its content."""
 _PREAMBLE_BYTES = HEADER_BYTES + 256
 """The header of a block and that of a gzip stream, which has neither name nor comment."""
 _GZIP_SYSTEM = 9
-"""Where the header of a gzip stream names the operating system; Java writes 0 there."""
+"""The position of the operating system in the header of a gzip stream; Java writes 0 there."""
 _GZIP_RATIO = 1100
-"""Deflate cannot shrink more than that."""
+"""The limit of the ratio: deflate cannot shrink a content more than that."""
 _GZIP_LEAST_BYTES = 1 << 10
-"""A content of so many bytes is not refused for the ratio."""
+"""Up to this many bytes, a content is not refused for its ratio."""
 FAST_LEVEL = 1
-"""The level of log files, which are there until the next compaction. ISA-L takes a tenth of the time of zlib's default,
-and 6% more space; without it, this is zlib's level 1: 40% of the time, and 18% more space."""
+"""The level of log files, which live until the next compaction. ISA-L takes a tenth of the time of zlib's default, and
+6% more space; without ISA-L, this is zlib's level 1: 40% of the time, and 18% more space."""
 SMALL_LEVEL = -1 if isal_zlib is None else FAST_LEVEL
-"""The level of files that stay, where bytes need not be Java's."""
+"""The level of long-lived files whose bytes need not be Java's."""
 
 
 class BlockType(Enum):
-    """Kinds of blocks; the value is the magic that they begin with."""
+    """The kind of a block; the value is the magic at its beginning."""
 
     DATA = b"DATABLK*"
     META = b"METABLKc"
@@ -81,7 +81,7 @@ _TYPES = {block_type.value: block_type for block_type in BlockType}
 
 
 class HFileCompression(IntEnum):
-    """Codecs of blocks; the value is the one in trailers. Hudi writes GZ (its default) and NONE."""
+    """The codec of blocks; the value is the one in trailers. Hudi writes GZ (its default) and NONE."""
 
     LZO = 0
     GZ = 1
@@ -93,7 +93,7 @@ class HFileCompression(IntEnum):
 
 
 class ChecksumType(IntEnum):
-    """Checksums of blocks; the value is the one in headers."""
+    """The checksum of blocks; the value is the one in headers."""
 
     NULL = 0
     CRC32 = 1
@@ -102,14 +102,14 @@ class ChecksumType(IntEnum):
 
 @attrs.frozen
 class BlockHeader:
-    """What the header of a block says, checked against itself.
+    """The header of a block, whose lengths do not contradict each other.
 
     Attributes:
-        block_type: Its magic.
+        block_type: The kind of the block.
         stored_bytes: The length of the whole block with header and checksums.
         content_bytes: The length of its content before compression.
         checksum_type: The kind of its checksums.
-        bytes_per_checksum: The length of the chunks that have one checksum each.
+        bytes_per_checksum: The length of the chunks; each has one checksum.
         data_end: The length of header and data, without checksums.
     """
 
@@ -129,21 +129,21 @@ def parse_header(data: bytes | memoryview, source: str) -> BlockHeader:
         source: The block's place and file, for messages.
 
     Raises:
-        HoodieCorruptedDataException: It is no header, or its lengths contradict each other.
-        HoodieNotSupportedException: It is a kind of block that Hudi does not write.
+        HoodieCorruptedDataException: It is not a header, or its lengths contradict each other.
+        HoodieNotSupportedException: The block is of a kind that Hudi does not write.
     """
     if len(data) < HEADER_BYTES:
         raise HoodieCorruptedDataException(f"Cannot read {source}: {len(data)} bytes are no header of a block")
-    magic, behind, content, _, checksum, per_checksum, data_end = _HEADER.unpack_from(data)
+    magic, bytes_after_header, content, _, checksum, per_checksum, data_end = _HEADER.unpack_from(data)
     if magic not in _TYPES:
         if magic in _UNSUPPORTED:
             raise HoodieNotSupportedException(f"Cannot read {source}: it is {_UNSUPPORTED[magic]}")
         raise HoodieCorruptedDataException(f"Cannot read {source}: it begins with {magic!r}, which no block does")
-    stored_bytes = HEADER_BYTES + behind
+    stored_bytes = HEADER_BYTES + bytes_after_header
     if not (0 <= content <= MAX_CONTENT_BYTES and HEADER_BYTES <= data_end <= stored_bytes <= MAX_STORED_BYTES):
         raise HoodieCorruptedDataException(
-            f"Cannot read {source}: its lengths of {behind}, {content} and {data_end} bytes contradict each other, or "
-            f"exceed {MAX_CONTENT_BYTES} bytes"
+            f"Cannot read {source}: its lengths of {bytes_after_header}, {content} and {data_end} bytes contradict "
+            f"each other, or exceed {MAX_CONTENT_BYTES} bytes"
         )
     if checksum not in list(ChecksumType):
         raise HoodieNotSupportedException(f"Cannot read {source}: its checksums have the unknown type {checksum}")
@@ -159,12 +159,12 @@ def parse_header(data: bytes | memoryview, source: str) -> BlockHeader:
 
 
 def has_zero_checksums(data: bytes | memoryview, source: str) -> bool:
-    """Whether a block announces checksums, and holds zeros in their place.
+    """Whether a block should have checksums and has zeros in their place.
 
-    hudi-rs 0.6 writes all blocks of its HFiles so. That says nothing of a block alone: damage may have left zeros.
+    hudi-rs 0.6 writes all blocks of its HFiles this way. One block alone proves nothing: damage may have left zeros.
 
     Args:
-        data: The block; bytes may follow.
+        data: The block; more bytes may follow.
         source: The block's place and file, for messages.
 
     Raises:
@@ -181,14 +181,14 @@ def decode_block(
     """The header and the content of a whole block.
 
     Args:
-        data: The block; bytes may follow.
+        data: The block; more bytes may follow.
         compression: The codec of the file.
         source: The block's place and file, for messages.
-        zeros_are_absent: Whether a block whose checksums are all zero has none: the file's writer computes none.
+        zeros_are_absent: Whether checksums that are all zero mean none, because the file's writer computes none.
 
     Raises:
-        HoodieCorruptedDataException: The block is cut short, a checksum does not fit, or it cannot be decompressed.
-        HoodieNotSupportedException: A kind of block, checksum or codec that hoodie does not read.
+        HoodieCorruptedDataException: The block is cut short, a checksum differs, or it cannot be decompressed.
+        HoodieNotSupportedException: hoodie does not read the kind of block, checksum or codec.
     """
     return next(decode_blocks([(data, source)], compression, zeros_are_absent=zeros_are_absent))
 
@@ -201,16 +201,16 @@ def decode_blocks(
 ) -> Iterator[tuple[BlockHeader, bytes]]:
     """The headers and contents of whole blocks of a file; see `decode_block`.
 
-    All headers and checksums are verified at first, which takes less time than one after the other; contents are
-    decompressed when they are asked for.
+    The headers and checksums of all blocks are verified first, together, which takes less time than one by one. Each
+    content is decompressed when it is asked for.
 
     Args:
-        blocks: Each block, behind which bytes may follow, with its place and file, for messages.
-        compression: See there.
-        zeros_are_absent: See there.
+        blocks: Each block, after which more bytes may follow, with its place and file, for messages.
+        compression: See `decode_block`.
+        zeros_are_absent: See `decode_block`.
 
     Raises:
-        HoodieException: See there.
+        HoodieException: See `decode_block`.
     """
     views, headers = [], []
     for data, source in blocks:
@@ -242,10 +242,10 @@ def decode_blocks(
 
 
 def compress(content: bytes, compression: HFileCompression, level: int = -1) -> bytes:
-    """The data of a block.
+    """Compress the content of a block.
 
     Args:
-        content: What the block holds.
+        content: The content.
         compression: GZ or NONE.
         level: -1 for zlib's default, which Java uses; `FAST_LEVEL`; or another level of zlib.
 
@@ -263,13 +263,13 @@ def compress(content: bytes, compression: HFileCompression, level: int = -1) -> 
 
 
 def encode_block(block_type: BlockType, data: bytes, content_bytes: int, previous_offset: int = -1) -> bytes:
-    """A whole block, as HBase 2.4 writes it: with CRC-32C checksums.
+    """Encode a whole block as HBase 2.4 writes it, with CRC-32C checksums.
 
     Args:
-        block_type: Its kind.
-        data: Its content, compressed.
+        block_type: The kind of the block.
+        data: The compressed content.
         content_bytes: The length of the content before compression.
-        previous_offset: Where the previous block of its kind begins; -1 for none.
+        previous_offset: The offset of the previous block of its kind; -1 for none.
     """
     end = HEADER_BYTES + len(data)
     checksum_bytes = -(-end // BYTES_PER_CHECKSUM) * _CHECKSUM_BYTES
@@ -291,7 +291,7 @@ def unsupported_codec(compression: HFileCompression, source: str) -> HoodieNotSu
 
     Args:
         compression: The codec.
-        source: What needs it.
+        source: The blocks that need it, for the message.
     """
     return HoodieNotSupportedException(
         f"Cannot code {source}: their compression is {compression.name}; hoodie has GZ and NONE, which Hudi writes "
@@ -302,10 +302,10 @@ def unsupported_codec(compression: HFileCompression, source: str) -> HoodieNotSu
 def _verify_checksums(
     blocks: Sequence[memoryview], headers: Sequence[BlockHeader], compression: HFileCompression, sources: Sequence[str]
 ) -> None:
-    """Raise if a checksum does not fit.
+    """Raise if a checksum differs.
 
     A gzip stream has a CRC-32 of its content, which is verified anyway. So only the first chunk of such a block is
-    verified here, which holds what stands before the deflated data.
+    verified here: it holds the headers before the deflated data.
     """
     # Chunks of one length are verified together.
     first_chunks: dict[int, list[int]] = {}
@@ -335,7 +335,7 @@ def _verify_checksums(
 
 
 def _compare_checksums(block: memoryview, header: BlockHeader, found: npt.NDArray[np.uint32], source: str) -> None:
-    """Raise if the first checksums of a block are others than those of its bytes."""
+    """Raise if the first checksums of a block are not those of its bytes."""
     stored = np.frombuffer(block[header.data_end :], dtype=">u4")[: len(found)]
     differing = np.flatnonzero(found != stored)
     if len(differing):
@@ -346,7 +346,9 @@ def _compare_checksums(block: memoryview, header: BlockHeader, found: npt.NDArra
 
 
 def _decompress(data: memoryview, content_bytes: int, source: str) -> bytes:
-    """The content of one gzip stream; never much more memory than it announces, and than its stream can hold."""
+    """The content of one gzip stream. Never uses much more memory than the header announces and the stream can
+    hold.
+    """
     if content_bytes > max(_GZIP_RATIO * len(data), _GZIP_LEAST_BYTES):
         raise HoodieCorruptedDataException(
             f"Cannot read {source}: {len(data)} compressed bytes cannot hold the {content_bytes} that it announces"
@@ -356,7 +358,7 @@ def _decompress(data: memoryview, content_bytes: int, source: str) -> bytes:
         return found
     decompressor = zlib.decompressobj(_GZIP)
     try:
-        # One byte more than announced tells a stream that is longer.
+        # One byte more than announced, to notice a longer stream.
         content = decompressor.decompress(data, content_bytes + 1)
         if not decompressor.eof and len(content) <= content_bytes:
             content += decompressor.decompress(decompressor.unconsumed_tail, 1)
@@ -370,14 +372,14 @@ def _decompress(data: memoryview, content_bytes: int, source: str) -> bytes:
 
 
 def _inflated(data: memoryview, content_bytes: int) -> bytes | None:
-    """The content of one gzip stream, by the fastest library at hand; None if it is not whole and so long.
+    """The content of one gzip stream, by the fastest library available; None if it is torn or of another length.
 
-    ISA-L takes half of the time of Arrow's zlib, and that one two thirds of Python's. Both check the content.
+    ISA-L takes half the time of Arrow's zlib, which takes two thirds of the time of Python's. Both check the content.
     """
     try:
         if isal_zlib is not None:
             stream = isal_zlib.decompressobj(_GZIP)
-            # One byte more than announced tells a stream that is longer.
+            # One byte more than announced, to notice a longer stream.
             content = stream.decompress(data, content_bytes + 1)
             is_whole = stream.eof and not stream.unused_data
         else:

@@ -1,14 +1,14 @@
-"""The index of an HFile: which block may hold a key.
+"""The index of an HFile: the block that may hold a key.
 
 The root is a sequence of entries: int64 offset, int32 length of the block, length of the key, key. An index of several
-levels has blocks in between that hold the number of their entries, then where each begins and the last ends (int32),
+levels has inner blocks. An inner block holds the number of its entries, the int32 offset of each entry and of the end,
 then the entries without the lengths of their keys.
 
-The key of an entry is at most the first key of its block, and greater than all keys of the block before: HBase writes
-the shortest such key. It is stored as in data blocks: int16 length of the row, row, and what HBase knows beside it.
+The key of an entry is at most the first key of its block, and greater than all keys of the previous block: HBase writes
+the shortest such key. It is stored as in data blocks: int16 length of the row, row, and HBase's other parts of a key.
 
-HBase and Hudi 1.2 write lengths as Hadoop's ``VLong``. The first releases of Hudi's own writer write protocol buffers'
-numbers, which differ from 128 on; its reader does not know them.
+HBase and Hudi 1.2 write lengths as Hadoop's ``VLong``. The first releases of Hudi's own writer write varints of
+protocol buffers, which differ from 128 on and which its reader does not know.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from hoodie.io.hfile.block_codec import HEADER_BYTES, MAX_STORED_BYTES
 
 _ENTRY = struct.Struct(">qi")
 _MIDDLE_BYTES = 16
-"""What HBase notes of the middle block behind the root of an index of several levels."""
+"""The length of HBase's note of the middle block, after the root of an index of several levels."""
 _INT = struct.Struct(">i")
 _ROW_LENGTH = struct.Struct(">h")
 _FIRST_ON_ROW = b"\0\x7f" + b"\xff" * 7 + b"\xff"
-"""What follows a row that HBase made up for an entry: no column, the latest time, the largest type."""
+"""The end of a key that HBase made up for an entry: no column, the latest time, the largest type."""
 
 
 @attrs.frozen
 class IndexEntries:
-    """Blocks that an index names, in the order of the file. The lists grow while an index is read or written.
+    """The blocks in an index, in the order of the file. The lists grow while an index is read or written.
 
     Attributes:
-        offsets: Where each begins.
-        sizes: Their lengths, with header and checksums.
-        keys: For each the least key that it may hold; for meta blocks their names.
+        offsets: The offset of each block.
+        sizes: The length of each block, with header and checksums.
+        keys: The least key that each block may hold; for meta blocks their names.
     """
 
     offsets: list[int] = attrs.field(factory=list)
@@ -50,13 +50,13 @@ class IndexEntries:
         return len(self.offsets)
 
     def append(self, offset: int, size: int, key: bytes) -> None:
-        """Add a block behind the others."""
+        """Add a block after the others."""
         self.offsets.append(offset)
         self.sizes.append(size)
         self.keys.append(key)
 
     def extend(self, others: IndexEntries) -> None:
-        """Add blocks behind the others."""
+        """Add blocks after the others."""
         self.offsets.extend(others.offsets)
         self.sizes.extend(others.sizes)
         self.keys.extend(others.keys)
@@ -64,12 +64,12 @@ class IndexEntries:
 
 @attrs.frozen
 class WantedBlock:
-    """A block of an index, and the part of what is searched that it may hold.
+    """A block of an index, with the range of searched keys or prefixes that it may hold.
 
     Attributes:
-        number: Its place among the entries.
-        first: The first key or prefix.
-        until: Behind the last one.
+        number: Its place among the entries of the index.
+        first: The place of the first searched key or prefix.
+        until: The place after the last one.
     """
 
     number: int
@@ -84,21 +84,21 @@ def parse_root_index(
 
     Args:
         content: The content of its block.
-        count: How many entries the trailer announces.
-        end: Where the blocks that it names must end.
+        count: The number of entries by the trailer.
+        end: The offset before which its blocks must end.
         source: The block's place and file, for messages.
-        levels: How many levels the index has; above 1, HBase notes the middle of the file behind the entries.
+        levels: The number of levels of the index; above 1, HBase's note of the middle block follows the entries.
         has_rows: Whether keys are stored as in data blocks; False for the names of meta blocks.
 
     Raises:
-        HoodieCorruptedDataException: It is damaged.
+        HoodieCorruptedDataException: The root is damaged.
     """
     problem: ValueError | None = None
     for parse_length in (_parse_vlong, _parse_varint):
         try:
-            entries, behind = _parse_root(content, count, parse_length, has_rows)
-            if behind != (_MIDDLE_BYTES if levels > 1 else 0):
-                raise ValueError(f"{behind} bytes stand behind its {count} entries")
+            entries, trailing_bytes = _parse_root(content, count, parse_length, has_rows)
+            if trailing_bytes != (_MIDDLE_BYTES if levels > 1 else 0):
+                raise ValueError(f"{trailing_bytes} bytes stand behind its {count} entries")
             return _checked(entries, end, is_sorted=has_rows)
         except ValueError as error:
             problem = problem or error
@@ -110,11 +110,11 @@ def parse_inner_index(content: bytes, end: int, source: str) -> IndexEntries:
 
     Args:
         content: The content of the block.
-        end: Where the blocks that it names must end.
+        end: The offset before which its blocks must end.
         source: The block's place and file, for messages.
 
     Raises:
-        HoodieCorruptedDataException: It is damaged.
+        HoodieCorruptedDataException: The block is damaged.
     """
     try:
         if len(content) < _INT.size:
@@ -137,15 +137,15 @@ def parse_inner_index(content: bytes, end: int, source: str) -> IndexEntries:
 
 
 def check_places(entries: IndexEntries, end: int, source: str) -> None:
-    """Raise if blocks do not stand one behind the other: an index that names blocks often would cost too much.
+    """Raise unless blocks follow each other in the file: an index that names blocks repeatedly would cost too much.
 
     Args:
-        entries: The blocks that several blocks of an index name.
-        end: Where they must end.
+        entries: The blocks in several blocks of an index.
+        end: The offset before which they must end.
         source: The place of the index and file, for messages.
 
     Raises:
-        HoodieCorruptedDataException: They do not.
+        HoodieCorruptedDataException: They do not follow each other.
     """
     try:
         _checked(entries, end, is_sorted=True)
@@ -157,7 +157,7 @@ def encode_root_index(entries: IndexEntries) -> bytes:
     """The content of a root, as HBase writes it.
 
     Args:
-        entries: What it names; keys as they are stored.
+        entries: The entries, with keys as they are stored.
     """
     parts = []
     for offset, size, key in zip(entries.offsets, entries.sizes, entries.keys, strict=True):
@@ -166,14 +166,14 @@ def encode_root_index(entries: IndexEntries) -> bytes:
 
 
 def middle_key(left: bytes, right: bytes) -> bytes:
-    """The stored key of the entry of a block: the shortest row that is greater than one row and at most another.
+    """The stored key of the entry of a block: the shortest row after one row and not after another.
 
     Args:
-        left: The last row of the block before.
+        left: The last row of the previous block.
         right: The first row of the block, which is greater.
 
     Returns:
-        The key with what HBase stores behind such a row.
+        The key with the end that HBase stores after such a row.
     """
     shared = next((place for place, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), len(left))
     row = right[: shared + 1] if shared == len(left) else left[:shared] + bytes([left[shared] + 1])
@@ -183,16 +183,15 @@ def middle_key(left: bytes, right: bytes) -> bytes:
 def wanted_blocks(
     entries: IndexEntries, wanted: Sequence[bytes], first: int, until: int, *, as_prefixes: bool
 ) -> Iterator[WantedBlock]:
-    """The blocks that may hold some keys, or keys with some prefixes.
+    """The blocks that may hold some of the searched keys, or keys with the searched prefixes.
 
-    A key that equals the key of an entry may stand at the end of the block before, too, in files whose keys are not
-    unique.
+    In a file with repeated keys, a key that equals the key of an entry may also be at the end of the previous block.
 
     Args:
         entries: The blocks.
-        wanted: Keys or prefixes, ascending, none a prefix of another one if they are prefixes.
-        first: The first one to search.
-        until: Behind the last one.
+        wanted: Keys, ascending; or prefixes, ascending, none of which begins with another.
+        first: The place of the first one to search.
+        until: The place after the last one.
         as_prefixes: Whether they are prefixes.
     """
     number = 0
@@ -211,14 +210,14 @@ def wanted_blocks(
 
 
 def _may_follow(wanted: bytes, least: bytes, as_prefixes: bool) -> bool:
-    """Whether a block whose keys are at least this may hold a key, or a key with a prefix."""
+    """Whether a block with keys from a least one on may hold a key, or a key with a prefix."""
     return wanted >= (least[: len(wanted)] if as_prefixes else least)
 
 
 def _parse_root(
     content: bytes, count: int, parse_length: Callable[[bytes, int], tuple[int, int]], has_rows: bool
 ) -> tuple[IndexEntries, int]:
-    """The entries, and how many bytes stand behind them."""
+    """The entries, and the number of bytes after them."""
     entries = IndexEntries()
     position = 0
     while len(entries) < count:
@@ -236,7 +235,7 @@ def _add(entries: IndexEntries, content: bytes, position: int, key: bytes, *, ha
     offset, size = _ENTRY.unpack_from(content, position)
     if has_row:
         length = _ROW_LENGTH.unpack_from(key)[0] if len(key) >= _ROW_LENGTH.size else -1
-        # Hudi's own writer stores the row alone, HBase 12 bytes with it, of which 2 are its length.
+        # Hudi's own writer stores the row alone; HBase stores 12 bytes with it, 2 of them for its length.
         if length < 0 or len(key) - _ROW_LENGTH.size - length not in (0, len(_FIRST_ON_ROW)):
             raise ValueError(f"a key of {len(key)} bytes with a row of {length}")
         key = key[_ROW_LENGTH.size : _ROW_LENGTH.size + length]
@@ -244,7 +243,7 @@ def _add(entries: IndexEntries, content: bytes, position: int, key: bytes, *, ha
 
 
 def _checked(entries: IndexEntries, end: int, *, is_sorted: bool) -> IndexEntries:
-    """Entries of blocks that stand one behind the other before some byte, their keys in order."""
+    """Entries whose blocks follow each other, end before an offset, and have keys in order."""
     position = 0
     for offset, size in zip(entries.offsets, entries.sizes, strict=True):
         if offset < position or not HEADER_BYTES <= size <= MAX_STORED_BYTES or offset + size > end:
@@ -256,11 +255,11 @@ def _checked(entries: IndexEntries, end: int, *, is_sorted: bool) -> IndexEntrie
 
 
 def _parse_vlong(content: bytes, position: int) -> tuple[int, int]:
-    """Hadoop's number of variable length, and where it ends."""
+    """A number in Hadoop's variable length, and the offset after it."""
     first = content[position]
     if first < 0x80:
         return first, position + 1
-    # -113 says that one byte follows, -120 that eight do; from -112 on it is a negative number itself.
+    # -113 means that one byte follows, -120 that eight do; from -112 on the byte is the number itself.
     count = 0x90 - first
     if not 1 <= count <= 8 or position + 1 + count > len(content):
         raise ValueError("the length of a key is negative")
@@ -275,7 +274,7 @@ def _vlong(number: int) -> bytes:
 
 
 def _parse_varint(content: bytes, position: int) -> tuple[int, int]:
-    """A protocol buffer's number, and where it ends."""
+    """A varint of protocol buffers, and the offset after it."""
     number = 0
     for place, byte in enumerate(content[position : position + 5]):
         number |= (byte & 0x7F) << 7 * place

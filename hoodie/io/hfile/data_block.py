@@ -1,12 +1,12 @@
-"""The content of data blocks: entries of a key and a value, to and from Arrow.
+"""The content of data blocks: entries of a key and a value, converted to and from Arrow.
 
     int32 length of the key | int32 length of the value | key | value | one byte 0 (HBase's version of the cell)
 
-The key holds the record key as its row, and what HBase needs beside it:
+The key has the record key as its row, and the other parts that HBase needs:
 
     int16 length of the row | row | int8 0 (no column family) | int64 time, the latest | int8 4 (put)
 
-The first releases of Hudi's own writer end a key with the row.
+The first releases of Hudi's own writer store keys without these other parts.
 
 All numbers are big endian. Arrow copies the bytes; numpy finds and makes the numbers between them.
 """
@@ -29,35 +29,35 @@ from hoodie.exception import HoodieCorruptedDataException
 ENTRY_SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
 """The columns of entries: the record key, and the bytes of the record."""
 MAX_ROW_BYTES = (1 << 15) - 1
-"""The longest record key."""
+"""The most bytes of a record key."""
 _HEAD = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
 _LENGTHS = struct.Struct(">II")
 _ROW_LENGTH = struct.Struct(">h")
 _KEY_END = b"\0\x7f" + b"\xff" * 7 + b"\x04"
 _ALL_ONES = np.uint32(0xFFFFFFFF)
 _TIME_BEGINS = 0x7F, 0xFF7F, 0xFFFF7F, 0xFFFFFF7F
-"""The first bytes of the time in the end of a key as little endian numbers: of one to four bytes."""
+"""The first bytes of the time at the end of a key as little endian numbers of one to four bytes."""
 _VERSION = b"\0"
 _BETWEEN = _ROW_LENGTH.size + len(_KEY_END)
-"""What a key has beside its row."""
+"""The length of the parts of a key beside its row."""
 _LEAST_BYTES_TO_SEARCH = 1 << 12
 _WORD_BYTES = 8
 _MOST_AT_ONCE = 16 << 20
-"""Entries are encoded in portions of about so many bytes, so that no offset exceeds 32 bits."""
+"""Entries are encoded in portions of about this many bytes, so that no offset exceeds 32 bits."""
 
 Longs = npt.NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
 class DataBlock:
-    """The entries of one data block, which stay in its content until they are asked for.
+    """The entries of one data block, which are not decoded until they are asked for.
 
     Attributes:
         content: The content of the block.
-        key_starts: Where each key begins (int64).
-        key_ends: Where it ends.
-        value_starts: Where each value begins.
-        value_ends: Where it ends.
+        key_starts: The offset of each key (int64).
+        key_ends: The offset after each key.
+        value_starts: The offset of each value.
+        value_ends: The offset after each value.
         source: The block's place and file, for messages.
     """
 
@@ -78,7 +78,7 @@ class DataBlock:
             numbers: The places of their entries, ascending; None for all.
 
         Raises:
-            HoodieCorruptedDataException: A key is no text.
+            HoodieCorruptedDataException: A key is not UTF-8.
         """
         return self._texts(self._taken(numbers, 0)[0])
 
@@ -86,25 +86,25 @@ class DataBlock:
         """Entries of the block, in the columns of `ENTRY_SCHEMA`.
 
         Args:
-            numbers: Their places among the entries, ascending; None for all.
+            numbers: The places of the entries, ascending; None for all.
 
         Raises:
-            HoodieCorruptedDataException: A key is no text.
+            HoodieCorruptedDataException: A key is not UTF-8.
         """
         keys, values = self._taken(numbers, 0, 2)
         return pa.RecordBatch.from_arrays([self._texts(keys), values], schema=ENTRY_SCHEMA)
 
     def find(self, wanted: pa.StringArray) -> Longs:
-        """The places of the entries that have one of some keys, ascending.
+        """The places, ascending, of the entries that have one of the given keys.
 
-        Keys are compared by eight bytes behind what all keys of the block begin with, and only what agrees is compared
-        as a whole.
+        Keys are compared by the eight bytes after the common beginning of all keys of the block. Only keys that agree
+        in these bytes are compared as a whole.
 
         Args:
-            wanted: Ascending, without nulls.
+            wanted: Keys, ascending, without nulls.
 
         Raises:
-            HoodieCorruptedDataException: A key is no text.
+            HoodieCorruptedDataException: A key is not UTF-8.
         """
         found = self._places_by_words(wanted) if len(self) and len(wanted) else np.empty(0, np.int64)
         if found is None:
@@ -113,10 +113,10 @@ class DataBlock:
         return found
 
     def _taken(self, numbers: Longs | None, *which: int) -> list[pa.BinaryArray]:
-        """The keys (0) and values (2) of some entries.
+        """The keys (0) or values (2) of the given entries.
 
-        Four spans are laid over the bytes of each: its key, what is between, its value, what is between. Arrow takes
-        what is asked for out of them.
+        The bytes of each entry are divided into four spans: the key, the bytes after it, the value, the bytes after it.
+        Arrow takes the wanted spans.
         """
         bounds = self.key_starts, self.key_ends, self.value_starts, self.value_ends
         ends = np.empty((len(self) if numbers is None else len(numbers), len(bounds)), np.int32)
@@ -136,7 +136,7 @@ class DataBlock:
             raise HoodieCorruptedDataException(f"Cannot read {self.source}: a key is not UTF-8: {error}") from error
 
     def _places_by_words(self, wanted: pa.StringArray) -> Longs | None:
-        """See `find`; None where keys are out of order, or too many agree in these eight bytes."""
+        """See `find`; None if keys are out of order, or too many agree in these eight bytes."""
         begins, ends, content = self.key_starts, self.key_ends, self.content
         first, last = content[begins[0] : ends[0]], content[begins[-1] : ends[-1]]
         least = min(len(first), len(last))
@@ -148,18 +148,18 @@ class DataBlock:
         limits = np.frombuffer(offsets, np.int32)[wanted.offset : wanted.offset + len(wanted) + 1].astype(np.int64)
         start = int(limits[0])
         part = b"" if texts is None else bytes(memoryview(texts)[start : int(limits[-1])])
-        asked = _words_behind(part, limits[:-1] - start, limits[1:] - start, shared)
-        places = np.searchsorted(words, asked)
-        rows = np.flatnonzero(words[np.minimum(places, len(words) - 1)] == asked)
+        wanted_words = _words_behind(part, limits[:-1] - start, limits[1:] - start, shared)
+        places = np.searchsorted(words, wanted_words)
+        rows = np.flatnonzero(words[np.minimum(places, len(words) - 1)] == wanted_words)
         places = places[rows]
         if (words[1:] == words[:-1]).any():
-            counts = np.searchsorted(words, asked[rows], side="right") - places
+            counts = np.searchsorted(words, wanted_words[rows], side="right") - places
             total = int(counts.sum())
             if total > len(words):
                 return None
             within = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
             rows, places = np.repeat(rows, counts), np.repeat(places, counts) + within
-        # Words ascend, and so do what is asked and where it is.
+        # Words ascend, so the searched keys and their places ascend together.
         keys = self._taken(places, 0)[0]
         is_same = pc.equal(keys, wanted.cast(pa.binary()).take(pa.array(rows))).to_numpy(zero_copy_only=False)
         return np.unique(places[is_same])
@@ -169,7 +169,7 @@ def decode_data_block(content: bytes, source: str) -> DataBlock:
     """The entries of a data block.
 
     Args:
-        content: The content of the block; it must stay below 2 GiB.
+        content: The content of the block, shorter than 2 GiB.
         source: The block's place and file, for messages.
 
     Raises:
@@ -196,13 +196,13 @@ def decode_data_block(content: bytes, source: str) -> DataBlock:
 
 
 def _words_behind(content: bytes, begins: Longs, ends: Longs, shared: int) -> npt.NDArray[np.uint64]:
-    """Eight bytes of each text behind its first ones as a number; zeros stand behind short ones.
+    """Eight bytes of each text, after its first bytes, as a number; short texts are padded with zeros.
 
     Args:
-        content: What holds the texts.
-        begins: Where each begins.
-        ends: Where each ends.
-        shared: How many bytes of each are passed over.
+        content: The bytes with the texts.
+        begins: The offset of each text.
+        ends: The offset after each text.
+        shared: The number of bytes of each text that are skipped.
     """
     places = begins + shared
     if len(content) >= _WORD_BYTES and not len(places):
@@ -213,15 +213,17 @@ def _words_behind(content: bytes, begins: Longs, ends: Longs, shared: int) -> np
         content = content + bytes(_WORD_BYTES)
     start = np.minimum(places, len(content) - _WORD_BYTES)
     words: npt.NDArray[np.uint64] = _words(content)[start].astype(np.uint64)
-    # What lies before the place at the end of the content, and then what is behind the text.
+    # Shift out the bytes before the place, at the end of the content; then mask the bytes after the text.
     words <<= (8 * np.minimum(places - start, _WORD_BYTES - 1)).astype(np.uint64)
-    behind = (_WORD_BYTES - np.clip(ends - places, 0, _WORD_BYTES)).astype(np.uint64)
+    padding_bytes = (_WORD_BYTES - np.clip(ends - places, 0, _WORD_BYTES)).astype(np.uint64)
     ones = np.uint64(0xFFFFFFFFFFFFFFFF)
-    return np.where(behind == _WORD_BYTES, np.uint64(0), words & (ones << (np.uint64(8) * (behind % np.uint64(8)))))
+    return np.where(
+        padding_bytes == _WORD_BYTES, np.uint64(0), words & (ones << (np.uint64(8) * (padding_bytes % np.uint64(8))))
+    )
 
 
 def _found_one_by_one(content: bytes, source: str) -> tuple[Longs, Longs]:
-    """Where each entry begins, and the lengths of its key and of its value in one number."""
+    """The offset of each entry, and the lengths of its key and value in one number; found by a loop."""
     size, lengths_at, position = len(content), _LENGTHS.unpack_from, 0
     bounds = compact_list("q", [0])
     add_bound = bounds.append
@@ -238,10 +240,10 @@ def _found_one_by_one(content: bytes, source: str) -> tuple[Longs, Longs]:
 
 
 def _found_by_key_ends(content: bytes) -> tuple[Longs, Longs] | None:
-    """See `_found_one_by_one`; None if not all keys have one length and end as HBase's do, or if there are few.
+    """See `_found_one_by_one`; None if keys have several lengths or do not end as HBase's do, or if there are few.
 
-    What ends keys is searched for, and the lengths that stand where entries would begin must then lead from each entry
-    to the next one, and from the last one to the end.
+    The end of a key is searched for. The lengths at the resulting offsets must lead from each entry to the next one,
+    and from the last one to the end.
     """
     size = len(content)
     if size < _LEAST_BYTES_TO_SEARCH:
@@ -249,8 +251,8 @@ def _found_by_key_ends(content: bytes) -> tuple[Longs, Longs] | None:
     key_bytes, _ = _LENGTHS.unpack_from(content, 0)
     if _LENGTHS.size + key_bytes > size:
         return None
-    # The time in the end of a key is the largest number: 0x7f and seven times 0xff. Of any seven bytes four are an
-    # aligned number of 32 bits, and the number before it tells how many of the seven stand in front.
+    # The time at the end of a key is the largest number: 0x7f and seven times 0xff. Four of any seven bytes are an
+    # aligned number of 32 bits; the number before it shows how many of the seven come first.
     quads = np.frombuffer(content, "<u4", size // 4)
     places = np.flatnonzero(quads == _ALL_ONES)
     if not len(places) or not places[0]:
@@ -271,7 +273,7 @@ def _found_by_key_ends(content: bytes) -> tuple[Longs, Longs] | None:
 
 
 def _words(content: bytes) -> npt.NDArray[np.uint64]:
-    """The numbers of 64 bits that begin at each byte, big endian; of at least eight bytes."""
+    """The big endian numbers of 64 bits that begin at each byte; needs at least eight bytes."""
     return np.ndarray((len(content) - 7,), ">u8", content, strides=(1,))
 
 
@@ -283,12 +285,12 @@ def _bad_entry(source: str, number: int) -> HoodieCorruptedDataException:
 
 @attrs.frozen(eq=False)
 class EncodedEntries:
-    """Entries as they stand in data blocks.
+    """Entries in the form of data blocks.
 
     Attributes:
-        first: The place of the first one among those that were given.
+        first: The place of the first entry among those that were given.
         data: Their bytes, one entry after the other.
-        bounds: Where each begins in the bytes, and where the last one ends.
+        bounds: The offset of each entry in the bytes, and the end of the last one.
     """
 
     first: int
@@ -297,7 +299,7 @@ class EncodedEntries:
 
 
 def encoded_entries(keys: pa.StringArray, values: pa.BinaryArray) -> Iterator[EncodedEntries]:
-    """Entries as they stand in data blocks, in portions.
+    """Encode entries in the form of data blocks, in portions.
 
     Args:
         keys: Record keys, each of at most `MAX_ROW_BYTES` bytes, no nulls.
@@ -321,7 +323,7 @@ def encoded_entries(keys: pa.StringArray, values: pa.BinaryArray) -> Iterator[En
 
 
 def _joined(heads: np.ndarray, keys: pa.StringArray, values: pa.BinaryArray) -> memoryview:
-    """The bytes of some entries."""
+    """The bytes of entries with the given heads."""
     pieces = [
         rows_of(heads),
         keys.cast(pa.binary()),
@@ -334,16 +336,16 @@ def _joined(heads: np.ndarray, keys: pa.StringArray, values: pa.BinaryArray) -> 
 
 
 def stored_key(row: bytes) -> bytes:
-    """A record key as it stands in data blocks and in the index.
+    """A record key in the form of data blocks and of the index.
 
     Args:
-        row: Its bytes.
+        row: The bytes of the record key.
     """
     return _ROW_LENGTH.pack(len(row)) + row + _KEY_END
 
 
 class KeysOf(Sequence[bytes]):
-    """The bytes of strings, one at a time, for a search in them.
+    """The bytes of strings, read one at a time, for a binary search.
 
     Args:
         strings: An array of strings without nulls.

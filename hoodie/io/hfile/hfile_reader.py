@@ -1,11 +1,11 @@
-"""Read HFiles: all entries, or those of some keys or prefixes of keys.
+"""Reader of HFiles: all entries, or those with given keys or prefixes of keys.
 
     data blocks (with blocks of the index between them) | meta blocks | root of the index | index of the meta blocks
     | file info | trailer
 
-Reads both what HBase wrote (Hudi up to 1.0, trailer version 3.3; Hudi 0.9 and 0.10: 3.0) and what Hudi's own writer
-makes (1.1 and later, 3.0, without checksums). Files of hudi-rs 0.6 announce checksums and hold zeros in their place:
-they count as absent where all blocks that are read at first have them.
+It reads the files of HBase (Hudi up to 1.0, trailer version 3.3; Hudi 0.9 and 0.10: 3.0) and those of Hudi's own writer
+(1.1 and later, 3.0, without checksums). Files of hudi-rs 0.6 announce checksums and hold zeros in their place: they
+count as absent if all blocks that are read first have them.
 
 Hudi: org.apache.hudi.io.hfile.{HFileReader, HFileReaderImpl}.
 """
@@ -56,7 +56,7 @@ from hoodie.storage.storage import HoodieStorage
 logger = logging.getLogger(__name__)
 
 SCHEMA_KEY = "schema"
-"""Where the file info has the Avro schema of the values."""
+"""The key of the values' Avro schema in the file info."""
 MIN_RECORD_KEY, MAX_RECORD_KEY = "minRecordKey", "maxRecordKey"
 BLOOM_FILTER_TYPE = "bloomFilterTypeCode"
 BLOOM_FILTER = "bloomFilter"
@@ -64,26 +64,26 @@ BLOOM_FILTER = "bloomFilter"
 BATCH_BYTES = 16 << 20
 """Default size of batches of entries."""
 _TAIL_BYTES = 128 << 10
-"""What is read first: the trailer, and with some luck all that is needed to open the file."""
+"""The length of the first read: the trailer, and often all that is needed to open the file."""
 _REQUEST_BYTES = 8 << 20
-"""The most that one request of blocks asks for, but for one block that is larger."""
+"""The most bytes of one request for several blocks."""
 _GAP_BYTES = 64 << 10
-"""Blocks are read together if no more lies between them: a request costs more than these bytes."""
+"""Blocks are read together if the gap between them is not larger: a request costs more than these bytes."""
 _CELL_FORMAT, _CELL_VERSIONS, _TAGS = "KEY_VALUE_VERSION", "MAX_MEMSTORE_TS_KEY", "hfile.MAX_TAGS_LEN"
 
 
 class TooManyEntriesError(Exception):
-    """More entries were found than the caller wants. Nothing is wrong with the file."""
+    """More entries match than the caller wants. The file is not damaged."""
 
 
 @contextmanager
 def open_hfile(storage: HoodieStorage, path: str, size_bytes: int | None = None) -> Iterator[HFileReader]:
-    """Open an HFile on storage; a context that closes it.
+    """Open an HFile on storage; a context manager that closes it.
 
     Args:
         storage: Where the file is.
         path: Its full path.
-        size_bytes: Its size, if a listing has told it: a small file is read by one request.
+        size_bytes: Its size, if it is known from a listing: a small file is then read by one request.
 
     Raises:
         HoodieMissingFileException: There is no such file.
@@ -102,12 +102,12 @@ def open_hfile(storage: HoodieStorage, path: str, size_bytes: int | None = None)
 
 
 class HFileReader:
-    """One open HFile.
+    """An open HFile.
 
-    The end of the file is read at once, everything else by ranges, when it is asked for; blocks that stand next to each
-    other are read together. All lengths are checked before anything is read or allocated by them.
+    The end of the file is read at once, all other parts by ranges when they are asked for; neighbouring blocks are read
+    together. All lengths are checked before they are used to read or allocate.
 
-    Memory: 128 KiB, the index, and what each call says.
+    Memory: 128 KiB, the index, and the memory that each method states.
 
     Args:
         stream: The file.
@@ -116,7 +116,8 @@ class HFileReader:
     Raises:
         HoodieIOException: Storage failed.
         HoodieCorruptedDataException: It is not an HFile, or damaged; the message names the file and the byte.
-        HoodieNotSupportedException: It has another version, a codec that hoodie does not have, or what only HBase uses.
+        HoodieNotSupportedException: It has another version, a codec that hoodie lacks, or features that only HBase
+            uses.
 
     Hudi: org.apache.hudi.io.hfile.HFileReaderImpl. Differs: verifies checksums; gives Arrow arrays; has no cursor.
     """
@@ -140,11 +141,11 @@ class HFileReader:
 
     @classmethod
     def of_bytes(cls, content: bytes | pa.Buffer, source: str) -> HFileReader:
-        """Read an HFile that is in memory, such as the content of a log block.
+        """Open an HFile that is in memory, such as the content of a log block.
 
         Args:
             content: The whole file.
-            source: What it is, for messages.
+            source: The file or block, for messages.
 
         Raises:
             HoodieException: See `HFileReader`.
@@ -153,12 +154,12 @@ class HFileReader:
 
     @property
     def entry_count(self) -> int:
-        """The number of entries, as the trailer says."""
+        """The number of entries by the trailer."""
         return self.trailer.entry_count
 
     @property
     def file_info(self) -> Mapping[str, bytes]:
-        """What the writer noted: of the entries, of HBase's, and of Hudi."""
+        """The pairs that the writer stored: of HBase, and of Hudi."""
         return self._file_info
 
     @property
@@ -168,12 +169,12 @@ class HFileReader:
 
     @property
     def min_record_key(self) -> str | None:
-        """The first key, where the writer noted it (base files)."""
+        """The first key, if the writer stored it (base files)."""
         return self._text_of(MIN_RECORD_KEY)
 
     @property
     def max_record_key(self) -> str | None:
-        """The last key, where the writer noted it (base files)."""
+        """The last key, if the writer stored it (base files)."""
         return self._text_of(MAX_RECORD_KEY)
 
     @property
@@ -188,7 +189,7 @@ class HFileReader:
             name: Its name.
 
         Returns:
-            None if there is none of that name.
+            The content; None if there is no block of that name.
 
         Raises:
             HoodieException: See `batches`.
@@ -214,11 +215,11 @@ class HFileReader:
         Memory: one batch and one block above ``batch_bytes``, and up to 8 MiB as stored.
 
         Args:
-            batch_bytes: A batch ends with the block that reaches so many bytes of content.
+            batch_bytes: A batch ends with the block that reaches this many bytes of content.
 
         Raises:
             HoodieIOException: Storage failed.
-            HoodieCorruptedDataException: A block is damaged, or the entries are not as many as the trailer says; the
+            HoodieCorruptedDataException: A block is damaged, or the number of entries differs from the trailer's; the
                 message names the file and the byte.
             HoodieNotSupportedException: A block is of a kind that Hudi does not write.
         """
@@ -249,7 +250,7 @@ class HFileReader:
         return pa.Table.from_batches(self.batches(), ENTRY_SCHEMA)
 
     def look_up(self, keys: pa.StringArray | pa.ChunkedArray) -> pa.Table:
-        """The entries of some keys, in the columns of `ENTRY_SCHEMA`, in the order of the file.
+        """The entries of the given keys, in the columns of `ENTRY_SCHEMA`, in the order of the file.
 
         Reads only blocks that may hold one of the keys. Memory: the answer, and up to 8 MiB of blocks as stored.
 
@@ -269,16 +270,16 @@ class HFileReader:
         return pa.Table.from_batches(found, ENTRY_SCHEMA)
 
     def look_up_prefixes(self, prefixes: pa.StringArray | pa.ChunkedArray, most: int | None = None) -> pa.Table:
-        """The entries whose keys begin with one of some prefixes, in the columns of `ENTRY_SCHEMA`.
+        """The entries whose keys begin with one of the prefixes, in the columns of `ENTRY_SCHEMA`.
 
         They come in the order of the file. Reads only blocks that may hold such a key. Memory: see `look_up`.
 
         Args:
             prefixes: Strings without nulls, in any order. The empty one finds all entries.
-            most: So many entries are wanted at most; None for any number.
+            most: The most entries that are wanted; None for any number.
 
         Raises:
-            TooManyEntriesError: There are more; or the index says so, about, before a block is read.
+            TooManyEntriesError: There are more; or the index shows before a block is read that there are about more.
             HoodieKeyException: A prefix is null.
             HoodieException: See `batches`.
         """
@@ -296,14 +297,14 @@ class HFileReader:
         return pa.Table.from_batches(found, ENTRY_SCHEMA)
 
     def _count_within(self, prefixes: Sequence[bytes]) -> int:
-        """About how many entries with some prefixes fill whole blocks below the root of the index."""
+        """About the number of entries with the prefixes that fill whole blocks below the root of the index."""
         blocks = len(self._index)
         found = sum(1 for _ in wanted_blocks(self._index, prefixes, 0, len(prefixes), as_prefixes=True))
-        # The first and the last one of a prefix may hold few of them.
+        # The first and the last block of a prefix may hold few of its entries.
         return max(found - 2 * len(prefixes), 0) * self.entry_count // blocks if blocks else 0
 
     def _load_on_open(self) -> None:
-        """Read what stands behind the data: the root of the index, the index of the meta blocks, the file info."""
+        """Read the parts after the data: the root of the index, the index of the meta blocks, the file info."""
         trailer, end = self.trailer, self._size - TRAILER_BYTES
         start = trailer.load_on_open_offset
         if end - start > MAX_STORED_BYTES:
@@ -321,7 +322,7 @@ class HFileReader:
             levels = trailer.data_index_levels
             self._index = parse_root_index(root, trailer.data_index_count, start, source, levels=levels)
         else:
-            # In a file without entries, hudi-rs 0.6 names an empty block here, which the trailer does not count.
+            # For a file without entries, hudi-rs 0.6 names an empty block here, which the trailer does not count.
             self._index = IndexEntries()
         meta, _ = self._kept_block(position, end, BlockType.ROOT_INDEX)
         source = self._at("the index of the meta blocks", position)
@@ -332,11 +333,11 @@ class HFileReader:
         _check_cells(self._file_info, source)
 
     def _writes_zero_checksums(self, start: int, end: int) -> bool:
-        """Whether the blocks behind the data have zeros as checksums, as all blocks of the file's writer then.
+        """Whether the blocks after the data have zeros as checksums. All blocks of the file's writer have them then.
 
         Args:
-            start: Where the root of the index begins, the first of three blocks.
-            end: Where the last one ends.
+            start: The offset of the root of the index, the first of three blocks.
+            end: The offset after the last one.
         """
         position = start
         while position < end:
@@ -349,7 +350,7 @@ class HFileReader:
         return True
 
     def _kept_block(self, offset: int, end: int, block_type: BlockType) -> tuple[bytes, int]:
-        """The content of a block behind the data, and where the block ends."""
+        """The content of a block after the data, and the offset after the block."""
         source = self._at("the block", offset)
         data = memoryview(self._kept)[offset - self._kept_from : end - self._kept_from]
         header, content = decode_block(data, self.trailer.compression, source, zeros_are_absent=self._zeros_are_absent)
@@ -376,15 +377,15 @@ class HFileReader:
         window, start = memoryview(b""), position
         while position <= last:
             source = self._at("the block", position)
-            left = start + len(window) - position
+            bytes_left = start + len(window) - position
             needed = HEADER_BYTES
-            if left >= HEADER_BYTES:
+            if bytes_left >= HEADER_BYTES:
                 needed = parse_header(window[position - start :], source).stored_bytes
             if position + needed > end:
                 raise HoodieCorruptedDataException(
                     f"Cannot read {source}: it announces {needed} bytes where {end - position} are left"
                 )
-            if left < needed:
+            if bytes_left < needed:
                 window, start = self._fetch(position, min(max(needed, _REQUEST_BYTES), end - position)), position
                 continue
             header, content = decode_block(
@@ -402,14 +403,14 @@ class HFileReader:
     def _wanted_data_blocks(
         self, wanted: Sequence[bytes], *, as_prefixes: bool
     ) -> Iterator[tuple[DataBlock, int, int]]:
-        """The data blocks that may hold what is searched, each with the part of it that it may hold."""
+        """The data blocks that may hold searched keys, each with the range of these keys."""
         found = wanted_blocks(self._index, wanted, 0, len(wanted), as_prefixes=as_prefixes)
         yield from self._below(self._index, list(found), self.trailer.data_index_levels, wanted, as_prefixes)
 
     def _below(
         self, entries: IndexEntries, found: list[WantedBlock], level: int, wanted: Sequence[bytes], as_prefixes: bool
     ) -> Iterator[tuple[DataBlock, int, int]]:
-        """The data blocks below some blocks of the index that may hold what is searched."""
+        """The data blocks below blocks of the index that may hold searched keys."""
         numbers = [block.number for block in found]
         if level == 1:
             contents = self._read_blocks(entries, numbers, (BlockType.DATA,))
@@ -417,22 +418,22 @@ class HFileReader:
                 source = self._at("the block", entries.offsets[block.number])
                 yield decode_data_block(content, source), block.first, block.until
             return
-        # The blocks of all that is below come in one list, so that they are read with as few requests.
-        below, joined = [], IndexEntries()
+        # The inner blocks are joined to one list, so that their data blocks are read by few requests.
+        wanted_below, joined = [], IndexEntries()
         types = (BlockType.LEAF_INDEX,) if level == 2 else (BlockType.LEAF_INDEX, BlockType.INTERMEDIATE_INDEX)
         for block, content in zip(found, self._read_blocks(entries, numbers, types), strict=True):
             source = self._at("the block", entries.offsets[block.number])
             inner = parse_inner_index(content, self.trailer.load_on_open_offset, source)
-            inner_found = wanted_blocks(inner, wanted, block.first, block.until, as_prefixes=as_prefixes)
-            below += [attrs.evolve(part, number=part.number + len(joined)) for part in inner_found]
+            inner_blocks = wanted_blocks(inner, wanted, block.first, block.until, as_prefixes=as_prefixes)
+            wanted_below += [attrs.evolve(part, number=part.number + len(joined)) for part in inner_blocks]
             joined.extend(inner)
         check_places(joined, self.trailer.load_on_open_offset, self._at("the index", self.trailer.load_on_open_offset))
-        yield from self._below(joined, below, level - 1, wanted, as_prefixes)
+        yield from self._below(joined, wanted_below, level - 1, wanted, as_prefixes)
 
     def _read_blocks(
         self, entries: IndexEntries, numbers: Sequence[int], types: Sequence[BlockType]
     ) -> Iterator[bytes]:
-        """The contents of some blocks that an index names, ascending; those next to each other by one request."""
+        """The contents of the given blocks of an index, ascending. Neighbouring blocks are read by one request."""
         first = 0
         while first < len(numbers):
             start = entries.offsets[numbers[first]]
@@ -459,7 +460,7 @@ class HFileReader:
             first = until
 
     def _fetch(self, offset: int, count: int) -> memoryview:
-        """Some bytes of the file, which must have them."""
+        """Bytes of the file, which must exist."""
         if offset >= self._kept_from:
             return memoryview(self._kept)[offset - self._kept_from : offset - self._kept_from + count]
         return memoryview(read_range(self._stream, self._source, offset, count))
@@ -476,10 +477,10 @@ def _check_type(found: BlockType, expected: Sequence[BlockType], source: str) ->
 
 
 def _check_cells(file_info: Mapping[str, bytes], source: str) -> None:
-    """Raise if entries have what Hudi never writes: tags, or versions that take more than a byte."""
+    """Raise if entries have features that Hudi never writes: tags, or versions that take more than a byte."""
     for name, expected in ((_CELL_FORMAT, 1), (_CELL_VERSIONS, 0)):
         value = int.from_bytes(file_info.get(name, b""))
-        # The first releases of Hudi's own writer do not tell the form.
+        # The first releases of Hudi's own writer do not store the form.
         if name in file_info and value != expected:
             raise HoodieNotSupportedException(
                 f"Cannot read {source}: {name} is {value}, so the file is not of the form that Hudi writes"
@@ -510,7 +511,7 @@ def _sorted_keys(keys: pa.StringArray | pa.ChunkedArray) -> pa.StringArray:
 
 
 def _without_longer_ones(prefixes: pa.StringArray) -> list[bytes]:
-    """Prefixes without those that begin with another one, ascending."""
+    """Prefixes, ascending, without those that begin with another one."""
     kept: list[bytes] = []
     for prefix in KeysOf(prefixes):
         if not kept or not prefix.startswith(kept[-1]):
@@ -519,7 +520,7 @@ def _without_longer_ones(prefixes: pa.StringArray) -> list[bytes]:
 
 
 def _with_prefixes(block: DataBlock, prefixes: Sequence[bytes]) -> npt.NDArray[np.int64]:
-    """The places of keys that begin with one of some prefixes, which are ascending."""
+    """The places of keys that begin with one of the ascending prefixes."""
     texts = block.keys()
     if len(texts) > 1 and not pc.all(pc.less_equal(texts[:-1], texts[1:])).as_py():
         raise HoodieCorruptedDataException(f"Cannot read {block.source}: its keys are not in order")
@@ -527,7 +528,7 @@ def _with_prefixes(block: DataBlock, prefixes: Sequence[bytes]) -> npt.NDArray[n
     until = 0
     for prefix in prefixes:
         first = bisect_left(keys, prefix, lo=until)
-        # No UTF-8 text has this byte.
+        # No UTF-8 text has the byte 0xff.
         until = bisect_left(keys, prefix + b"\xff", lo=first)
         found.append(np.arange(first, until))
     return np.concatenate(found)

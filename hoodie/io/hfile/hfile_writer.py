@@ -1,6 +1,6 @@
-"""Write HFiles byte for byte as HBase 2.4 writes them in Hudi up to 1.0.
+"""Writer of HFiles, byte for byte like HBase 2.4 in Hudi up to 1.0.
 
-All readers take them, whatever the version of the table: HBase's in Hudi up to 1.0, Hudi's own since 1.1, and hudi-rs.
+All readers accept these files in all table versions: HBase's in Hudi up to 1.0, Hudi's own since 1.1, and hudi-rs.
 
 Hudi: org.apache.hudi.io.hadoop.HoodieHBaseAvroHFileWriter, and HBase's writer below it.
 """
@@ -39,15 +39,15 @@ BLOCK_BYTES = 1 << 20
 """The default of ``hoodie.hfile.block.size`` for metadata tables."""
 _COMPRESSING_THREADS = 2
 _BLOCKS_AHEAD = 4
-"""How many blocks wait until the first of them is written."""
+"""The most blocks that wait for being written."""
 _KEY_EXTRA_BYTES = len(stored_key(b""))
 
 
 class ByteSink(Protocol):
-    """What an HFile is written to: a stream of storage, or a `io.BytesIO`."""
+    """The target of an HFile: a stream of storage, or an `io.BytesIO`."""
 
     def write(self, data: bytes, /) -> object:
-        """Append some bytes."""
+        """Append bytes."""
 
 
 @attrs.frozen
@@ -61,23 +61,23 @@ class _FullBlock:
 class HFileWriter:
     """Writes one HFile: entries in the order of their keys, in any number of batches, then `finish`.
 
-    The same input gives the same bytes, however it is cut into batches. The index has one level, which is what HBase
-    writes while it stays below 128 KiB; readers take larger ones.
+    The same input gives the same bytes, however it is cut into batches. The index has one level, like HBase's below
+    128 KiB; readers accept larger ones.
 
     Memory: 32 MiB, a few blocks, and the index. A call with several blocks compresses two at a time.
 
     Args:
-        sink: Where the bytes go. The caller closes it.
+        sink: The target. The caller closes it.
         source: The file's path, for messages.
         avro_schema: The Avro schema of the values, as JSON; None to leave it out.
         compression: GZ or NONE.
-        block_bytes: A block ends with the entry that reaches so many bytes before compression.
-        level: See `hoodie.io.hfile.block_codec.compress`; -1, its default, is what Java uses.
-        create_time_ms: What the file info says of its creation; Hudi writes 0.
+        block_bytes: A block ends with the entry that reaches this many bytes before compression.
+        level: See `hoodie.io.hfile.block_codec.compress`; -1 is the default, like Java's.
+        create_time_ms: The creation time in the file info; Hudi writes 0.
         file_info: Further pairs of the file info.
 
     Raises:
-        HoodieNotSupportedException: Another codec, as soon as a block is written.
+        HoodieNotSupportedException: Another codec; raised when the first block is written.
 
     Hudi: org.apache.hudi.io.hadoop.HoodieHBaseAvroHFileWriter. Differs: takes encoded values.
     """
@@ -129,12 +129,12 @@ class HFileWriter:
         """Append entries.
 
         Args:
-            keys: Record keys: strings, each greater than the one before by its bytes, also than those of earlier
-                calls. None is null, empty or longer than 32,767 bytes.
-            values: For each key the bytes of its record; none is null.
+            keys: Record keys: strings, each greater than the previous one by its bytes, also across calls. No key is
+                null, empty or longer than 32,767 bytes.
+            values: The bytes of the record of each key; none is null.
 
         Raises:
-            HoodieKeyException: A key is not as it must be; the message names the first one. Nothing of the call was
+            HoodieKeyException: A key breaks these rules; the message names the first one. Nothing of the call was
                 written.
             HoodieSchemaException: The types or lengths of the arrays do not fit, or a value is null.
         """
@@ -156,11 +156,11 @@ class HFileWriter:
         self._last_key = _key_at(keys, len(keys) - 1)
 
     def finish(self, bloom_filter: BloomFilter | None = None) -> None:
-        """Write what follows the entries. Nothing can be written afterwards.
+        """Write the parts after the entries. Nothing can be written afterwards.
 
         Args:
-            bloom_filter: Of all keys. With it, the file info names the first and the last key, as in Hudi's base
-                files; log blocks have none of these.
+            bloom_filter: The filter of all keys. With it, the file info names the first and the last key, as in Hudi's
+                base files; log blocks have neither.
         """
         if self._pending:
             self._write_data_blocks(iter([self._end_block()]))
@@ -223,7 +223,7 @@ class HFileWriter:
         )
 
     def _full_blocks(self, keys: pa.StringArray, values: pa.BinaryArray) -> Iterator[_FullBlock]:
-        """Add entries to the block at hand; gives each block that is full."""
+        """Add entries to the current block; yields each full block."""
         for portion in encoded_entries(keys, values):
             bounds, place, last = portion.bounds, 0, len(portion.bounds) - 1
             while place < last:
@@ -238,7 +238,7 @@ class HFileWriter:
                     self._pending.append(piece)
                     yield self._end_block()
                 else:
-                    # A copy does not hold the whole portion.
+                    # A copy, so that the whole portion is not kept in memory.
                     self._pending.append(bytes(piece))
                 place = until
 
@@ -256,7 +256,7 @@ class HFileWriter:
         return block
 
     def _write_data_blocks(self, blocks: Iterator[_FullBlock]) -> None:
-        """Write blocks in order; many of them are compressed beside each other, which takes most of the time."""
+        """Write blocks in order. Many of them are compressed in parallel, which takes most of the time."""
         few = list(islice(blocks, 2))
         if len(few) < 2:
             for block in few:
@@ -296,7 +296,7 @@ class HFileWriter:
         self._size += len(data)
 
     def _whole_info(self) -> dict[str, bytes]:
-        """The file info with what HBase adds."""
+        """The file info with the pairs of HBase."""
         count = max(self._entry_count, 1)
         info = self._info | {
             "hfile.AVG_KEY_LEN": struct.pack(">i", self._key_bytes // count),
@@ -326,7 +326,7 @@ def encode_hfile(
         keys: See `HFileWriter.write`.
         values: See `HFileWriter.write`.
         avro_schema: See `HFileWriter`.
-        source: What it is, for messages.
+        source: The file or block, for messages.
         compression: See `HFileWriter`.
         block_bytes: See `HFileWriter`.
         level: See `HFileWriter`.

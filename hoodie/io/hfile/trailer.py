@@ -1,6 +1,6 @@
-"""The end of an HFile, and its file info: protocol buffers of few fields.
+"""The end of an HFile, and its file info: short messages of protocol buffers.
 
-The trailer has 4096 bytes: magic, varint length, message, zeros, and in the last four bytes the version: the minor one
+The trailer has 4096 bytes: magic, varint length, message, zeros, and the version in the last four bytes: the minor one
 in the first byte, the major one in the others. The file info is a block with ``PBUF``, varint length, message.
 """
 
@@ -18,16 +18,16 @@ from hoodie.io.hfile.block_codec import HFileCompression, unsupported_codec
 TRAILER_BYTES = 4096
 """The length of the trailer."""
 HBASE_MINOR_VERSION = 3
-"""What HBase 2.4 writes; Hudi's own writer writes 0, and HBase 1 did."""
+"""The minor version of HBase 2.4; Hudi's own writer writes 0, as HBase 1 did."""
 _MAGIC = b'TRABLK"$'
 _MAJOR_VERSION = 3
 _VERSION = struct.Struct(">I")
 _COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 _NO_OFFSET = (1 << 64) - 1
-"""-1: there is no data block."""
+"""-1, if there is no data block."""
 _PROTOBUF_MAGIC = b"PBUF"
 _VARINT, _BYTES = 0, 2
-"""Wire types."""
+"""Wire types of protocol buffers."""
 _ENCRYPTION_KEY = 13
 _FIXED_BYTES = {1: 8, 5: 4}
 _MAX_VARINT_BYTES = 10
@@ -35,19 +35,19 @@ _MAX_VARINT_BYTES = 10
 
 @attrs.frozen
 class HFileTrailer:
-    """What the end of an HFile says of it.
+    """The trailer of an HFile.
 
     Attributes:
-        file_info_offset: Where the block of the file info begins.
-        load_on_open_offset: Where the root of the index begins; all data blocks lie before.
+        file_info_offset: The offset of the block of the file info.
+        load_on_open_offset: The offset of the root of the index; all data blocks are before it.
         data_index_bytes: The length of all blocks of the data index before compression, without headers.
-        uncompressed_bytes: The length of the whole file before compression; 0 if its writer does not tell.
+        uncompressed_bytes: The length of the whole file before compression; 0 if its writer does not store it.
         data_index_count: The number of entries in the root of the index.
         meta_index_count: The number of meta blocks.
         entry_count: The number of entries of the file.
         data_index_levels: 1 if the root of the index names data blocks, 2 if it names blocks of the index that do, ...
-        first_data_block_offset: Where the first data block begins; None if there is none.
-        last_data_block_offset: Where the last data block begins; None if there is none.
+        first_data_block_offset: The offset of the first data block; None if there is none.
+        last_data_block_offset: The offset of the last data block; None if there is none.
         compression: The codec of all blocks.
         minor_version: `HBASE_MINOR_VERSION`, or 0.
     """
@@ -75,7 +75,7 @@ class HFileTrailer:
             source: The trailer's place and file, for messages.
 
         Raises:
-            HoodieCorruptedDataException: It is no trailer, or it contradicts itself or the length of the file.
+            HoodieCorruptedDataException: It is not a trailer, or it contradicts itself or the length of the file.
             HoodieNotSupportedException: The file has another version of the format, a codec that hoodie does not have,
                 or is encrypted.
         """
@@ -123,7 +123,7 @@ class HFileTrailer:
         return trailer
 
     def _check(self, end: int, source: str) -> None:
-        """Raise if an offset is impossible; all blocks end where the trailer begins at the latest."""
+        """Raise if an offset is impossible. All blocks end before the trailer."""
         first, last = self.first_data_block_offset, self.last_data_block_offset
         is_empty = self.entry_count == 0
         if not (
@@ -165,7 +165,7 @@ def parse_file_info(content: bytes, source: str) -> dict[str, bytes]:
         source: The block's place and file, for messages.
 
     Raises:
-        HoodieCorruptedDataException: It is damaged.
+        HoodieCorruptedDataException: The content is damaged.
     """
     try:
         if not content.startswith(_PROTOBUF_MAGIC):
@@ -198,7 +198,7 @@ def encode_file_info(pairs: Mapping[str, bytes]) -> bytes:
 
 
 def _parse_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+    """A number, and the offset after it."""
     number = 0
     for place, byte in enumerate(data[position : position + _MAX_VARINT_BYTES]):
         number |= (byte & 0x7F) << 7 * place
@@ -208,7 +208,7 @@ def _parse_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _parse_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Numbers and values of the fields of a message; those of fixed length are passed over."""
+    """The numbers and values of the fields of a message; fields of fixed length are skipped."""
     position = 0
     while position < len(data):
         tag, position = _parse_varint(data, position)

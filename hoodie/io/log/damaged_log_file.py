@@ -1,4 +1,4 @@
-"""Tell a log file that was damaged after its commits from one that a dead writer left torn.
+"""A check that tells a damaged log file of a commit from a torn one of a dead writer.
 
 Hudi has no such check.
 """
@@ -30,14 +30,14 @@ def whole_blocks(
 ) -> list[StoredLogBlock]:
     """The blocks of a log file, torn ones of dead writers included.
 
-    Only a file that looks damaged is compared with what commits tell of it: one with a torn block, without any, or
-    shorter than it was listed.
+    Only a file that looks damaged is compared with the metadata of commits: a file with a torn block, without blocks,
+    or shorter than in the listing.
 
     Args:
         reader: The file, opened.
-        log_file: The file as it was listed.
-        committed: What completed instants tell of log files; None: all that is torn is passed over.
-        counts: Whether the blocks of an instant count for the caller; damage of others does not matter.
+        log_file: The file, as it was listed.
+        committed: The sizes that completed instants give for log files; None: torn blocks are skipped.
+        counts: Whether blocks of an instant count for the caller; damage of other blocks does not matter.
 
     Raises:
         HoodieCorruptedDataException: The file is damaged; the message names it and both sizes.
@@ -47,25 +47,25 @@ def whole_blocks(
     blocks = list(reader.stored_blocks())
     if committed is None or not _looks_damaged(reader, log_file, blocks):
         return blocks
-    told = [
+    commits = [
         one
         for one in committed.bytes_of(log_file)
         if one.instant.action.completed_action not in COMMIT_ACTIONS or counts(one.instant.requested_time)
     ]
-    if told:
-        blocks = list(reader.stored_blocks({one.end for one in told if one.end is not None}))
-        _refuse_damage(reader, log_file, blocks, told, committed.remedy)
+    if commits:
+        blocks = list(reader.stored_blocks({one.end for one in commits if one.end is not None}))
+        _refuse_damage(reader, log_file, blocks, commits, committed.remedy)
     elif not blocks:
         logger.warning("Log file %s holds no block, and no completed instant names it: it is left out", log_file.path)
     return blocks
 
 
 def torn_parts(reader: HoodieLogFileReader, blocks: Sequence[StoredLogBlock]) -> Iterator[tuple[int, int]]:
-    """Where the bytes of a log file begin and end that are no whole blocks.
+    """The byte ranges of a log file that are not whole blocks.
 
     Args:
         reader: The file.
-        blocks: All of its blocks.
+        blocks: All blocks of the file.
     """
     for number, block in enumerate(blocks):
         if block.block_type is HoodieLogBlockType.CORRUPT:

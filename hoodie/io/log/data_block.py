@@ -47,7 +47,7 @@ def encode_data_blocks(
     positions_of: str | None = None,
     config: HoodieStorageConfig = _DEFAULT_CONFIG,
 ) -> Iterator[bytes]:
-    """Rows as data blocks; a log file is a sequence of blocks.
+    """Encode rows as data blocks; a log file is a sequence of blocks.
 
     Memory: the rows, and one block.
 
@@ -55,7 +55,7 @@ def encode_data_blocks(
         rows: The rows, with all columns of the schema, matched by name.
         avro_schema: Their schema as JSON, meta columns included, in the form that the table stores.
         instant_time: The delta commit that writes them.
-        block_format: How the rows are stored.
+        block_format: The format of the rows.
         max_block_bytes: The most bytes of a block's content; one row may take more.
         positions: For each row, its position in the base file; None to leave positions out. Rows are stored in the
             order of their positions. If two rows have one position, the blocks have none.
@@ -66,8 +66,8 @@ def encode_data_blocks(
         Whole blocks; none without rows.
 
     Raises:
-        HoodieSchemaException: A column is missing or has another type than the schema says, or a column that is not
-            nullable holds a null.
+        HoodieSchemaException: A column is missing, has a type that differs from the schema, or is not nullable and has
+            a null.
     """
     places = distinct_positions(positions)
     batch = _one_batch(rows)
@@ -84,14 +84,14 @@ def encode_data_blocks(
 
 
 def distinct_positions(positions: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64] | None:
-    """Positions of records; None if two records have the same one, because a block cannot tell that."""
+    """Positions of records; None if two records have the same one, which a block cannot store."""
     if positions is None or len(np.unique(positions)) < len(positions):
         return None
     return positions
 
 
 class DataBlockReader:
-    """Reads the rows of data blocks in the columns and types of a query.
+    """Reader of the rows of data blocks, in the columns and types of a query.
 
     Args:
         schema: The types to read columns in, meta columns included.
@@ -103,11 +103,11 @@ class DataBlockReader:
         self._written: dict[str, pa.Schema] = {}
 
     def written_schema(self, block: HoodieLogBlock) -> pa.Schema:
-        """The columns that a block holds, in the types that it holds them.
+        """The columns of a block, in their stored types.
 
         Raises:
             HoodieCorruptedDataException: The block has no schema.
-            HoodieSchemaException: It has one that cannot be read.
+            HoodieSchemaException: The schema cannot be read.
         """
         if block.schema is None:
             raise HoodieCorruptedDataException(f"Cannot read records of {block.source}: it has no schema")
@@ -119,7 +119,7 @@ class DataBlockReader:
         return self._written[block.schema]
 
     def read(self, block: HoodieLogBlock) -> Iterator[pa.RecordBatch]:
-        """The rows of a block, in the columns wanted. Columns that the block lacks are null.
+        """The rows of a block, in the wanted columns. Columns that the block lacks are null.
 
         Args:
             block: A data block of Avro or Parquet.
@@ -127,7 +127,7 @@ class DataBlockReader:
         Raises:
             HoodieCorruptedDataException: The block is damaged.
             HoodieNotSupportedException: It has an old format of Hudi.
-            HoodieSchemaException: A column cannot be read in the type wanted.
+            HoodieSchemaException: A column cannot be read in the wanted type.
         """
         if block.block_type is HoodieLogBlockType.PARQUET_DATA:
             yield from read_parquet(block.content, block.source, self._wanted)
@@ -174,7 +174,7 @@ def _contents(
 
 
 def _in_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a Parquet writer takes them: in the types of a schema, or as dictionaries of them."""
+    """Rows in the form that a Parquet writer accepts: in the types of a schema, or as dictionaries of them."""
     known = set(rows.schema.names)
     missing = [name for name in schema.names if name not in known]
     if missing:

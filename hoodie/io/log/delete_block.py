@@ -2,10 +2,10 @@
 
     int32 version 3 | int32 length | Avro binary of an array of records {recordKey, partitionPath, orderingVal}
 
-An ordering value is a union of null and wrappers, records of one field named value, for each Java type. A hard delete
-has the number 0 as an int: it wins against all that came before. Avro writes a wrapper as its bare value, so a record
-of a block is also one of a plain schema whose third field is the number of the wrapper: that is how they are coded
-here, all records of one wrapper at once.
+An ordering value is a union of null and wrappers; a wrapper is a record with one field, value, for each Java type. A
+hard delete has the number 0 as an int: it wins against all older rows. Avro writes a wrapper as its bare value. So a
+record of a block has the same bytes as a record of a plain schema whose third field is the number of the wrapper.
+Records are coded by such schemas here, all records of one wrapper at once.
 
 Hudi: org.apache.hudi.common.table.log.block.HoodieDeleteBlock.
 """
@@ -54,14 +54,14 @@ _WRAPPED: dict[int, Any] = {
     10: {"type": "long", "logicalType": "time-micros"},
     11: {"type": "long", "logicalType": "timestamp-micros"},
 }
-"""The Avro type in each wrapper, by its number in the union."""
+"""The Avro type in each wrapper, by the number of the wrapper in the union."""
 _FIXED_BYTES = {1: 1, 4: 4, 5: 8}
 _TEXTS = frozenset({6, 7, 9})
 _MOST_VARINT_BYTES = 10
 _MOST_FIELDS = 100
-"""Of one ordering value."""
+"""The most fields of one ordering value."""
 _MOST_SHAPES = 100
-"""Kinds of records in one block. Writers make one or two."""
+"""The most kinds of records in one block. Writers make one or two."""
 _WRAPPER_OF: dict[pa.DataType, tuple[int, pa.DataType]] = {
     pa.bool_(): (1, pa.bool_()),
     pa.int8(): (2, pa.int32()),
@@ -73,17 +73,17 @@ _WRAPPER_OF: dict[pa.DataType, tuple[int, pa.DataType]] = {
     pa.binary(): (6, pa.binary()),
     pa.string(): (7, pa.string()),
     pa.time64("us"): (10, pa.time64("us")),
-    # The numbers that Avro stores: Hudi 1.2.0 writes such longs, and reads no values in its wrappers for dates.
+    # Avro's bare numbers: Hudi 1.2.0 writes such longs, and does not read values in its wrappers for dates.
     pa.date32(): (2, pa.int32()),
     pa.timestamp("us"): (3, pa.int64()),
     pa.timestamp("us", tz="UTC"): (3, pa.int64()),
 }
-"""The wrapper for values of a column, and the type that they are stored in."""
+"""The wrapper for values of a column, and their stored type."""
 
 _NO_RECORDS = b"\0"
-"""A list of records in Avro that is empty."""
+"""An empty list of records in Avro."""
 _Shape = tuple[int, ...]
-"""A kind of record: the number of the wrapper, and those within an ArrayWrapper."""
+"""The kind of a record: the number of its wrapper, and the numbers within an ArrayWrapper."""
 
 
 def encode_delete_blocks(
@@ -97,18 +97,18 @@ def encode_delete_blocks(
     positions: npt.NDArray[np.int64] | None = None,
     positions_of: str | None = None,
 ) -> Iterator[bytes]:
-    """Deleted records as delete blocks, each with ordering values of one type: readers refuse a mix.
+    """Encode deleted records as delete blocks, each with ordering values of one type: readers refuse a mix.
 
     Args:
         record_keys: The keys (string, without nulls), each once.
-        partition_paths: Their partitions (string); "" where the table is not partitioned.
+        partition_paths: Their partitions (string); "" in a table without partitions.
         ordering: The ordering values in the type of the ordering column, null for hard deletes; several ordering fields
             make a struct, see `hoodie.merge.ordering_values`. None if all are hard deletes.
         avro_schema: The schema of the table's rows as JSON, meta columns included.
         instant_time: The delta commit that writes them.
         max_block_bytes: The most bytes of a block's content; one record may take more.
         positions: See `hoodie.io.log.data_block.encode_data_blocks`.
-        positions_of: See there.
+        positions_of: See `hoodie.io.log.data_block.encode_data_blocks`.
 
     Yields:
         Whole blocks; none without records.
@@ -136,14 +136,14 @@ def encode_delete_blocks(
 
 
 def encode_empty_block(instant_time: str, length: int) -> bytes:
-    """A delete block of so many bytes that deletes nothing; a header that readers pass over makes it long enough.
+    """A delete block of a given length that deletes nothing. A header that readers ignore fills it up.
 
     Args:
-        instant_time: The instant that it names.
+        instant_time: The instant of the block.
         length: Its length in bytes.
 
     Raises:
-        ValueError: No block is as short.
+        ValueError: No block is that short.
     """
     content = _HEAD.pack(_VERSION, len(_NO_RECORDS)) + _NO_RECORDS
     headers: dict[int, str] = {HeaderMetadataType.INSTANT_TIME: instant_time}
@@ -161,7 +161,7 @@ def encode_empty_block(instant_time: str, length: int) -> bytes:
 def decode_delete_block(block: HoodieLogBlock) -> list[LogDeletes]:
     """The records of a delete block, in their order; without positions.
 
-    They come as one value, unless their ordering values have several types.
+    They are one value, unless their ordering values have several types.
 
     Args:
         block: A delete block.
@@ -193,7 +193,7 @@ def decode_delete_block(block: HoodieLogBlock) -> list[LogDeletes]:
 
 
 def _schema_of(shape: _Shape) -> str:
-    """A plain schema that has the same bytes as records of a shape."""
+    """A plain schema whose records have the same bytes as records of a shape."""
     kinds: list[tuple[str, Any]] = [("k", _TEXT), ("p", _TEXT), ("w", "int")]
     if shape[0] == _ARRAY_WRAPPER:
         kinds += [("a", "int"), ("n", "long")]
@@ -237,7 +237,7 @@ def _decoded(content: bytes, block: HoodieLogBlock) -> list[LogDeletes]:
 
 
 def _decoded_old(content: bytes, block: HoodieLogBlock) -> list[LogDeletes]:
-    """The records of versions 1 and 2: one Python object each, as only old tables have them."""
+    """The records of versions 1 and 2, one Python object each: only old tables have them."""
     records = read_old_deletes(content)
     places_of: dict[pa.DataType, list[int]] = {}
     for place, record in enumerate(records):
@@ -264,7 +264,7 @@ class _Part:
 
 
 def _in_order(count: int, parts: list[_Part], instant_time: str) -> list[LogDeletes]:
-    """The records of all parts in the order of the block; a hard delete goes with any type."""
+    """The records of all parts in the order of the block. A hard delete goes with records of any type."""
     if not count:
         return []
     back = np.empty(count, dtype=np.int64)
@@ -302,7 +302,7 @@ def _in_order(count: int, parts: list[_Part], instant_time: str) -> list[LogDele
 
 
 def _scattered(count: int, parts: list[_Part], data_type: pa.DataType) -> pa.Array:
-    """The ordering values of one type at their places among all records, null elsewhere."""
+    """The ordering values of one type at their places among all records; null at the other places."""
     some = [part for part in parts if part.ordering.type == data_type]
     index = np.full(count, -1, dtype=np.int64)
     places = np.concatenate([part.places for part in some])
@@ -311,13 +311,13 @@ def _scattered(count: int, parts: list[_Part], data_type: pa.DataType) -> pa.Arr
 
 
 def _walk(data: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], list[_Shape]]:
-    """Where the records of an array stand, and the shape of each.
+    """The byte range of each record of an array, and its shape.
 
     Avro does not store the lengths of records, so this is a loop over numbers.
 
     Raises:
-        ValueError: The content is no array of deleted records.
-        IndexError: It ends too early.
+        ValueError: The content is not an array of deleted records.
+        IndexError: The content ends too early.
     """
     starts, ends, shape_of = array("q"), array("q"), array("q")
     shapes: dict[_Shape, int] = {}
@@ -370,7 +370,7 @@ def _walk(data: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], np
 
 
 def _inner_wrappers(data: bytes, position: int) -> tuple[_Shape, int]:
-    """The wrappers within an ArrayWrapper, and where it ends."""
+    """The wrappers within an ArrayWrapper, and the offset after it."""
     if data[position] != 2:
         raise ValueError("an ordering value of several fields has none")
     count, position = _long(data, position + 1)
@@ -423,7 +423,7 @@ def _long(data: bytes, position: int) -> tuple[int, int]:
 def _by_wrapper(
     count: int, ordering: pa.Array | None
 ) -> Iterator[tuple[npt.NDArray[np.bool_] | None, _Shape, list[pa.Array]]]:
-    """The records of each wrapper: which ones (None for all), its shape, and the values in it."""
+    """The records of each wrapper: their flags (None for all), the shape, and the values in it."""
     if not count:
         return
     if ordering is None or ordering.null_count == count:
@@ -452,7 +452,7 @@ def _zeros(count: int) -> pa.Array:
 
 
 def _wrapped(values: pa.Array) -> tuple[int, pa.Array]:
-    """The wrapper of ordering values, and the values as it stores them."""
+    """The number of the wrapper for ordering values, and the values in its type."""
     if pa.types.is_decimal(values.type):
         try:
             return 9, values.cast(pa.decimal128(_DECIMAL["precision"], _DECIMAL["scale"]))

@@ -1,4 +1,4 @@
-"""HFile blocks: the records of metadata tables as keys and encoded values. Their content is a whole HFile.
+"""HFile blocks: the records of metadata tables as keys and encoded values. The content of a block is a whole HFile.
 
 Hudi: org.apache.hudi.common.table.log.block.HoodieHFileDataBlock.
 """
@@ -24,19 +24,19 @@ def encode_hfile_block(
     compression: HFileCompression = HFileCompression.GZ,
     level: int = -1,
 ) -> bytes:
-    """A whole HFile block with some records; a log file is a sequence of blocks.
+    """Encode records as a whole HFile block; a log file is a sequence of blocks.
 
     Args:
         keys: The record keys, see `hoodie.io.hfile.hfile_writer.HFileWriter.write`.
-        values: For each key the Avro binary of its record, with the meta fields.
-        avro_schema: Their schema as JSON, meta fields included.
+        values: The Avro binary of the record of each key, with the meta fields.
+        avro_schema: The schema of the records as JSON, meta fields included.
         instant_time: The delta commit that writes them.
         compression: GZ or NONE.
-        level: See `hoodie.io.hfile.block_codec.compress`; -1, its default, is what Java uses.
+        level: See `hoodie.io.hfile.block_codec.compress`; -1 is the default, like Java's.
 
     Raises:
         HoodieKeyException: The keys are not distinct, not in order, or cannot be stored.
-        HoodieSchemaException: The arrays do not fit each other.
+        HoodieSchemaException: The arrays have different lengths or wrong types.
     """
     source = f"an HFile block of the instant {instant_time}"
     content = encode_hfile(keys, values, avro_schema, source, compression=compression, level=level)

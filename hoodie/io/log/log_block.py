@@ -19,7 +19,7 @@ from hoodie.exception import HoodieCorruptedDataException
 
 
 class HoodieLogBlockType(IntEnum):
-    """What a block holds; the value is the one on storage. CORRUPT stands for bytes that are not a complete block."""
+    """The type of a block; the value is the one on storage. CORRUPT marks bytes that are not a complete block."""
 
     COMMAND = 0
     DELETE = 1
@@ -31,7 +31,7 @@ class HoodieLogBlockType(IntEnum):
 
 
 class HeaderMetadataType(IntEnum):
-    """Keys of a block's headers; the value is the one on storage."""
+    """The key of a header of a block; the value is the one on storage."""
 
     INSTANT_TIME = 0
     TARGET_INSTANT_TIME = 1
@@ -46,13 +46,13 @@ class HeaderMetadataType(IntEnum):
 
 @attrs.frozen
 class LogBlockHead:
-    """What a block tells of itself without its content.
+    """A block without its content.
 
     Attributes:
         block_type: The kind of its content.
         headers: `HeaderMetadataType` -> text; keys that hoodie does not know stay as they are.
         path: The log file.
-        offset_bytes: Where the block begins in it.
+        offset_bytes: The offset of the block in the file.
     """
 
     block_type: HoodieLogBlockType
@@ -89,12 +89,12 @@ class HoodieLogBlock(LogBlockHead):
 
 @attrs.frozen
 class StoredLogBlock(LogBlockHead):
-    """A block whose content need not be in memory.
+    """A block whose content may still be on storage.
 
     Attributes:
-        content_offset: Where the content begins in the file.
+        content_offset: The offset of the content in the file.
         content_bytes: The length of the content.
-        content: The content of a small block, which was read together with its headers; else None.
+        content: The content of a small block, which was read together with its headers; otherwise None.
     """
 
     content_offset: int

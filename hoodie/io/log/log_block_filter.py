@@ -1,4 +1,4 @@
-"""Which blocks of a file slice's log files count for a reader."""
+"""The rule which blocks of a file slice's log files count for a reader."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hoodie.common.table.timeline.visible_instants import VisibleInstants
 class LogBlockFilter:
     """Decides by the instant of a data or delete block whether it counts; command blocks always do.
 
-    Timeline layout 1 names a log file by the base instant of its slice, so its blocks have to be looked at one by one.
-    Layout 2 names it by the delta commit that wrote it: whole files were chosen when the slice was built. A table that
-    was upgraded may have files of layout 1 in older slices, so readers of the past look at blocks in both layouts.
+    Timeline layout 1 names a log file by the base instant of its slice, so its blocks are judged one by one. Layout 2
+    names it by the delta commit that wrote it: whole files are chosen when the slice is built. A table that was
+    upgraded may have files of layout 1 in older slices, so readers as of a time judge blocks in both layouts.
 
     Attributes:
         instants: The instants that count; None if all blocks of the slice's files are committed.
         as_of: The instant of a time travel; None for the present.
         instant_range: The commits whose blocks count; None for all. A merge of all blocks needs None.
 
-    Hudi: the look at instants in org.apache.hudi.common.table.log.BaseHoodieLogRecordReader. Differs: goes on behind a
-    block that is too new, and does not look at the instants of command blocks.
+    Hudi: the check of instants in org.apache.hudi.common.table.log.BaseHoodieLogRecordReader. Differs: continues after
+    a block that is too new, and does not check the instants of command blocks.
     """
 
     instants: VisibleInstants | None = None

@@ -1,14 +1,14 @@
-"""Find the blocks of one file slice's log files that count, in the order in which they are merged.
+"""A scanner that selects the blocks of a file slice's log files that count, in the order in which they are merged.
 
-Which blocks count is known only when the headers of all have been seen:
+Which blocks count is known only when the headers of all blocks are read:
 
-- A ROLLBACK command takes back the blocks of its target that stand before it. Blocks of that instant behind it count.
-- A block of a log compaction takes the place of the blocks of the instants that it lists, at the newest of them. It may
-  have been compacted itself.
-- Blocks of one instant stay together, where the first of them stands.
+- A ROLLBACK command cancels the blocks of its target before it. Blocks of that instant after it count.
+- A block of a log compaction replaces the blocks of the instants that it lists, at the place of the newest of them. It
+  may itself have been compacted.
+- Blocks of one instant stay together, at the place of the first of them.
 
-Blocks that two attempts of a task wrote all count, the later ones last, as they do for Hudi 0.15.0 and later. Hudi 0.14
-chose one attempt by the header BLOCK_IDENTIFIER, and lost rows by it.
+If two attempts of a task wrote blocks, all of them count, the later ones last, as in Hudi 0.15.0 and later. Hudi 0.14
+chose one attempt by the header BLOCK_IDENTIFIER, and lost rows that way.
 
 Hudi: org.apache.hudi.common.table.log.BaseHoodieLogRecordReader.
 """
@@ -37,11 +37,11 @@ from hoodie.storage.storage import HoodieStorage
 logger = logging.getLogger(__name__)
 
 EVERY_BLOCK = LogBlockFilter()
-"""Lets all blocks count: what versions 8 and 9 need."""
+"""The filter that lets all blocks count, for versions 8 and 9."""
 _ROLLBACK = "0"
 """Value of the header COMMAND_BLOCK_TYPE."""
 _KEPT_BYTES = 32 << 20
-"""The most bytes of contents that stay in memory from the first look at the files."""
+"""The most bytes of contents that stay in memory after the headers are read."""
 _KEPT_BYTES_OF_FILE = 1 << 20
 """The same for one file."""
 _POSITION_HEADERS = (
@@ -51,10 +51,10 @@ _POSITION_HEADERS = (
 
 
 class KnownLogBlocks(Protocol):
-    """Keeps the blocks of log files that were read before. Of many threads."""
+    """A cache of the blocks of log files that were read before. Used by many threads."""
 
     def find(self, log_file: HoodieLogFile) -> Sequence[StoredLogBlock] | None:
-        """The blocks of a file; None if it was not read before, or has changed."""
+        """The blocks of a file; None if it is not in the cache, or has changed."""
 
     def keep(self, log_file: HoodieLogFile, blocks: Sequence[StoredLogBlock]) -> None:
         """Keep the blocks of a file that was read."""
@@ -62,13 +62,13 @@ class KnownLogBlocks(Protocol):
 
 @attrs.frozen
 class LogScanCounts:
-    """What a scan met, whether it counts or not.
+    """Counts of the files and blocks of a scan, whether the blocks count or not.
 
     Attributes:
-        log_files: Log files, without CDC files.
-        log_blocks: Blocks of all types.
-        corrupt_blocks: Torn blocks.
-        rollback_blocks: Commands.
+        log_files: The number of log files, without CDC files.
+        log_blocks: The number of blocks of all types.
+        corrupt_blocks: The number of torn blocks.
+        rollback_blocks: The number of ROLLBACK commands.
     """
 
     log_files: int = 0
@@ -78,21 +78,21 @@ class LogScanCounts:
 
 
 class LogBlockScanner:
-    """Gives the data and delete blocks of one slice's log files that count, the oldest first.
+    """A scanner of the data and delete blocks of one slice that count, the oldest first.
 
     Log files are read by ranges: first the headers of all blocks, then the contents of those that count. CDC files and
-    blocks are left out, and torn blocks of dead writers with a warning that names file and byte.
+    blocks are left out. So are torn blocks of dead writers, with a warning that names file and byte.
 
     Memory: one block, the headers of all, and up to 32 MiB of small blocks that were read together with their headers.
 
     Args:
         storage: Where the files are.
         log_files: The log files of the slice, in any order.
-        block_filter: Which blocks count.
-        base_instant_time: The instant of the slice's base file, if the positions of records in it are wanted. Blocks
-            that have positions in another file have none then. None: no block has.
-        known_blocks: Keeps the blocks of files that were read before.
-        committed: Tells damaged files from torn ones; see `hoodie.io.log.damaged_log_file`.
+        block_filter: The rule which blocks count.
+        base_instant_time: The instant of the slice's base file, if positions of records in it are wanted. Blocks with
+            positions in another base file lose them. None: all blocks do.
+        known_blocks: A cache of the blocks of files.
+        committed: The sizes of completed log files; see `hoodie.io.log.damaged_log_file`.
     """
 
     def __init__(
@@ -115,34 +115,37 @@ class LogBlockScanner:
 
     @property
     def counts(self) -> LogScanCounts:
-        """What was met, as soon as `blocks` was called."""
+        """The counts, once `blocks` was called."""
         return self._counts
 
     def blocks(self) -> list[StoredLogBlock]:
         """The data and delete blocks that count, in the order in which they are merged.
 
         Raises:
-            HoodieMissingFileException: A log file is not there.
+            HoodieMissingFileException: A log file is missing.
             HoodieIOException: Storage failed.
             HoodieCorruptedDataException: A block is damaged, the message names the file and the byte; or a file is torn
                 where a completed instant wrote, see `whole_blocks`.
             HoodieNotSupportedException: A block has a type or version that hoodie does not read.
         """
         queued: dict[str, list[StoredLogBlock]] = {}
-        met: Counter[HoodieLogBlockType] = Counter()
+        block_counts: Counter[HoodieLogBlockType] = Counter()
         kept_bytes = 0
         for blocks in self._blocks_of_files():
-            met.update(block.block_type for block in blocks)
+            block_counts.update(block.block_type for block in blocks)
             for block in blocks:
                 kept_bytes += len(block.content or b"")
                 self._queue(attrs.evolve(block, content=None) if kept_bytes > _KEPT_BYTES else block, queued)
         self._counts = LogScanCounts(
-            len(self._log_files), met.total(), met[HoodieLogBlockType.CORRUPT], met[HoodieLogBlockType.COMMAND]
+            len(self._log_files),
+            block_counts.total(),
+            block_counts[HoodieLogBlockType.CORRUPT],
+            block_counts[HoodieLogBlockType.COMMAND],
         )
         return [block for instant_time in _merge_order(queued) for block in queued[instant_time]]
 
     def loaded(self, blocks: Iterable[StoredLogBlock]) -> Iterator[HoodieLogBlock]:
-        """Blocks with their contents; a file is opened where one of them has to be read.
+        """Blocks with their contents. A file is opened only if one of its contents is not in memory.
 
         Args:
             blocks: Some of `blocks`, in their order.
@@ -160,7 +163,7 @@ class LogBlockScanner:
                         yield file.read(rest.popleft())
 
     def _blocks_of_files(self) -> Iterator[Sequence[StoredLogBlock]]:
-        """The blocks of each file; those that are not known yet are read at the same time."""
+        """The blocks of each file; files that are not in the cache are read at the same time."""
         known = self._known_blocks
         if known is None:
             yield from map_concurrently(self._blocks_of_file, self._log_files)
@@ -185,7 +188,9 @@ class LogBlockScanner:
         return found
 
     def _needed_headers(self, block: StoredLogBlock) -> Mapping[int, str]:
-        """The headers without positions in other base files, which may be long; blocks share equal texts."""
+        """The headers without positions in other base files, which may be long. Equal texts are shared between
+        blocks.
+        """
         positions_of = block.headers.get(HeaderMetadataType.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS)
         has_positions = positions_of is not None and positions_of == self._base_instant_time
         return {
@@ -195,7 +200,7 @@ class LogBlockScanner:
         }
 
     def _queue(self, block: StoredLogBlock, queued: dict[str, list[StoredLogBlock]]) -> None:
-        """Add a block to those of its instant, or do what it commands."""
+        """Add a block to those of its instant, or execute its command."""
         if block.block_type is HoodieLogBlockType.CORRUPT:
             logger.warning(
                 "Log file %s is torn at byte %d: %d bytes are left out",
@@ -223,12 +228,12 @@ def _target_of_rollback(block: StoredLogBlock) -> str:
 
 
 def _merge_order(queued: Mapping[str, Sequence[StoredLogBlock]]) -> list[str]:
-    """The instants whose blocks are merged, in order: a log compaction stands for the instants that it compacted.
+    """The instants whose blocks are merged, in order. A log compaction replaces the instants that it compacted.
 
         i1  i2  i3  m1(i1,i2)  i4  m2(m1,i3)        m2  i4
 
     Args:
-        queued: Blocks by instants, in the order of their first blocks.
+        queued: The blocks of each instant, in the order of the first blocks.
     """
     compacted = {instant_time: _compacted_instants(blocks) for instant_time, blocks in queued.items()}
     place_of = {instant_time: place for place, instant_time in enumerate(queued)}
@@ -246,13 +251,13 @@ def _merge_order(queued: Mapping[str, Sequence[StoredLogBlock]]) -> list[str]:
         if not compacted[instant_time]:
             places[replaced_by.get(instant_time, instant_time)] = place
     for instant_time, place in place_of.items():
-        # What was compacted is not among the files, or does not count.
+        # The compacted blocks are not among the files, or do not count.
         if instant_time not in replaced_by:
             places.setdefault(instant_time, place)
     return sorted(places, key=places.__getitem__)
 
 
 def _compacted_instants(blocks: Sequence[StoredLogBlock]) -> list[str]:
-    """The instants that a log compaction merged into blocks of its own; none for other blocks."""
+    """The instants that a log compaction merged into its blocks; empty for other blocks."""
     headers = {block.headers.get(HeaderMetadataType.COMPACTED_BLOCK_TIMES, "") for block in blocks}
     return [text for header in sorted(headers) for part in header.split(",") if (text := part.strip())]

@@ -1,4 +1,4 @@
-"""Write blocks of log files; `hoodie.io.log.log_file_reader` describes their format.
+"""Encoders of log blocks; see `hoodie.io.log.log_file_reader` for the format.
 
 Hudi: org.apache.hudi.common.table.log.HoodieLogFormatWriter.
 """
@@ -22,7 +22,7 @@ _LONG = struct.Struct(">q")
 
 
 def encode_log_block(block_type: HoodieLogBlockType, headers: Mapping[int, str], content: bytes) -> bytes:
-    """One whole block; a log file is a sequence of them.
+    """Encode a whole block; a log file is a sequence of blocks.
 
     Args:
         block_type: The kind of its content.
@@ -44,7 +44,7 @@ def data_headers(
     """The headers of a data or delete block.
 
     Args:
-        instant_time: The delta commit that writes it.
+        instant_time: The delta commit that writes the block.
         avro_schema: The schema of the table's rows as JSON, meta columns included.
         positions: The positions of its records in the base file, ascending; None to leave them out.
         positions_of: The instant of that base file.
@@ -57,7 +57,7 @@ def data_headers(
 
 
 def encode_rollback_block(instant_time: str, target_instant_time: str) -> bytes:
-    """The command block by which a rollback takes back all blocks of an instant before it (timeline layout 1).
+    """The command block by which a rollback cancels all blocks of an instant before it (timeline layout 1).
 
     Args:
         instant_time: The rollback.
@@ -72,10 +72,10 @@ def encode_rollback_block(instant_time: str, target_instant_time: str) -> bytes:
 
 
 def encode_avro_data_block(schema: str, datums: Sequence[bytes], headers: Mapping[int, str] | None = None) -> bytes:
-    """A block of Avro records.
+    """Encode a block of Avro records.
 
     Args:
-        schema: Their Avro schema, as JSON.
+        schema: The Avro schema of the records, as JSON.
         datums: The encoded records.
         headers: Further headers, such as the instant time.
     """

@@ -1,6 +1,6 @@
-"""Tell which instant wrote a log file.
+"""A check whether an instant wrote a log file.
 
-Hudi has nothing like it.
+Hudi has no such check.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from hoodie.storage.storage import HoodieStorage
 
 
 def is_log_file_of(storage: HoodieStorage, path: str, instant_time: str) -> bool:
-    """Whether an instant wrote a log file, so that the file goes when the instant does.
+    """Whether an instant alone wrote a log file, so that a rollback of the instant deletes the file.
 
-    In table versions 8 and 9 its name says so. In version 6 the name holds the base instant of the slice, and two
-    writers may choose the same name; then the blocks say so.
+    In table versions 8 and 9 the name of the file shows it. In version 6 the name holds the base instant of the slice,
+    and two writers may choose the same name; then the blocks show it.
 
     Args:
         storage: Where the file is.
@@ -24,7 +24,7 @@ def is_log_file_of(storage: HoodieStorage, path: str, instant_time: str) -> bool
         instant_time: The instant.
 
     Returns:
-        In version 6 False if there is no such file, if a block of another instant is in it, or none that can be read.
+        In version 6, False also if the file is missing, has a block of another instant, or cannot be read.
 
     Raises:
         HoodieIOException: Storage failed.

@@ -1,4 +1,4 @@
-"""Split a log file into its blocks.
+"""A reader that splits a log file into its blocks.
 
 A block is
 
@@ -8,9 +8,9 @@ A block is
 where the size counts the bytes after it, and the reverse pointer is the size plus the magic's length. Headers and
 footers are an int32 count, then for each an int32 key, an int32 length and UTF-8 text. All numbers are big endian.
 
-A writer that dies leaves a torn block. A block is complete when it ends within the file, its two lengths agree, and
-there the magic follows, or the file ends, or the bytes that a commit tells of. Otherwise everything up to the next
-magic is one CORRUPT block, and reading goes on after it.
+A writer that dies leaves a torn block. A block is complete if it ends within the file, its two lengths agree, and it is
+followed by a magic, by the end of the file, or by the end of the bytes of a commit. Otherwise everything up to the next
+magic is one CORRUPT block, and reading continues after it.
 
 Hudi: org.apache.hudi.common.table.log.HoodieLogFileReader.
 """
@@ -42,15 +42,15 @@ _INT = struct.Struct(">i")
 _FORMAT_VERSIONS = frozenset({1, 2})
 _BLOCK_TYPES = frozenset(block_type.value for block_type in HoodieLogBlockType)
 _WINDOW_BYTES = 1 << 17
-"""The least that is read at a time while blocks are looked for."""
+"""The least that is read at a time during the search for blocks."""
 _SMALL_CONTENT_BYTES = 1 << 16
-"""A content of at most so many bytes stays in memory if it was read together with the headers."""
+"""A content of at most this many bytes stays in memory if it was read together with the headers."""
 
 
 def read_log_blocks(data: bytes, path: str) -> Iterator[HoodieLogBlock]:
     """All blocks of a log file, in order.
 
-    A file that ends within a magic ends before it. A torn block has the type `HoodieLogBlockType.CORRUPT`.
+    A file that ends within a magic is taken to end before it. A torn block has the type `HoodieLogBlockType.CORRUPT`.
 
     Args:
         data: The file's content.
@@ -67,12 +67,12 @@ def read_log_blocks(data: bytes, path: str) -> Iterator[HoodieLogBlock]:
 
 @contextmanager
 def open_log_file(storage: HoodieStorage, path: str, size_bytes: int | None = None) -> Iterator[HoodieLogFileReader]:
-    """Open a log file; a context that closes it.
+    """Open a log file; a context manager that closes it.
 
     Args:
         storage: Where the file is.
         path: Its full path.
-        size_bytes: Its size, if a listing has told it: a small file is read by one request.
+        size_bytes: Its size, if it is known from a listing: a small file is then read by one request.
 
     Raises:
         HoodieMissingFileException: There is no such file.
@@ -91,9 +91,9 @@ def open_log_file(storage: HoodieStorage, path: str, size_bytes: int | None = No
 
 
 class HoodieLogFileReader:
-    """The blocks of one open log file.
+    """Reader of the blocks of one open log file.
 
-    The file is read by ranges: the contents of large blocks are passed over until they are asked for.
+    The file is read by ranges: the contents of large blocks are skipped until they are asked for.
 
     Memory: the headers of one block, and 256 KiB.
 
@@ -117,7 +117,7 @@ class HoodieLogFileReader:
         """All blocks in order, torn ones included; see `read_log_blocks`.
 
         Args:
-            ends: Where bytes of commits end: a block that ends there is complete, whatever follows.
+            ends: The ends of the bytes of commits: a block that ends there is complete, whatever follows.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -163,7 +163,7 @@ class HoodieLogFileReader:
         end = int(start + size)
         if size < _LONG.size or end > self._bytes.size:
             return None
-        # With the number of footers, which is 0 in all blocks known, so that it is in memory too.
+        # Includes the number of footers, 0 in all known blocks, so that it is in memory, too.
         start = end - _LONG.size - _INT.size
         tail = self._bytes.read(start, min(end + len(MAGIC), self._bytes.size) - start, ahead=reads_ahead)
         reverse_pointer = _LONG.unpack_from(tail, _INT.size)[0]
@@ -200,7 +200,7 @@ class HoodieLogFileReader:
 
 
 class _FileBytes:
-    """Reads a file by ranges, and keeps the last two ranges: one at a block's head, one at its end."""
+    """Reads a file by ranges, and keeps the last two ranges: one at the head of a block, one at its end."""
 
     def __init__(self, stream: pa.NativeFile, path: str) -> None:
         self._stream = stream
@@ -210,14 +210,14 @@ class _FileBytes:
             self.size = int(stream.size())
 
     def held(self, offset: int, count: int) -> bytes | None:
-        """Some bytes of the file, if they are in memory."""
+        """Bytes of the file, if they are in memory."""
         for start, window in self._windows:
             if start <= offset and offset + count <= start + len(window):
                 return window[offset - start : offset - start + count]
         return None
 
     def read(self, offset: int, count: int, *, ahead: bool = True) -> bytes:
-        """Some bytes of the file, which must have them; more are read ahead and kept."""
+        """Bytes of the file, which must exist; more bytes are read ahead and kept."""
         found = self.held(offset, count)
         if found is not None:
             return found
@@ -227,11 +227,11 @@ class _FileBytes:
         return self._windows[-1][1][:count]
 
     def fetch(self, offset: int, count: int) -> bytes:
-        """Some bytes of the file, which must have them, from storage."""
+        """Bytes of the file, which must exist, from storage."""
         return read_range(self._stream, self._path, offset, count)
 
     def find_magic(self, offset: int) -> int:
-        """Where the next magic begins; the end of the file if there is none."""
+        """The offset of the next magic; the end of the file if there is none."""
         while offset + len(MAGIC) <= self.size:
             self.read(offset, len(MAGIC))
             for start, window in self._windows:
@@ -245,7 +245,7 @@ class _FileBytes:
 
 
 class _Fields:
-    """Reads the fields of one block, never beyond its end."""
+    """Reader of the fields of one block, never beyond its end."""
 
     def __init__(self, data: _FileBytes, position: int, end: int) -> None:
         self._data = data
@@ -253,7 +253,7 @@ class _Fields:
         self._end = end
 
     def pass_over(self, length: int) -> int:
-        """Go on behind some bytes; returns where they begin."""
+        """Skip bytes; returns their offset."""
         if not 0 <= length <= self._end - self._position:
             raise ValueError(f"a length of {length} where {self._end - self._position} bytes are left")
         start = self._position

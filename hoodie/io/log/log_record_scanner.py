@@ -1,6 +1,6 @@
-"""Scan the log files of one file slice: the records that count, in the order in which they are merged.
+"""A scanner of the records in a file slice's log files that count, in the order in which they are merged.
 
-`hoodie.io.log.log_block_scanner` says which blocks count.
+See `hoodie.io.log.log_block_scanner` for the blocks that count.
 
 Hudi: org.apache.hudi.common.table.log.{BaseHoodieLogRecordReader, HoodieMergedLogRecordReader}.
 """
@@ -35,10 +35,10 @@ EntriesT = TypeVar("EntriesT", LogRows, LogDeletes)
 
 
 class HoodieLogRecordScanner:
-    """Gives the rows and deletes of one slice's log files, the oldest first.
+    """A scanner of the rows and deletes of one slice's log files, the oldest first.
 
     Log files are read by ranges: first the headers of all blocks, then the contents of those that count. CDC files and
-    blocks are left out, and torn blocks of dead writers with a warning that names file and byte.
+    blocks are left out. So are torn blocks of dead writers, with a warning that names file and byte.
 
     Memory: one block, the headers of all, and up to 32 MiB of small blocks that were read together with their headers.
 
@@ -47,9 +47,9 @@ class HoodieLogRecordScanner:
         log_files: The log files of the slice, in any order.
         schema: The types to read columns in, meta columns included.
         columns: The columns of the rows, in this order, at least one; None for all of the schema.
-        block_filter: Which blocks count.
-        base_instant_time: The instant of the slice's base file, if the positions of records in it are wanted. Blocks
-            that have positions in another file have none then. None: no block has.
+        block_filter: The rule which blocks count.
+        base_instant_time: The instant of the slice's base file, if positions of records in it are wanted. Blocks with
+            positions in another base file lose them. None: all blocks do.
         committed: See `LogBlockScanner`.
 
     Hudi: org.apache.hudi.common.table.log.BaseHoodieLogRecordReader. Differs: merges nothing.
@@ -71,7 +71,7 @@ class HoodieLogRecordScanner:
 
     @property
     def counts(self) -> LogScanCounts:
-        """What was met, as soon as a scan has begun."""
+        """The counts, once a scan has begun."""
         return self._block_scanner.counts
 
     def scan(self, blocks: Sequence[StoredLogBlock] | None = None) -> Iterator[LogEntries]:
@@ -81,10 +81,10 @@ class HoodieLogRecordScanner:
         entries.
 
         Args:
-            blocks: What `blocks` gave; None if it was not called.
+            blocks: The result of `blocks`; None if it was not called.
 
         Raises:
-            HoodieMissingFileException: A log file is not there.
+            HoodieMissingFileException: A log file is missing.
             HoodieIOException: Storage failed.
             HoodieCorruptedDataException: A block is damaged; the message names the file and the byte.
             HoodieNotSupportedException: A block has a type or version that hoodie does not read.
@@ -149,7 +149,7 @@ class HoodieLogRecordScanner:
 
 
 def _positions(block: HoodieLogBlock, count: int) -> npt.NDArray[np.int64] | None:
-    """The positions of a block's records; None if the header does not fit, as keys tell the same."""
+    """The positions of a block's records; None if the header is wrong: the keys suffice."""
     try:
         return decode_positions(block.headers[HeaderMetadataType.RECORD_POSITIONS], count)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What log files hold of the records of a file slice: rows, and deletes.
+"""The records in log files of a file slice: rows, and deletes.
 
 Hudi: org.apache.hudi.common.model.DeleteRecord, and the records of HoodieDataBlock.
 """
@@ -15,15 +15,15 @@ import pyarrow as pa
 class LogRows:
     """Consecutive rows of one data block.
 
-    A row may ask for the delete of its key, by ``_hoodie_is_deleted`` or a marker: that is for the merge to find out.
+    A row may ask for the delete of its key, by ``_hoodie_is_deleted`` or a marker: the merge decides about that.
 
     Attributes:
         instant_time: The instant that wrote the block.
-        rows: The rows, in the columns and types that were asked for. Columns that the block lacks are null.
-        partial_columns: The columns that the block holds, if it is one of a partial update: stored rows keep their
-            values in all other columns. None for a block of whole rows.
-        positions: For each row, its position in the base file; None if the block does not tell.
-        positions_of: The instant of that base file; the positions hold for no other one. None without positions.
+        rows: The rows, in the wanted columns and types. Columns that the block lacks are null.
+        partial_columns: The columns of the block, if it is one of a partial update: stored rows keep their values in
+            all other columns. None for a block of whole rows.
+        positions: The position of each row in the base file; None if the block has none.
+        positions_of: The instant of that base file; the positions hold only for this one. None without positions.
     """
 
     instant_time: str
@@ -41,13 +41,13 @@ class LogDeletes:
         instant_time: The instant that wrote the block.
         record_keys: The keys (string, without nulls).
         partition_paths: The partitions (string); null where the writer left them out.
-        ordering: The ordering values in the type that the writer gave them; null for a hard delete, which wins against
-            all that came before. Of type null if all are hard deletes. Several ordering fields make a struct with the
-            fields "0", "1" and so on, as in `hoodie.merge.ordering_values`.
+        ordering: The ordering values in the type of the writer; null for a hard delete, which wins against all older
+            rows. Of type null if all are hard deletes. Several ordering fields make a struct with the fields "0", "1"
+            and so on, as in `hoodie.merge.ordering_values`.
         positions: See `LogRows`.
         positions_of: See `LogRows`.
-        fields_in_millis: Dotted paths of the fields whose times the writer's rows count in milliseconds; so do their
-            ordering values that are plain numbers. Those of other times are in microseconds.
+        fields_in_millis: Dotted paths of the fields whose times are stored in milliseconds in the writer's rows. Their
+            ordering values are in milliseconds, too, if they are plain numbers. Other times are in microseconds.
     """
 
     instant_time: str
@@ -60,4 +60,4 @@ class LogDeletes:
 
 
 LogEntries = LogRows | LogDeletes
-"""What a scan of log files yields."""
+"""The values that a scan of log files yields."""

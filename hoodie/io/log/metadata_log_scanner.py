@@ -1,6 +1,6 @@
-"""Scan the log files of a file slice of a metadata table: encoded records and deleted keys, the oldest first.
+"""A scanner of log files of a metadata table's file slice: encoded records and deleted keys, the oldest first.
 
-`hoodie.io.log.log_block_scanner` says which blocks count.
+See `hoodie.io.log.log_block_scanner` for the blocks that count.
 
 Hudi: org.apache.hudi.metadata.HoodieMetadataLogRecordReader.
 """
@@ -32,8 +32,7 @@ class LogEncodedRecords:
 
     Attributes:
         instant_time: The instant that wrote the block.
-        entries: Their keys (string) and values (binary), see `hoodie.io.hfile.data_block.ENTRY_SCHEMA`; the keys are
-            ascending.
+        entries: Their keys (string, ascending) and values (binary), see `hoodie.io.hfile.data_block.ENTRY_SCHEMA`.
         avro_schema: The schema of the values as JSON; None if the block has none.
     """
 
@@ -67,14 +66,14 @@ class LogHFile:
 
 
 class MetadataLogScanner:
-    """Gives the records and deletes of one slice's log files in a metadata table, the oldest first.
+    """A scanner of the records and deletes of one slice's log files in a metadata table, the oldest first.
 
-    Memory: see `LogBlockScanner`, and the records of one block that were asked for.
+    Memory: see `LogBlockScanner`, and the wanted records of one block.
 
     Args:
         storage: Where the files are.
         log_files: The log files of the slice, in any order.
-        block_filter: Which blocks count.
+        block_filter: The rule which blocks count.
         known_blocks: See `LogBlockScanner`.
 
     Hudi: org.apache.hudi.metadata.HoodieMetadataLogRecordReader. Differs: merges nothing.
@@ -104,7 +103,7 @@ class MetadataLogScanner:
 
     @property
     def counts(self) -> LogScanCounts:
-        """What was met, as soon as a scan has begun."""
+        """The counts, once a scan has begun."""
         return self._block_scanner.counts
 
     def scan(
@@ -112,15 +111,15 @@ class MetadataLogScanner:
     ) -> Iterator[LogEncodedRecords | LogDeletes]:
         """The records and deletes of the blocks that count, in the order in which they are merged.
 
-        Deletes come whole, whatever keys are asked for. A block without any of the keys gives nothing.
+        Deletes are always given whole. A block without any of the wanted keys gives nothing.
 
         Args:
-            keys: The keys that are wanted, in any order.
-            prefixes: What wanted keys begin with, in any order. With neither, all records come; with both, those of
-                the keys, then those of the prefixes.
+            keys: The wanted keys, in any order.
+            prefixes: Beginnings of the wanted keys, in any order. With neither, all records are given; with both, those
+                of the keys, then those of the prefixes.
 
         Raises:
-            HoodieMissingFileException: A log file is not there.
+            HoodieMissingFileException: A log file is missing.
             HoodieIOException: Storage failed.
             HoodieCorruptedDataException: A block is damaged; the message names the file and the byte.
             HoodieNotSupportedException: A block has a type or version that metadata tables do not have.
@@ -136,10 +135,10 @@ class MetadataLogScanner:
     def blocks(self, start: int = 0) -> Iterator[LogHFile | LogDeletes]:
         """The blocks that count, in the order in which they are merged.
 
-        Memory: a block takes its bytes as they are stored as long as it is held.
+        Memory: the stored bytes of each block, as long as the caller holds it.
 
         Args:
-            start: How many of `counted_blocks` to leave out.
+            start: The number of `counted_blocks` to leave out at the beginning.
 
         Raises:
             HoodieException: See `scan`.
@@ -173,12 +172,12 @@ def chosen_entries(
 
     Args:
         reader: The file.
-        keys: The keys that are wanted.
-        prefixes: What wanted keys begin with.
-        most: How many entries with such prefixes are wanted at most; None for any number.
+        keys: The wanted keys.
+        prefixes: Beginnings of the wanted keys.
+        most: The most entries with such prefixes that are wanted; None for any number.
 
     Raises:
-        TooManyEntriesError: There are more.
+        TooManyEntriesError: More entries match.
         HoodieException: See `HFileReader`.
     """
     if keys is None and prefixes is None:

@@ -1,4 +1,4 @@
-"""Delete blocks of old tables, whose records Java's library Kryo wrote.
+"""Reader of delete blocks of old tables, whose records Java's library Kryo wrote.
 
 Version 2 (Hudi 0.9 to 0.12) holds an array of DeleteRecord, with key and ordering value; version 1 one of HoodieKey::
 
@@ -6,9 +6,9 @@ Version 2 (Hudi 0.9 to 0.12) holds an array of DeleteRecord, with key and orderi
     DeleteRecord    hoodieKey, orderingVal
     HoodieKey       partitionPath, recordKey
 
-Kryo writes an object as its class, a byte that says whether it was there before, and its fields in the order of their
-names. A class is a number when Kryo knows it, as it does for simple types; otherwise it is a name, and a number at its
-next mention. Nothing but these classes and simple types is read here.
+Kryo writes an object as its class, a byte that tells whether it was written before, and its fields in the order of
+their names. A class that Kryo knows, such as those of simple types, is a number; any other is a name, and a number when
+it is mentioned again. Only these classes and simple types are read here.
 
 Hudi: org.apache.hudi.common.util.SerializationUtils.
 """
@@ -26,13 +26,13 @@ _KEY = f"{_PACKAGE}HoodieKey"
 _RECORD = f"{_PACKAGE}DeleteRecord"
 _NULL, _NAMED = 0, 1
 _FIRST_ID = 2
-"""Class 0 has the number 2: smaller ones stand for null and a name."""
+"""The number of class 0: smaller numbers stand for null and a name."""
 _NEW_OBJECT = 1
 _STRING = "string"
 _SIMPLE: tuple[pa.DataType | str, ...] = (
     pa.int32(), _STRING, pa.float32(), pa.bool_(), pa.int8(), "char", pa.int16(), pa.int64(), pa.float64(),
 )  # fmt: skip
-"""The classes that Kryo knows, by their numbers."""
+"""The classes that Kryo knows, at the places of their numbers."""
 _MOST_VARINT_BYTES = 9
 
 
@@ -44,7 +44,7 @@ class OldDelete:
         record_key: The key.
         partition_path: The partition; None if it was left out.
         ordering: The ordering value; None if there is none.
-        ordering_type: The type that it had in Java, as Arrow's; None if there is none.
+        ordering_type: Its Java type, as an Arrow type; None if there is none.
     """
 
     record_key: str
@@ -57,10 +57,10 @@ def read_old_deletes(content: bytes) -> list[OldDelete]:
     """The records of a block of version 1 or 2.
 
     Args:
-        content: What follows the content's version and length.
+        content: The bytes after the version and the length.
 
     Raises:
-        ValueError: The content is damaged, or holds something else.
+        ValueError: The content is damaged, or holds other objects.
     """
     reader = _KryoReader(content)
     array = reader.read_class()
@@ -77,7 +77,7 @@ def read_old_deletes(content: bytes) -> list[OldDelete]:
 
 
 class _KryoReader:
-    """Reads values that Kryo wrote, never beyond their end."""
+    """Reader of values that Kryo wrote, never beyond their end."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -127,7 +127,7 @@ class _KryoReader:
         value = 0
         for number in range(_MOST_VARINT_BYTES):
             byte = self._take(1)[0]
-            # The ninth byte of a long has eight bits of it.
+            # The ninth byte of a long holds eight bits of it.
             if number == _MOST_VARINT_BYTES - 1 or byte < 0x80:
                 return value | byte << 7 * number
             value |= (byte & 0x7F) << 7 * number
@@ -161,7 +161,7 @@ class _KryoReader:
         raise ValueError(f"ordering values of the class {kind} are not supported")
 
     def _read_shared_text(self) -> str | None:
-        """A text, or the number of one that was there before."""
+        """A text, or the number of a text that was written before."""
         number = self.read_varint()
         if number == _NULL:
             return None

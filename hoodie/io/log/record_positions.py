@@ -1,12 +1,12 @@
-"""The header RECORD_POSITIONS: where the records of a block stand in the base file.
+"""The header RECORD_POSITIONS: the positions of a block's records in the base file.
 
 It is the Base64 text of a Roaring bitmap of 64 bits in its portable form (little endian): the number of buckets, and
-for each the upper 32 bits of its positions, and a bitmap of 32 bits. That one holds containers of positions with the
-same upper 16 bits: an array, a bitmap of 65536 bits, or runs, whichever is the smallest.
+for each bucket the upper 32 bits of its positions and a bitmap of 32 bits. Such a bitmap holds containers of positions
+with the same upper 16 bits: an array, a bitmap of 65536 bits, or runs, whichever is the smallest.
 
-A bitmap is a set. So records that carry positions are sorted by them, and no two have the same.
+A bitmap is a set. So records with positions are sorted by them, and no two have the same one.
 
-Hudi: org.apache.hudi.common.table.log.LogReaderUtils. Differs: reads no more positions than there are records.
+Hudi: org.apache.hudi.common.table.log.LogReaderUtils. Differs: refuses more positions than there are records.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy.typing as npt
 _BUCKETS = struct.Struct("<Q")
 _NUMBER = struct.Struct("<I")
 _COOKIE = 12346
-"""Begins a bitmap without runs; the number of containers follows."""
+"""The beginning of a bitmap without runs; the number of containers follows."""
 _COOKIE_WITH_RUNS = 12347
-"""In the lower 16 bits. The upper ones are the number of containers less one."""
+"""In the lower 16 bits. The upper bits hold the number of containers less one."""
 _NO_OFFSETS_BELOW = 4
-"""A bitmap with runs and fewer containers has no offsets of them."""
+"""A bitmap with runs and fewer containers than this has no offsets."""
 _MOST_IN_ARRAY = 4096
 _BITMAP_BYTES = 8192
 _CONTAINER_BITS = 16
@@ -49,7 +49,7 @@ def decode_positions(text: str, count: int) -> npt.NDArray[np.int64]:
 
     Args:
         text: The header.
-        count: How many there are: the records of the block.
+        count: The number of records of the block.
 
     Raises:
         ValueError: The header is damaged, or has another number of positions.
@@ -69,7 +69,7 @@ def decode_positions(text: str, count: int) -> npt.NDArray[np.int64]:
 
 
 def _groups(values: npt.NDArray[np.int64], bits: int) -> list[npt.NDArray[np.int64]]:
-    """Ascending values, split where their bits above some differ."""
+    """Ascending values, split where their upper bits, those above the given ones, differ."""
     places = np.flatnonzero(np.diff(values >> bits)) + 1
     return np.split(values, places) if len(values) else []
 
@@ -103,7 +103,7 @@ def _encode_bucket(values: npt.NDArray[np.int64]) -> bytes:
 
 
 def _runs(low: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint16]:
-    """The runs of ascending numbers: for each its first number, and how many follow."""
+    """The runs of ascending numbers: the first number of each, and the count of those that follow."""
     breaks = np.flatnonzero(np.diff(low.astype(np.int64)) != 1) + 1
     starts = np.concatenate([[0], breaks])
     ends = np.concatenate([breaks, [len(low)]])
@@ -111,7 +111,7 @@ def _runs(low: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint16]:
 
 
 class _Bytes:
-    """Reads bytes from front to back, never beyond their end."""
+    """Reader of bytes from front to back, never beyond their end."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -135,7 +135,7 @@ class _Bytes:
 
 
 def _decode_bucket(reader: _Bytes, high: int, limit: int, found: list[npt.NDArray[np.int64]]) -> int:
-    """Append the positions of one bucket; returns their number, which is not above the limit."""
+    """Append the positions of one bucket, and return their number, which is at most the limit."""
     cookie = reader.number(_NUMBER)
     if cookie & 0xFFFF == _COOKIE_WITH_RUNS:
         containers = (cookie >> 16) + 1

@@ -20,7 +20,7 @@ _ELEMENT_OF_AVRO = "array"
 
 
 def chosen_schema(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """Some columns of a schema.
+    """The given columns of a schema.
 
     Args:
         schema: The schema.
@@ -46,10 +46,10 @@ def adapt_batch(
     """Rows in the columns and types of a schema; columns that they lack are null.
 
     Args:
-        batch: Rows as read, at least one column of them.
+        batch: Rows as they were read, with at least one column.
         wanted: The columns and types of the result.
         source: The file, for messages.
-        dictionaries: Columns that stay dictionaries where they are some.
+        dictionaries: Columns that stay dictionaries if they are dictionaries.
 
     Raises:
         SchemaCompatibilityException: A column cannot be converted to its type.
@@ -81,7 +81,7 @@ def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:
     """A column in another type.
 
     Struct fields are matched by name, also within lists and maps: a missing field becomes nulls, and a field that the
-    target lacks is left out. The names of list elements and map entries do not count. Dictionaries and views are
+    target lacks is left out. The names of list elements and map entries do not matter. Dictionaries and views are
     expanded.
 
     Args:
@@ -104,7 +104,7 @@ def adapt_column(column: pa.Array, target: pa.DataType) -> pa.Array:
     if _is_list(source) and pa.types.is_list(target):
         return _adapt_list(column, target)
     if pa.types.is_list(target) and pa.types.is_struct(source) and [f.name for f in source] == [_ELEMENT_OF_AVRO]:
-        # Parquet-avro's list of lists, where old releases of Arrow see a struct around the inner one.
+        # Old releases of Arrow read parquet-avro's list of lists with a struct around the inner list.
         return adapt_column(column.flatten()[0], target)
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
         # Spark's INT96 timestamps are nanoseconds that hold microseconds.

@@ -1,7 +1,7 @@
-"""The smallest and largest values of the columns of a base file, as its footer tells.
+"""The smallest and largest values of the columns of a base file, from its footer.
 
-Hudi: org.apache.hudi.common.util.ParquetUtils.readColumnStatsFromMetadata. Differs: a column whose footer tells no
-range gets the widest one, so that no reader skips the file.
+Hudi: org.apache.hudi.common.util.ParquetUtils.readColumnStatsFromMetadata. Differs: a column without a range in the
+footer gets the widest one, so that no reader skips the file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TIMESTAMP = {
 def load_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData:
     """The metadata of a stored base file, without its bloom filter.
 
-    One or two reads of 32 KiB each; the whole footer is read where the filter cannot be cut out of it.
+    One or two reads of 32 KiB each; the whole footer is read if the filter cannot be cut out of it.
 
     Args:
         storage: Where it is.
@@ -73,10 +73,10 @@ def read_column_ranges(metadata: pq.FileMetaData, columns: Collection[str] | Non
     Args:
         metadata: The file's metadata.
         columns: The columns, nested ones as Parquet's path with dots; None for all. Columns that the file lacks, and
-            those of types without an order, are left out.
+            columns of types without an order, are left out.
 
     Returns:
-        One for each column; none for a file without row groups.
+        A range for each column; empty for a file without row groups.
     """
     if not metadata.num_row_groups:
         return []
@@ -128,7 +128,7 @@ def _null_count(chunk: Any, column: Any) -> int:
     statistics = chunk.statistics if chunk.physical_type == column.physical_type else None
     if statistics is not None and statistics.has_null_count:
         return int(statistics.null_count)
-    # Unknown: readers find neither nulls nor other values excluded by it.
+    # Unknown: with this count, readers exclude neither nulls nor values.
     return max(int(chunk.num_values) - 1, 0)
 
 
@@ -142,15 +142,15 @@ def _value(raw: Any, value_type: ValueType) -> RangeValue | None:
 
 
 def smaller(one: Any, other: Any) -> Any:
-    """The smaller one of two ends of ranges of one type; None stands for nothing."""
+    """The smaller of two ends of ranges of one type; None is ignored."""
     if one is None or other is None:
         return other if one is None else one
-    # NaN is the largest number.
+    # NaN is the largest number in Java.
     return other if other < one or one != one else one
 
 
 def larger(one: Any, other: Any) -> Any:
-    """The larger one of two ends of ranges of one type; None stands for nothing."""
+    """The larger of two ends of ranges of one type; None is ignored."""
     if one is None or other is None:
         return other if one is None else one
     return other if other > one or other != other else one

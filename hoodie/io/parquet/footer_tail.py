@@ -33,9 +33,9 @@ _LONGEST_LENGTH = 5
 
 
 def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | None:
-    """The smallest and the largest record key, UTF-8; None when the end of the file does not tell them for sure.
+    """The smallest and the largest record key as UTF-8; None if the end of the file does not surely hold them.
 
-    After None, read the whole footer: it may have no range, a long one, or another order of entries.
+    After None, read the whole footer: it may have no range, a long one, or its entries in another order.
 
     Args:
         storage: Where the file is.
@@ -65,7 +65,7 @@ def missing_base_file(storage: HoodieStorage, path: str) -> HoodieMissingFileExc
     """The error for a base file that does not exist.
 
     Args:
-        storage: Where it is not.
+        storage: The storage of the table.
         path: Its full path.
 
     Raises:
@@ -86,8 +86,8 @@ def read_short_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData | 
         path: Full path of the file.
 
     Returns:
-        The metadata; None when the filter cannot be cut out: there is none, or the footer is damaged or not as
-        expected. The whole footer tells which.
+        The metadata; None if the filter cannot be cut out: there is none, or the footer is damaged or has another form.
+        Read the whole footer then.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -135,7 +135,7 @@ def _entry(name: bytes) -> bytes:
 
 
 def _text_at(data: bytes, place: int) -> tuple[int, int] | None:
-    """The start and end of a text whose length stands at a place; None if there is no valid length."""
+    """The start and end of the text whose length is at a place; None if there is no valid length."""
     length = 0
     for number, byte in enumerate(data[place : place + _LONGEST_LENGTH]):
         length |= (byte & 0x7F) << (7 * number)
@@ -162,8 +162,8 @@ def _without_filter(head: bytes, tail: bytes, start: int, tail_start: int) -> by
     Args:
         head: The footer's first bytes, or all of them.
         tail: The file's last bytes.
-        start: Where the footer begins in the file.
-        tail_start: Where ``tail`` begins in the file.
+        start: The offset of the footer in the file.
+        tail_start: The offset of ``tail`` in the file.
     """
     entry = head.find(_entry(_FILTER_NAME))
     if entry < 0:

@@ -1,4 +1,4 @@
-"""Look keys up in stored columns of strings, by the bytes of their pages where that is possible.
+"""Look-up of keys in stored columns of strings, by the bytes of their pages where that is possible.
 
 Few stored keys are among the wanted ones. A short hash of its bytes gives each key a place in a table of booleans. A
 stored key whose place no wanted key has is not among them. The other stored keys, the candidates, are compared as
@@ -23,7 +23,7 @@ FoundRows: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 """Pairs, in the order of the rows: index into the keys that were looked up, and row. A key may have several rows."""
 
 _LENGTHS = range(4, 257)
-"""Lengths in bytes of keys that are searched in pages: with its length, a key has one word at least, and not many."""
+"""The lengths in bytes of keys that are searched in pages. With its length, such a key has one word at least."""
 _FEW_ROWS = 1000
 """A row group with fewer rows is not searched in pages, since pyarrow is faster at many small ones."""
 _WORD_BYTES = 8
@@ -31,11 +31,11 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _PLACES_PER_KEY = 16
 _PLACE_BITS = range(12, 25)
 _MAX_STATISTICS_BYTES = 4096
-"""Longer values are in no statistics."""
+"""Statistics hold no longer values."""
 
 
 def find_keys(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundRows:
-    """The rows whose key is among some keys.
+    """The rows whose key is among the given keys.
 
     Args:
         stored: The keys of the rows (string).
@@ -48,7 +48,7 @@ def find_keys(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundRows:
 
 
 class KeySearch:
-    """Looks keys up in the pages of some row groups.
+    """A search for keys in the pages of row groups.
 
     Memory: the keys, and those stored keys that may be among them.
 
@@ -70,7 +70,7 @@ class KeySearch:
             first_row: The number of the row group's first row.
 
         Returns:
-            False if its pages have another form. Then `found` leaves the row group out.
+            False if its pages have another form. Then `found` has no rows of this row group.
 
         Raises:
             OSError: Storage failed.
@@ -92,7 +92,7 @@ class KeySearch:
         return True
 
     def found(self) -> FoundRows:
-        """The rows that hold one of the keys, of all row groups that were searched."""
+        """The rows with one of the keys, in all row groups that were searched."""
         return merged_rows([wanted.found() for wanted in self._by_length.values()])
 
 
@@ -111,7 +111,8 @@ def merged_rows(parts: list[FoundRows]) -> FoundRows:
 
 
 class KeyMatcher:
-    """Looks keys up in stored keys that come in batches; the work for a batch grows with the batch alone.
+    """A search for keys in stored keys that come in batches. The work for a batch depends only on the size of
+    the batch.
 
     Memory: the keys, and up to 16 bytes for each.
 
@@ -159,7 +160,7 @@ def _length_of_all(keys: pa.Array) -> int | None:
 
 
 def _places_of(keys: pa.Array, length: int | None, bits: int) -> npt.NDArray[np.int64]:
-    """A hash of each key with so many bits; -1 for keys of another length, if one is given."""
+    """A hash of each key with the given number of bits; -1 for keys of another length, if a length is given."""
     if length is None:
         # The last bytes of a key change only the low bits of its hash.
         return ((quick_hashes(keys) * _FACTOR) >> np.uint64(64 - bits)).view(np.int64)
@@ -175,7 +176,7 @@ def _places_of(keys: pa.Array, length: int | None, bits: int) -> npt.NDArray[np.
 
 
 def _bits_for(count: int) -> int:
-    """How many bits tell so many keys apart most of the time."""
+    """The number of bits that mostly tell this many keys apart."""
     bits = (_PLACES_PER_KEY * count - 1).bit_length() if count else 0
     return min(max(bits, _PLACE_BITS.start), _PLACE_BITS.stop - 1)
 
@@ -219,18 +220,18 @@ class _KeysOfLength:
         self._is_taken[self._places] = True
 
     def candidates(self, values: StoredValues, first_row: int) -> _Candidates:
-        """Those values of a page that may be among the keys.
+        """The values of a page that may be among the keys.
 
         Args:
             values: Values of this length.
-            first_row: The row of the first one.
+            first_row: The row of the first value.
         """
         places = _places(values, self._bits)
         rows = np.flatnonzero(self._is_taken.take(places))
         return _Candidates(rows + first_row, places[rows], np.ascontiguousarray(values[rows, LENGTH_BYTES:]))
 
     def add(self, candidates: list[_Candidates]) -> None:
-        """Take further candidates, in the order of the rows."""
+        """Add candidates, in the order of the rows."""
         self._candidates += [part for part in candidates if len(part.rows)]
 
     def found(self) -> FoundRows:
@@ -248,7 +249,7 @@ class _KeysOfLength:
 
 
 def _places(values: StoredValues, bits: int) -> npt.NDArray[np.int64]:
-    """A hash of each value, with so many bits: a polynomial of its words. The last word may overlap the one before."""
+    """A hash of each value with the given number of bits: a polynomial of its words, the last of which may overlap."""
     width = values.shape[1]
     hashes = np.zeros(len(values), dtype=np.uint64)
     for start in (*range(0, width - _WORD_BYTES, _WORD_BYTES), width - _WORD_BYTES):
@@ -259,10 +260,10 @@ def _places(values: StoredValues, bits: int) -> npt.NDArray[np.int64]:
 
 
 def known_range(chunk: pq.ColumnChunkMetaData, column_type: str) -> tuple[bytes, bytes] | tuple[None, None]:
-    """The smallest and the largest value of a column chunk, as its statistics tell.
+    """The smallest and the largest value of a column chunk, from its statistics.
 
-    pyarrow ends the process if it is asked for the statistics of a chunk whose type is not that of its column, as in a
-    damaged footer.
+    The type is compared first: if a damaged footer gives a chunk another type than its column, pyarrow ends the process
+    when it is asked for the statistics.
 
     Args:
         chunk: The column chunk.
@@ -279,6 +280,6 @@ def known_range(chunk: pq.ColumnChunkMetaData, column_type: str) -> tuple[bytes,
 
 
 def only_length(chunk: pq.ColumnChunkMetaData) -> int:
-    """The length of all values in bytes, as far as the statistics tell; -1 if they are missing or show two lengths."""
+    """The length of all values in bytes, if the statistics show one; -1 if they are missing or show two lengths."""
     low, high = known_range(chunk, "BYTE_ARRAY")
     return len(low) if low is not None and high is not None and len(low) == len(high) else -1

@@ -1,4 +1,4 @@
-"""Parquet files in memory: the contents of log blocks."""
+"""Parquet files in memory, for the contents of log blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BATCH_ROWS = 1 << 16
 
 
 def encode_parquet(rows: pa.RecordBatch, schema: pa.Schema, config: HoodieStorageConfig, avro_schema: str) -> bytes:
-    """Rows as a Parquet file, encoded as base files are; it has neither a bloom filter nor a range of keys.
+    """Encode rows as a Parquet file like a base file, but with neither a bloom filter nor a range of keys.
 
     Memory: the rows, and the file twice.
 
@@ -43,10 +43,10 @@ def metadata_of_parquet(content: bytes, source: str) -> pq.FileMetaData:
 
     Args:
         content: The file.
-        source: What it is part of, for messages.
+        source: The block or file that holds it, for messages.
 
     Raises:
-        HoodieCorruptedDataException: It is damaged.
+        HoodieCorruptedDataException: The file is damaged.
     """
     with translated_errors(source):
         return pq.read_metadata(pa.BufferReader(content))
@@ -57,7 +57,7 @@ def read_parquet(content: bytes, source: str, wanted: pa.Schema) -> Iterator[pa.
 
     Args:
         content: The file.
-        source: What it is, for messages.
+        source: The block or file that holds it, for messages.
         wanted: The columns and types of the result.
 
     Raises:

@@ -31,8 +31,8 @@ _FIRST_BYTE_OF_SUPPLEMENTARY = 0xF0
 class KeyRange:
     """The smallest and the largest of some record keys, in the order of Java's strings.
 
-    Java compares UTF-16 code units, which differs from the order of code points where characters above U+FFFF meet
-    U+E000 to U+FFFF: an emoji is smaller than a full-width letter.
+    Java compares UTF-16 code units. That differs from the order of code points between characters above U+FFFF and
+    those from U+E000 to U+FFFF: an emoji is smaller than a full-width letter.
 
     Attributes:
         min_key: No key is smaller.

@@ -28,7 +28,7 @@ _COUNTED_ROWS = 1 << 16
 
 
 class StorageHandler(fs.FileSystemHandler):  # type: ignore[misc]
-    """Lets pyarrow's datasets open the files of a storage; they ask for nothing else."""
+    """The storage as a file system for pyarrow's datasets, with only the methods that they call."""
 
     def __init__(self, storage: HoodieStorage) -> None:
         self.storage = storage
@@ -75,8 +75,8 @@ class StorageHandler(fs.FileSystemHandler):  # type: ignore[misc]
 
 @cache
 def parquet_format() -> ds.ParquetFileFormat:
-    """How base files are read."""
-    # Imported here because it imports pandas, which takes longer than all of hoodie.
+    """The options for reading base files."""
+    # Imported here because it imports pandas, which takes longer than the rest of hoodie.
     import pyarrow.dataset as ds
 
     return ds.ParquetFileFormat(
@@ -92,7 +92,7 @@ class ParquetFragment:
     Attributes:
         path: Full path of the file.
         storage: Where it is.
-        fragment: The open file for pyarrow; it is closed when nothing refers to it any more.
+        fragment: The open file for pyarrow; it is closed when it is no longer referenced.
     """
 
     path: str
@@ -151,10 +151,10 @@ class ParquetFragment:
         return self.fragment.metadata.metadata or {}
 
     def stores(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> bool:
-        """Whether columns in the file have the types of a schema; a column that the file lacks has.
+        """Whether columns of the file have the types of a schema. A column that the file lacks counts as yes.
 
         Args:
-            schema: The types that are wanted.
+            schema: The wanted types.
             columns: The columns; None for all of the schema.
         """
         stored = self.schema
@@ -163,20 +163,20 @@ class ParquetFragment:
         return all(stored.field(name).type == schema.field(name).type for name in names)
 
     def row_groups_of(self, condition: pc.Expression, schema: pa.Schema) -> list[int]:
-        """Numbers of the row groups that can hold rows of a condition, as their statistics tell.
+        """Numbers of the row groups that may hold rows of a condition, by their statistics.
 
         Args:
-            condition: What statistics can decide; see `hoodie.common.data.row_filter`.
-            schema: The columns; the file must store them so.
+            condition: A condition that statistics can decide; see `hoodie.common.data.row_filter`.
+            schema: The columns; the file must store these types.
         """
         with translated_errors(self.path):
             return [group.id for group in self.fragment.subset(filter=condition, schema=schema).row_groups]
 
     def stored_bytes(self, columns: Sequence[str], row_groups: Sequence[int] | None = None) -> int:
-        """The bytes of columns as they are stored.
+        """The stored bytes of columns.
 
         Args:
-            columns: Names; those that the file lacks have none.
+            columns: Names; columns that the file lacks have no bytes.
             row_groups: Numbers of row groups; None for all.
         """
         metadata = self.fragment.metadata
@@ -190,7 +190,7 @@ class ParquetFragment:
         )
 
     def subset(self, row_groups: Sequence[int]) -> ParquetFragment:
-        """Only some row groups of the file.
+        """The given row groups of the file.
 
         Args:
             row_groups: Their numbers.
@@ -205,7 +205,7 @@ def scan_fragments(
     pushed: pc.Expression | None,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of files in their order; row groups that cannot match the filter are skipped.
+    """Rows of files in their order. Row groups without rows of the filter are skipped.
 
     Memory: some batches, and the buffers of some row groups.
 
@@ -214,8 +214,8 @@ def scan_fragments(
             is null.
         schema: The columns.
         columns: Names, in the order of the result.
-        pushed: The filter; `hoodie.common.data.row_filter` tells what it may hold. None for all rows.
-        batch_rows: Most rows of a batch.
+        pushed: The filter; see `hoodie.common.data.row_filter` for its form. None for all rows.
+        batch_rows: The most rows of a batch.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -229,7 +229,7 @@ def scan_fragments(
         batch_readahead=BATCH_READAHEAD, fragment_readahead=FRAGMENT_READAHEAD,
     )  # fmt: skip
     batches = iter(scanner.to_reader())
-    found = 0
+    rows_read = 0
     while True:
         try:
             batch = next(batches, None)
@@ -239,15 +239,17 @@ def scan_fragments(
             raise _named(error, fragments, columns) from error
         if batch is None:
             break
-        found += batch.num_rows
+        rows_read += batch.num_rows
         if batch.num_rows:
             yield batch if len(read) == len(columns) else batch.select(list(columns))
-    if pushed is None and found != (told := sum(fragment.num_rows for fragment in fragments)):
-        raise _named(pa.ArrowInvalid(f"they have {told} rows, but {found} could be read"), fragments, columns)
+    if pushed is None and rows_read != (expected_rows := sum(fragment.num_rows for fragment in fragments)):
+        raise _named(
+            pa.ArrowInvalid(f"they have {expected_rows} rows, but {rows_read} could be read"), fragments, columns
+        )
 
 
 def count_rows(fragments: Sequence[ParquetFragment], schema: pa.Schema, pushed: pc.Expression | None) -> int:
-    """The number of rows of files; without a filter, no column is read.
+    """The number of rows of files. Without a filter, no column is read.
 
     Args:
         fragments: See `scan_fragments`.
@@ -265,10 +267,11 @@ def count_rows(fragments: Sequence[ParquetFragment], schema: pa.Schema, pushed: 
 
 
 def _small_columns(fragments: Sequence[ParquetFragment], schema: pa.Schema) -> list[str]:
-    """The columns that all files store, those first that take little time to decode.
+    """The columns that all files store, the cheapest to decode first.
 
-    Headers of pages have no checksum, and pyarrow ends a column without an error where one is damaged. If it reads two
-    columns, it sees that their lengths differ. Of rows that it filters, nobody else can count what is missing.
+    Headers of pages have no checksum, and pyarrow ends a column without an error at a damaged one. If it reads two
+    columns, it notices that their lengths differ. Missing rows could not be counted afterwards, because it filters
+    them.
     """
     known = set(schema.names).intersection(*(set(fragment.schema.names) for fragment in fragments))
     return sorted(known, key=lambda name: _decoding_cost(schema.field(name)))
@@ -289,7 +292,7 @@ def _dataset_of(fragments: Sequence[ParquetFragment], schema: pa.Schema) -> ds.F
 
 
 def _named(error: Exception, fragments: Sequence[ParquetFragment], columns: Sequence[str]) -> Exception:
-    """The error with the file that it comes from, which pyarrow does not tell: they are read one by one."""
+    """The error with the name of its file, which pyarrow does not give: the files are read one by one to find it."""
     for found in fragments:
         try:
             with HoodieParquetReader(found.storage, found.path) as reader:

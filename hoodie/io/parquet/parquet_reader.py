@@ -1,4 +1,4 @@
-"""Read Parquet base files of any writer."""
+"""Reader of Parquet base files of any writer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hoodie.io.parquet.splicing import StoredColumns
 from hoodie.storage.storage import HoodieStorage
 
 _BUFFER_BYTES = 1 << 20
-"""A reader reads a column of a row group in steps of this size, not at once."""
+"""A column of a row group is read in steps of this size, not at once."""
 
 
 @attrs.frozen
@@ -55,10 +55,10 @@ class HoodieParquetReader:
 
     Args:
         storage: Where the file is; None for a file in memory.
-        path: Full path of the file, or what it is.
+        path: Full path of the file; for a file in memory, its name in messages.
         dictionaries: Top-level columns of strings that `iter_batches` yields as dictionaries.
         content: The bytes of a file in memory.
-        size_bytes: Its size as a commit or a listing tells it; a file of another size is damaged. 0: nothing tells.
+        size_bytes: Its size by a commit or a listing; a file of another size is damaged. 0 if it is not known.
 
     Hudi: org.apache.hudi.io.hadoop.HoodieAvroParquetReader. Differs: reads batches.
     """
@@ -185,7 +185,7 @@ class HoodieParquetReader:
         return self._opened.metadata.metadata or {}
 
     def footer(self) -> Footer:
-        """Hudi's part of the footer; each call returns a new value, so its bloom filter belongs to the caller.
+        """Hudi's part of the footer. Each call returns a new value, so its bloom filter belongs to the caller.
 
         Raises:
             HoodieCorruptedDataException: An entry is not text.
@@ -271,7 +271,8 @@ class HoodieParquetReader:
     def find_record_keys(
         self, keys: pa.Array, row_groups: Sequence[int] | None = None, column: str = RECORD_KEY_META
     ) -> FoundRows:
-        """The rows whose record key is among some keys; quicker than `read_record_keys`, because few keys are decoded.
+        """The rows whose record key is among the given keys. Faster than `read_record_keys`, because few keys
+        are decoded.
 
         Args:
             keys: Distinct keys (string).
@@ -362,7 +363,8 @@ class HoodieParquetReader:
     def take_rows(
         self, columns: Sequence[str] | None, schema: pa.Schema, rows: npt.NDArray[np.int64]
     ) -> Iterator[pa.RecordBatch]:
-        """Few rows in the types of a schema; most columns are not decoded for them, see `hoodie.io.parquet.row_taking`.
+        """Few rows in the types of a schema. Most columns are not decoded as a whole; see
+        `hoodie.io.parquet.row_taking`.
 
         Memory: see `hoodie.io.parquet.row_taking`.
 
@@ -401,12 +403,12 @@ class HoodieParquetReader:
         return self._file
 
     def _check_rows(self, found: int, row_groups: Sequence[int] | None) -> None:
-        """Refuse fewer rows than the footer tells: pyarrow ends a column without an error at a damaged page header."""
+        """Refuse fewer rows than in the footer: pyarrow ends a column without an error at a damaged page header."""
         metadata = self._opened.metadata
         numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
-        told = sum(metadata.row_group(number).num_rows for number in numbers)
-        if found != told:
-            raise _corrupted(self._path, f"its footer tells of {told} rows where {found} could be read")
+        expected_rows = sum(metadata.row_group(number).num_rows for number in numbers)
+        if found != expected_rows:
+            raise _corrupted(self._path, f"its footer tells of {expected_rows} rows where {found} could be read")
 
     def _adapted(self, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
         with translated_errors(self._path):
@@ -422,13 +424,13 @@ def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:
 
 
 def check_indices(columns: Iterable[pa.Array]) -> None:
-    """Refuse dictionaries with indices that they do not have: pyarrow reads them where a page header is damaged.
+    """Refuse dictionaries with indices out of range: pyarrow reads such ones after a damaged page header.
 
     Args:
-        columns: Columns as read.
+        columns: Columns as they were read.
 
     Raises:
-        pa.ArrowException: There are some.
+        pa.ArrowException: An index is out of range.
     """
     for column in columns:
         if pa.types.is_dictionary(column.type):
@@ -436,15 +438,15 @@ def check_indices(columns: Iterable[pa.Array]) -> None:
 
 
 def check_size(path: str, stream: pa.NativeFile, told_bytes: int) -> None:
-    """Refuse a file of another size than a commit or a listing tells, which opening it has found out anyway.
+    """Refuse a file of another size than a commit or a listing gives. The actual size is known from opening it.
 
     Args:
         path: The file, for the message.
         stream: The file, opened.
-        told_bytes: The size; 0: nothing tells.
+        told_bytes: The expected size; 0 if it is not known.
 
     Raises:
-        HoodieCorruptedDataException: It has another size.
+        HoodieCorruptedDataException: The size differs.
     """
     size = int(stream.size())
     if told_bytes and size != told_bytes:
@@ -453,7 +455,7 @@ def check_size(path: str, stream: pa.NativeFile, told_bytes: int) -> None:
 
 @contextmanager
 def translated_errors(path: str) -> Iterator[None]:
-    """Translate pyarrow's errors; an error number tells a failing store from a damaged file.
+    """Translate pyarrow's errors. An error number tells failed storage from a damaged file.
 
     Args:
         path: The file; the context may read no other file.

@@ -1,4 +1,4 @@
-"""Write Parquet base files as Hudi does.
+"""Writer of Parquet base files, in Hudi's form.
 
 Types are plain Parquet 1.0: lists of three levels, decimals as fixed-length bytes, timestamps in microseconds. The Avro
 reader of every Hudi release reads them. The footer carries the entries of `hoodie.io.parquet.parquet_footer`.
@@ -31,7 +31,7 @@ _SAMPLE_ROWS = 1 << 13
 _REPEATING = 0.25
 """A column whose sample has at most this share of distinct values is stored as a dictionary."""
 _STILL_REPEATING = 0.9
-"""The same for a column with a dictionary in an older version of the file: without one it might grow a lot."""
+"""The same for a column with a dictionary in an older version of the file, which might grow a lot without one."""
 _DOUBT = 0.25
 """Possible error of a trial, as a share of its estimate, until the first row group is written."""
 _DOUBT_AFTER_ROW_GROUP = 0.08
@@ -50,7 +50,7 @@ class HoodieParquetWriter:
 
     A new version of a file can start from the old version's filter: pass that filter, and the old file's range as
     ``stored_keys``. Only the keys that are given to `write` are then added to both. The range may become wider than the
-    keys (when the row of the smallest key was deleted), but never narrower.
+    keys, if the row of the smallest or largest key is deleted, but never narrower.
 
     Columns with the same bytes (the record key, and the user's column from which it is made) are encoded once. Columns
     of a row group of an older file can be kept as they are stored, see `start_row_group`.
@@ -58,7 +58,7 @@ class HoodieParquetWriter:
     Memory: one row group of Arrow data, and the same encoded.
 
     Args:
-        stream: Where to write; closed by `close` and `abort`.
+        stream: The target; closed by `close` and `abort`.
         schema: Columns of the file, Hudi's five meta columns first.
         settings: The encoding: codec, sizes of row groups and pages, and whether there are dictionaries.
         bloom_filter: Filter to which the record keys are added; None for tables without meta fields, whose footers
@@ -92,7 +92,7 @@ class HoodieParquetWriter:
         self._path = path
         self._dictionary_columns = frozenset(dictionary_columns)
         self._settings = settings
-        # Field ids and other metadata of the schema would be stored.
+        # A schema with field ids or other metadata would be stored with them.
         self._schema = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
         self._bloom_filter = bloom_filter
         self._avro_schema = avro_schema
@@ -137,7 +137,7 @@ class HoodieParquetWriter:
         return int(self._stored_bytes + self._kept.stored_bytes + self._sizes.held_bytes() + self._footer_bytes())
 
     def rows_that_fit(self, batch: pa.RecordBatch, limit_bytes: int) -> int:
-        """How many rows of a batch can be appended next without the finished file growing beyond a size.
+        """The number of rows of a batch that can be appended next without the finished file exceeding a size.
 
         The call costs nothing while all rows fit even without compression. Nearer to the limit, it encodes some rows of
         each batch to memory as a trial. If too much depends on trials, it writes the held rows as a row group, so that
@@ -374,7 +374,7 @@ class HoodieParquetWriter:
         return int(self._stream.tell()) if self._file is not None else 0
 
     def _footer_bytes(self, coming: Trial | None = None, more_keys: int = 0) -> int:
-        """The estimated size of the footer with further rows and so many further keys."""
+        """The estimated size of the footer with further rows and the given number of further keys."""
         bloom = self._footer_keys.filter_bytes_with(more_keys) * 4 // 3 if self._footer_keys is not None else 0
         return self._sizes.footer_bytes(coming) + bloom + len(self._avro_schema or "")
 
@@ -389,13 +389,13 @@ class HoodieParquetWriter:
 
 
 class _FooterKeys:
-    """Gathers the record keys of a file for its footer: for the bloom filter and the range.
+    """The record keys of a file for its footer: for the bloom filter and the range.
 
-    It hashes many keys at a time, since threads that hash only a few keys at a time block each other.
+    Many keys are hashed at a time, since threads that hash few keys at a time block each other.
 
     Args:
         bloom_filter: The filter to which the keys are added.
-        stored_keys: The range of keys that the filter holds already; only keys that are passed as new count then.
+        stored_keys: The range of keys that the filter holds already; then only keys that are passed as new count.
 
     Attributes:
         key_range: The smallest and the largest key; None without keys.
@@ -408,7 +408,7 @@ class _FooterKeys:
         self._waiting: list[pa.Array] = []
 
     def filter_bytes_with(self, more_keys: int) -> int:
-        """Length of the filter with all keys, and so many further ones.
+        """The length of the filter with all keys, and the given number of further ones.
 
         Args:
             more_keys: The number of further keys.
@@ -487,12 +487,12 @@ def file_without_rows(column: str, entries: Mapping[str, str]) -> bytes:
 def write_rows(
     stream: pa.NativeFile, batches: Iterable[pa.RecordBatch], schema: pa.Schema, avro_schema: str, path: str
 ) -> int:
-    """Write a file of gzipped rows that are no records of a table: one row group for each batch.
+    """Write a file of gzipped rows that are not records of a table: one row group for each batch.
 
     Args:
-        stream: Where to write; closed by the call, and aborted if it fails.
+        stream: The target; closed by the call, and aborted if it fails.
         batches: The rows.
-        schema: Their columns. Only those of text and numbers get statistics.
+        schema: Their columns. Columns of bytes get no statistics.
         avro_schema: Avro schema for the footer.
         path: The file, for messages.
 
@@ -521,7 +521,7 @@ def write_rows(
 
 
 def _first_rows(batches: list[pa.RecordBatch], count: int = _SAMPLE_ROWS) -> Iterator[pa.RecordBatch]:
-    """Slices with the first rows of some batches."""
+    """Slices with the first rows of batches."""
     for batch in batches:
         if count <= 0:
             return

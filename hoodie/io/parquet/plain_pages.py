@@ -1,12 +1,12 @@
-"""Read pages of values of one length as matrices of bytes, without making strings or columns of them.
+"""Reader of pages with values of one length, as matrices of bytes, without making strings or columns of them.
 
 In Parquet's plain encoding each string follows its length, so strings of one length form a matrix::
 
     page header | levels | 24 00 00 00 "c0ffee..." 24 00 00 00 "decade..." ...
 
-Numbers follow each other without lengths. The levels say which values are null. In a page without nulls they are one
-run of ones. This module leaves pages of any other form to pyarrow: nulls, dictionaries, values of several lengths, the
-second version of data pages, other codecs.
+Numbers follow each other without lengths. The levels show which values are null; in a page without nulls they are one
+run of ones. Pages of any other form are left to pyarrow: nulls, dictionaries, values of several lengths, the second
+version of data pages, other codecs.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ StoredValues: TypeAlias = npt.NDArray[np.uint8]
 Rows: TypeAlias = npt.NDArray[np.int64]
 LENGTH_BYTES = 4
 
-# Without gzip: pa.Codec does not tell when the data has fewer bytes than a page announces.
+# Without gzip: pa.Codec does not notice that the data has fewer bytes than a page announces.
 _CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd"}
 _DATA_PAGE, _PLAIN, _RLE = 0, 0, 3
 _PAGE_TYPE, _PLAIN_BYTES, _STORED_BYTES, _CHECKSUM, _DATA_PAGE_HEADER = 1, 2, 3, 4, 5
 _VALUES, _ENCODING, _LEVEL_ENCODING = 1, 2, 3
 _FIRST_BYTES = 2 << 20
-"""So much of a column chunk is read first: usually its first page, which shows the form of the others."""
+"""The bytes of a column chunk that are read first: usually its first page, which shows the form of the others."""
 _HEADER_BYTES = 1 << 16
-"""No page header is longer, unless it is damaged."""
+"""A longer page header is damaged."""
 _MOST_BYTES_OF_PAGE = (1 << 31) - 1
 """Parquet has 32 bits for the numbers of a page header; Thrift has no limit."""
 _SMALL_PAGES = 16
@@ -46,7 +46,7 @@ _ROWS_OF_PAGE = 1000
 
 
 class OtherPageForm(Exception):
-    """A column chunk has a page of another form, or is damaged: pyarrow reads it, or says what is wrong."""
+    """A column chunk has a page of another form, or is damaged. pyarrow reads it then, or reports the damage."""
 
 
 def iter_plain_pages(
@@ -66,7 +66,7 @@ def iter_plain_pages(
         The values of each page, in the order of the rows.
 
     Raises:
-        OtherPageForm: The values are not stored in this form; those of earlier pages do not count then.
+        OtherPageForm: The values are not stored in this form; discard the values of earlier pages.
         OSError: Storage failed.
     """
     for _, values in _iter_pages(stream, chunk, LENGTH_BYTES + length, is_nullable, None):
@@ -77,7 +77,7 @@ def iter_plain_pages(
 def take_strings(
     stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData, length: int, is_nullable: bool, places: Rows
 ) -> StoredValues:
-    """Some values of a top-level column of strings in one row group; pages without one are not decompressed.
+    """The values at some places of a top-level column of strings in one row group; other pages are not decompressed.
 
     Args:
         stream: See `iter_plain_pages`.
@@ -100,7 +100,7 @@ def take_strings(
 def take_numbers(
     stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData, width: int, is_nullable: bool, places: Rows
 ) -> StoredValues:
-    """Some values of a top-level column of numbers in one row group; see `take_strings`.
+    """The values at some places of a top-level column of numbers in one row group; see `take_strings`.
 
     Args:
         stream: See `iter_plain_pages`.
@@ -118,7 +118,7 @@ def take_numbers(
 
 
 def _rows_of(values: StoredValues, first: int, places: Rows) -> StoredValues:
-    """The values of a page at some places of the row group."""
+    """The values of a page that are at the given places of the row group."""
     low, high = np.searchsorted(places, [first, first + len(values)])
     return values[places[low:high] - first]
 
@@ -134,7 +134,7 @@ def _iter_pages(
     """The first row and the values of each page; with places, of the pages that hold one of them.
 
     Raises:
-        OtherPageForm: The values do not have so many bytes each; or see `iter_plain_pages`.
+        OtherPageForm: The values have another number of bytes; or see `iter_plain_pages`.
         OSError: Storage failed.
     """
     if chunk.has_dictionary_page or chunk.compression not in _CODECS or chunk.file_path:
@@ -178,8 +178,8 @@ class _ChunkBytes:
 
     Args:
         stream: The file.
-        start: The place of the chunk in the file.
-        size: The bytes of the chunk.
+        start: The offset of the chunk in the file.
+        size: The number of bytes of the chunk.
     """
 
     def __init__(self, stream: pa.NativeFile, start: int, size: int) -> None:
@@ -189,7 +189,7 @@ class _ChunkBytes:
         self._read(0, _FIRST_BYTES)
 
     def slice(self, at: int, count: int) -> pa.Buffer:
-        """So many bytes from a place on, or as many as the chunk has; no bytes before that place are wanted again."""
+        """Bytes from an offset on, up to the end of the chunk. Earlier bytes must not be asked for again."""
         count = min(count, self._size - at)
         if at + count > self._first + self._data.size:
             self._read(at, self._size)
@@ -225,7 +225,7 @@ def _checked_sizes(header: Struct) -> tuple[int, int, int]:
 
 
 def _levels_without_nulls(count: int) -> bytes:
-    """The levels of a page without nulls: their length, then the run of so many ones."""
+    """The levels of a page without nulls: their length, then one run of ones."""
     run = bytearray()
     number = count << 1
     while number > 127:
@@ -236,7 +236,7 @@ def _levels_without_nulls(count: int) -> bytes:
 
 
 def _decompressed(codec: pa.Codec | None, stored: pa.Buffer, size: int) -> pa.Buffer:
-    """The bytes of a page: exactly so many."""
+    """The decompressed bytes of a page, which must have the given size."""
     if codec is None:
         if stored.size != size:
             raise OtherPageForm

@@ -1,6 +1,6 @@
-"""Take few rows of a row group out of their columns, without decoding the other rows where that is possible.
+"""Reader of few rows of a row group, which avoids to decode the other rows.
 
-form of the column                         what is done
+form of the column                         method
 numbers and strings of one length, plain   pages with wanted rows are decompressed, and the values copied out
 strings that are all in a dictionary       the numbers of the dictionary's entries are decoded, no strings
 any other                                  pyarrow decodes the column, some rows at a time
@@ -20,7 +20,7 @@ from hoodie.io.parquet.key_search import only_length
 from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, take_numbers, take_strings
 
 _BATCH_ROWS = 1 << 15
-"""Rows of a column that pyarrow decodes at a time."""
+"""The number of rows of a column that pyarrow decodes at a time."""
 _NUMBERS: Mapping[pa.DataType, str] = {
     pa.int32(): "INT32",
     pa.date32(): "INT32",
@@ -28,7 +28,7 @@ _NUMBERS: Mapping[pa.DataType, str] = {
     pa.float32(): "FLOAT",
     pa.float64(): "DOUBLE",
 }
-"""Types whose values are stored as they are in memory, with the type in Parquet."""
+"""Types whose stored values equal their bytes in memory, with the type in Parquet."""
 
 
 class RowTaker:
@@ -60,7 +60,7 @@ class RowTaker:
         )  # fmt: skip
 
     def take(self, row_group: int, columns: Sequence[str], places: npt.NDArray[np.int64]) -> list[pa.Array]:
-        """Some rows of a row group.
+        """The given rows of a row group.
 
         Args:
             row_group: Its number.
@@ -94,7 +94,7 @@ class RowTaker:
         return chunk.has_dictionary_page and "PLAIN" not in chunk.encodings
 
     def _from_pages(self, row_group: int, name: str, places: npt.NDArray[np.int64]) -> pa.Array | None:
-        """The values, copied out of the pages; None if these have another form."""
+        """The values, copied out of the pages; None if the pages have another form."""
         if name not in self._numbers:
             return None
         number = self._numbers[name]
@@ -121,7 +121,7 @@ class RowTaker:
 
 
 def _stored_type(data_type: pa.DataType, column: pq.ColumnSchema) -> str | None:
-    """The type in Parquet of a number that is stored as it is in memory; None for others."""
+    """The Parquet type of numbers whose stored values equal their bytes in memory; None for others."""
     if pa.types.is_timestamp(data_type):
         is_in_micros = data_type.unit == "us" and "timeUnit=microseconds" in str(column.logical_type)
         return "INT64" if is_in_micros else None
@@ -131,7 +131,7 @@ def _stored_type(data_type: pa.DataType, column: pq.ColumnSchema) -> str | None:
 def _decoded(
     file: pq.ParquetFile, row_group: int, columns: Sequence[str], places: npt.NDArray[np.int64]
 ) -> dict[str, pa.Array]:
-    """Rows of columns that pyarrow decodes up to the last of these rows."""
+    """The given rows of columns. pyarrow decodes the columns up to the last of these rows."""
     parts: dict[str, list[pa.Array]] = {name: [] for name in columns}
     first = 0
     for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[row_group], columns=list(columns)):
@@ -157,7 +157,7 @@ def _rows_of(column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _joined(parts: Sequence[pa.Array]) -> pa.Array:
-    """Columns one behind the other; each dictionary has its own entries."""
+    """The columns joined one after the other; each dictionary has its own entries."""
     if len(parts) == 1:
         return parts[0]
     plain = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]

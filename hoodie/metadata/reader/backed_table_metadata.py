@@ -53,12 +53,12 @@ RECORD_LOCATIONS = pa.schema(
         pa.field("instant_time", pa.string()),
     ]
 )
-"""Where record keys are stored; the instant is that of the file when the entry was made, in 17 digits."""
+"""Locations of record keys; the instant is that of the file when the entry was made, in 17 digits."""
 _SECONDARY_ENTRIES = pa.schema([pa.field("value", pa.string()), pa.field("record_key", pa.string())])
 _PARTITION_ID = slice(12, 24)
-"""Where the keys of statistics name the partition."""
+"""The part of a statistics key that holds the hash of the partition path."""
 _SPREAD = 2
-"""So many times its even share of the keys a file group may have."""
+"""How many times its even share of the matching keys a file group may have before a bounded query gives up."""
 _PATH = {kind: kind.partition_path for kind in MetadataPartitionType}
 _PAYLOADS = {
     MetadataPartitionType.FILES: MetadataPayload.FILES,
@@ -72,13 +72,13 @@ _PAYLOADS = {
 
 @attrs.frozen(eq=False)
 class HoodieBackedTableMetadata(HoodieTableMetadata):
-    """What the metadata table of a table says, as of a snapshot of the table. Lives on the driver.
+    """The metadata table of one table, as of a snapshot of the table. Lives on the driver.
 
     Opening reads the properties and the timeline of the metadata table. Each partition is listed when it is first
     needed, and a look-up reads the HFile blocks that may hold its keys. Look-ups of keys read only the file groups that
     the hash of the keys names. Answers are not cached.
 
-    The partitions that are read are those that ``hoodie.table.metadata.partitions`` listed in the snapshot.
+    Only the partitions that ``hoodie.table.metadata.partitions`` listed in the snapshot are read.
 
     Attributes:
         table: The table.
@@ -100,7 +100,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
             for_readers: See `MetadataTableFiles.load`.
 
         Raises:
-            TableNotFoundException: The table has no metadata table, or lists one that is not there.
+            TableNotFoundException: The table has no metadata table, or lists one whose folder is missing.
             InvalidTableException: The properties of the metadata table are damaged.
             HoodieNotSupportedException: It has a version that hoodie does not know.
             HoodieIOException: Storage failed.
@@ -109,7 +109,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
 
     @property
     def definitions(self) -> Mapping[str, HoodieIndexDefinition]:
-        """What the table says of its indexes, by their partitions; read on first use.
+        """The index definitions of the table by metadata partition; read on first use.
 
         Raises:
             HoodieCorruptedDataException: The definitions are damaged.
@@ -126,9 +126,9 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
 
     @property
     def is_record_index_by_partition(self) -> bool:
-        """Whether there is a record index, and each partition of the table has file groups of its own in it.
+        """Whether the table has a record index in which each partition of the table has file groups of its own.
 
-        Then a key may be in several partitions. It is listed on first use.
+        In such an index a key may be in several partitions. The index is listed on first use.
 
         Raises:
             HoodieException: See `MetadataTableFiles.file_groups`.
@@ -147,8 +147,8 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         Raises:
             HoodieException: See `read_records`.
         """
-        found = self.read_records(_PATH[MetadataPartitionType.FILES], keys=[ALL_PARTITIONS_KEY])
-        return sorted(check_partition_path(path) for path in partitions_of(found.keys, found.rows))
+        records = self.read_records(_PATH[MetadataPartitionType.FILES], keys=[ALL_PARTITIONS_KEY])
+        return sorted(check_partition_path(path) for path in partitions_of(records.keys, records.rows))
 
     def list_files(self, partition_path: str) -> list[FileStatus]:
         """See `HoodieTableMetadata.list_files`; only files of completed instants, without times of modification.
@@ -164,14 +164,14 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         Raises:
             HoodieException: See `read_records`.
         """
-        found: dict[str, list[FileStatus]] = {check_partition_path(path): [] for path in partition_paths}
+        files: dict[str, list[FileStatus]] = {check_partition_path(path): [] for path in partition_paths}
         keys = list(dict.fromkeys(partition_identifier(path) for path in partition_paths))
         if not keys:
-            return found
-        return self._statuses(self.read_listing(keys), found)
+            return files
+        return self._statuses(self.read_listing(keys), files)
 
     def list_all_files(self) -> dict[str, list[FileStatus]]:
-        """`list_files` of all of `list_partitions`, by one look at the metadata table.
+        """Each partition of `list_partitions` with its files, read from the metadata table in one go.
 
         Raises:
             HoodieException: See `read_records`.
@@ -183,7 +183,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         return self._statuses(_without_deleted(listing_of(records.keys, records.rows)), found)
 
     def _statuses(self, listing: pa.Table, found: dict[str, list[FileStatus]]) -> dict[str, list[FileStatus]]:
-        """The files of partitions out of a listing."""
+        """The files of the given partitions in a listing."""
         listing = listing.sort_by([("partition_path", "ascending"), ("file_name", "ascending")])
         columns = [listing.column(name).to_pylist() for name in FILE_LISTING.names[:3]]
         folders = {path: f"{join(self.table.base_path, path)}/" for path in found}
@@ -193,7 +193,9 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         return found
 
     def list_stored_files(self) -> dict[str, list[FileStatus]]:
-        """See `HoodieTableMetadata.list_stored_files`: the metadata table does not know them, so storage is listed."""
+        """See `HoodieTableMetadata.list_stored_files`. Storage is listed: the metadata table has committed
+        files only.
+        """
         return self.table.table_metadata.list_stored_files()
 
     def read_listing(self, keys: Iterable[str] | None = None) -> pa.Table:
@@ -226,7 +228,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
             `COLUMN_STATS`, one row for each file and column that has statistics.
 
         Raises:
-            HoodieIndexException: The metadata table has none.
+            HoodieIndexException: The metadata table has no such partition.
             HoodieException: See `read_records`.
         """
         path = _PATH[MetadataPartitionType.COLUMN_STATS]
@@ -239,7 +241,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         return self.with_partitions(self.read_records(path, prefixes=wanted), paths)
 
     def read_column_stats_of(self, files: Sequence[tuple[str, str]], columns: Sequence[str]) -> pa.Table:
-        """The ranges of columns of some files; see `read_column_stats`.
+        """The ranges of columns of the given files; see `read_column_stats`.
 
         Args:
             files: Partition path and name of each file.
@@ -278,13 +280,13 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         return _with_column(pc.if_else(pc.equal(names, "."), "", names), found.rows)
 
     def read_bloom_filters(self, files: Sequence[tuple[str, str]]) -> dict[tuple[str, str], BloomFilter]:
-        """The bloom filters of base files, those that have one.
+        """The bloom filters of those of the given base files that have one.
 
         Args:
             files: Partition path and name of each file.
 
         Raises:
-            HoodieIndexException: The metadata table has none.
+            HoodieIndexException: The metadata table has no bloom filters.
             HoodieCorruptedDataException: A filter is damaged.
             HoodieException: See `read_records`.
         """
@@ -303,18 +305,18 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
     def read_record_index(
         self, record_keys: Iterable[str] | pa.Array | None = None, partition_path: str | None = None
     ) -> pa.Table:
-        """Where records are stored.
+        """The stored locations of record keys.
 
         Args:
             record_keys: Record keys, in any order; None for all.
-            partition_path: The partition of the table to search, in a record index by partitions; None for all, where
-                a key may have several locations. A record index of the whole table takes None only.
+            partition_path: The partition of the table to search, in a partitioned record index; None for all, where a
+                key may have several locations. A record index of the whole table takes None only.
 
         Returns:
             `RECORD_LOCATIONS`, one row for each key that is found.
 
         Raises:
-            HoodieIndexException: The metadata table has no record index, or none by partitions.
+            HoodieIndexException: The metadata table has no record index, or the index is not partitioned.
             HoodieException: See `read_records`.
         """
         path = _PATH[MetadataPartitionType.RECORD_INDEX]
@@ -350,12 +352,12 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         return _secondary_entries(self.read_records(path, prefixes=wanted))
 
     def read_rare_values(self, index_name: str, values: Sequence[str | None], most: int) -> pa.Table | None:
-        """The record keys of values that few rows have; entries of frequent values are not read.
+        """The record keys of values that few rows have. Entries of frequent values are not read.
 
         Args:
             index_name: See `read_secondary_index`.
             values: See there.
-            most: The number of entries above which there is no answer. Those that later log files delete count, too.
+            most: The number of entries above which there is no answer. Entries that later log files delete count, too.
 
         Returns:
             See `read_secondary_index`; None if there are more entries.
@@ -371,10 +373,10 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         return _secondary_entries(found) if len(found.keys) <= most else None
 
     def list_together(self, partitions: Sequence[str]) -> None:
-        """List some partitions of the metadata table that will be read, at the same time.
+        """List several partitions of the metadata table at the same time, before they are read.
 
         Args:
-            partitions: Their paths; those that are not ready are passed over.
+            partitions: Their paths; partitions that are not ready are passed over.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -382,7 +384,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         self.files.view.load_partitions([path for path in partitions if path in self.partitions])
 
     def stored_bytes(self, partition: str) -> int:
-        """The size of the files of a partition of the metadata table that readers look at.
+        """The size of the files of a partition of the metadata table that readers open.
 
         Args:
             partition: Its path, such as ``column_stats``.
@@ -404,17 +406,17 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         data_partition: str | None = None,
         most: int | None = None,
     ) -> MetadataRecords:
-        """The records of a partition of the metadata table, deleted ones left out.
+        """The live records of a partition of the metadata table.
 
         Args:
             partition: Its path, such as ``column_stats``.
             keys: The keys that are wanted; only their file groups are read.
-            prefixes: What wanted keys begin with. With neither, all records come.
-            data_partition: The partition of the table, in a record index by partitions; None for all.
+            prefixes: Beginnings of the wanted keys. With neither keys nor prefixes, all records are read.
+            data_partition: The partition of the table, in a partitioned record index; None for all.
             most: About how many records with such prefixes are wanted at most; None for any number.
 
         Raises:
-            TooManyEntriesError: There are more.
+            TooManyEntriesError: More records than `most` match.
             HoodieIndexException: The metadata table has no such partition.
             HoodieMissingFileException: A file group or a file is missing.
             HoodieCorruptedDataException: A file is damaged.
@@ -423,28 +425,28 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         """
         payload = self.payload_of(partition)
         wanted = None if keys is None else _as_keys(keys)
-        started = None if prefixes is None else _as_keys(prefixes)
+        beginnings = None if prefixes is None else _as_keys(prefixes)
         queries: list[SliceQuery] = []
         for slices in self.slices_of(partition, data_partition):
-            if wanted is None and started is None:
+            if wanted is None and beginnings is None:
                 queries += map(SliceQuery, slices)
             elif wanted is not None:
                 groups = self.groups_of_keys(partition, wanted, len(slices))
                 for number in np.unique(groups).tolist():
                     queries.append(SliceQuery(slices[number], keys=wanted.filter(pa.array(groups == number))))
-            elif started is not None and self._is_hashed_by_value(partition):
-                groups = self.groups_of_keys(partition, started, len(slices))
+            elif beginnings is not None and self._is_hashed_by_value(partition):
+                groups = self.groups_of_keys(partition, beginnings, len(slices))
                 for number in np.unique(groups).tolist():
-                    some = started.filter(pa.array(groups == number))
-                    queries.append(SliceQuery(slices[number], prefixes=some, most=most))
-            elif started is not None and len(started):
-                # Their keys are spread evenly, about.
+                    group_prefixes = beginnings.filter(pa.array(groups == number))
+                    queries.append(SliceQuery(slices[number], prefixes=group_prefixes, most=most))
+            elif beginnings is not None and len(beginnings):
+                # Keys with these prefixes are spread about evenly over the file groups.
                 share = None if most is None else _SPREAD * most // len(slices)
-                queries += [SliceQuery(file_slice, prefixes=started, most=share) for file_slice in slices]
+                queries += [SliceQuery(file_slice, prefixes=beginnings, most=share) for file_slice in slices]
         return MetadataRecords.joined(read_records(self.files, payload, queries), payload)
 
     def payload_of(self, partition: str) -> MetadataPayload:
-        """What the records of a partition hold.
+        """The payload of the records in a partition.
 
         Args:
             partition: Its path.
@@ -486,15 +488,17 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         return definition is not None and definition.is_hashed_by_value
 
     def slices_of(self, partition: str, data_partition: str | None = None) -> list[list[FileSlice]]:
-        """The file groups over which keys are hashed, by their numbers: one list, or one for each part of an index.
+        """The file groups over which keys are hashed, in the order of their numbers.
+
+        One list; a partitioned record index has a list for each partition of the table.
 
         Args:
             partition: The partition of the metadata table.
-            data_partition: The partition of the table, in a record index by partitions; None for all. One without
-                entries has none.
+            data_partition: The partition of the table, in a partitioned record index; None for all. A partition of the
+                table without entries has no list.
 
         Raises:
-            HoodieIndexException: The record index is none by partitions.
+            HoodieIndexException: The record index is not partitioned.
             HoodieException: See `hoodie.metadata.reader.metadata_table_files.MetadataTableFiles.file_groups`.
         """
         by_part = self.files.file_groups(partition)
@@ -535,7 +539,7 @@ def _with_column(partition_paths: pa.Array, rows: pa.RecordBatch) -> pa.Table:
 
 
 def _secondary_index_query(index_name: str, values: Sequence[str | None] | None) -> tuple[str, list[str] | None]:
-    """The partition of an index, and what the keys of its wanted entries begin with."""
+    """The partition of an index, and the beginnings of the keys of the wanted entries."""
     prefix = _PATH[MetadataPartitionType.SECONDARY_INDEX]
     path = index_name if index_name.startswith(prefix) else f"{prefix}{index_name}"
     wanted = None if values is None else secondary_key_prefixes(pa.array(list(values), pa.string())).to_pylist()
@@ -549,5 +553,5 @@ def _secondary_entries(found: MetadataRecords) -> pa.Table:
 def _as_keys(keys: Iterable[str] | pa.Array) -> pa.Array:
     if isinstance(keys, pa.ChunkedArray):
         keys = keys.combine_chunks()
-    found = keys if isinstance(keys, pa.Array) else pa.array(list(keys), pa.string())
-    return found.cast(pa.string()).unique()
+    array = keys if isinstance(keys, pa.Array) else pa.array(list(keys), pa.string())
+    return array.cast(pa.string()).unique()

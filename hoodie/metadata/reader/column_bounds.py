@@ -1,14 +1,13 @@
-"""Ranges of columns that statistics of the metadata table give, in the types of the table's columns.
+"""Ranges of columns from statistics of the metadata table, in the types of the table's columns.
 
-Statistics are used for one thing: to leave out what cannot hold a row of a filter. A range that may be too narrow would
-lose rows. So a range counts only where its type, its unit and its order are those of the column, and all else is
-unknown::
+Statistics serve one purpose: to leave out files that cannot hold a row of a filter. A range that is too narrow would
+lose rows. So a range counts only where its type, unit and order are those of the column. Any other range is unknown::
 
     column              what counts
     boolean, integers   numbers
-    floats              ranges that do not hold 0: of a file with NaN, readers of Parquet in Java take 0 for both ends,
-                        and unite that with the ends of other row groups; wider where files may be from before the
-                        column became one of doubles
+    floats              ranges that do not hold 0: Java's Parquet readers give 0 for both ends of a file with NaN,
+                        and unite that with the ends of other row groups; wider where a file may have been written
+                        before the column became one of doubles
     strings             ends of characters below U+D000: Java orders those above otherwise than bytes
     date                days
     timestamp           numbers whose unit the statistics tell (version 9), and numbers that are too large to be
@@ -41,7 +40,7 @@ _INTEGERS = ("IntWrapper", "LongWrapper")
 _FIRST_ODD_BYTE = 0xED
 """Bytes from here on begin characters from U+D000 on in UTF-8."""
 _FLOAT_STEP, _SMALLEST_FLOAT = 2.0**-23, 2.0**-149
-"""Neighbours among floats differ by at most so much of their value, or by the second."""
+"""Neighbouring floats differ by at most the first as a share of their value, or by the second."""
 _LAST_MILLI = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 _WRAPPER_SCALE = 15
@@ -57,7 +56,7 @@ class ColumnBounds:
     Attributes:
         low: No value is smaller (of the column's type); null where nothing is known.
         high: No value is larger; null at the same places.
-        is_void: Where there is no value, but nulls; low and high are null there.
+        is_void: True where all values are null; low and high are null there, too.
     """
 
     low: pa.Array
@@ -66,7 +65,7 @@ class ColumnBounds:
 
     @classmethod
     def of_statistics(cls, rows: pa.Table, data_type: pa.DataType) -> ColumnBounds:
-        """The ranges of statistics.
+        """The ranges that statistics give for one column.
 
         Args:
             rows: Statistics of one column, of the columns of `MetadataPayload.COLUMN_STATS`.
@@ -74,25 +73,25 @@ class ColumnBounds:
         """
         low, high = (_ends(rows, name, data_type, is_low=name == "min_value") for name in ("min_value", "max_value"))
         known = pc.and_(low.is_valid(), high.is_valid())
-        # Of a broken range nothing is known.
+        # A range with its ends in the wrong order tells nothing.
         known = pc.and_(known, pc.fill_null(pc.less_equal(low, high), False))
         nothing = pa.nulls(len(low), low.type)
         return cls(pc.if_else(known, low, nothing), pc.if_else(known, high, nothing), _void(rows))
 
     def take(self, places: pa.Array) -> ColumnBounds:
-        """The ranges at some places.
+        """The ranges at the given places.
 
         Args:
-            places: Numbers from 0; null for nothing known.
+            places: Numbers from 0; null gives an unknown range.
         """
         is_void = pc.fill_null(pa.array(self.is_void).take(places), False).to_numpy(zero_copy_only=False)
         return ColumnBounds(self.low.take(places), self.high.take(places), is_void)
 
     def united(self, starts: npt.NDArray[np.int64]) -> ColumnBounds:
-        """The ranges of runs: each holds all of its run, and is unknown if one of its run is.
+        """One range for each run. It holds all ranges of the run, and is unknown if one of them is.
 
         Args:
-            starts: Where each run begins; ascending, from 0, none empty.
+            starts: The place at which each run begins; ascending, from 0, none empty.
         """
         count = len(self.is_void)
         if len(starts) == count:
@@ -109,10 +108,10 @@ class ColumnBounds:
         return ColumnBounds(pc.if_else(known, low, nothing), pc.if_else(known, high, nothing), is_void)
 
     def unknown_at(self, flags: Flags) -> ColumnBounds:
-        """The ranges, nothing being known at some places.
+        """The ranges, made unknown at the given places.
 
         Args:
-            flags: The places.
+            flags: True where the range becomes unknown.
         """
         nothing, known = pa.nulls(len(flags), self.low.type), pa.array(~flags)
         low, high = pc.if_else(known, self.low, nothing), pc.if_else(known, self.high, nothing)
@@ -127,27 +126,27 @@ def _first_of_runs(values: pa.Array, run_of: npt.NDArray[np.int64], starts: Any,
 
 
 def _void(rows: pa.Table) -> Flags:
-    """Where no value is, but nulls: all rows are null, or it is a log file that holds deletes alone."""
+    """True where all values are null: the counts say so, or the file is a log file that holds only deletes."""
     counts, nulls = (rows.column(name).combine_chunks() for name in ("value_count", "null_count"))
     has_ends = pc.or_(rows.column("min_value").combine_chunks().is_valid(), rows.column("max_value").is_valid())
     is_null = pc.and_(pc.fill_null(pc.equal(counts, nulls), False), pc.fill_null(pc.greater(counts, 0), False))
     names = rows.column("file_name").to_pylist()
     is_empty = pc.and_(pc.fill_null(pc.equal(counts, 0), False), pc.fill_null(pc.equal(nulls, 0), False))
-    found: Flags = is_null.to_numpy(zero_copy_only=False)
+    is_void: Flags = is_null.to_numpy(zero_copy_only=False)
     if pc.any(is_empty).as_py():
         is_log = [name is not None and parse_log_file_name(name) is not None for name in names]
-        found = found | (is_empty.to_numpy(zero_copy_only=False) & np.array(is_log, np.bool_))
-    without: Flags = ~_flags(has_ends)
-    return found & without
+        is_void = is_void | (is_empty.to_numpy(zero_copy_only=False) & np.array(is_log, np.bool_))
+    has_no_ends: Flags = ~_flags(has_ends)
+    return is_void & has_no_ends
 
 
 def _flags(values: pa.Array | pa.ChunkedArray) -> Flags:
-    found: Flags = (
+    flags: Flags = (
         pc.fill_null(values, False).to_numpy(zero_copy_only=False)
         if isinstance(values, pa.Array)
         else (pc.fill_null(values, False).to_numpy())
     )
-    return found
+    return flags
 
 
 def _ends(rows: pa.Table, name: str, data_type: pa.DataType, *, is_low: bool) -> pa.Array:
@@ -176,7 +175,7 @@ def _ends(rows: pa.Table, name: str, data_type: pa.DataType, *, is_low: bool) ->
 def _masked(
     parts: dict[str, pa.Array], wrappers: tuple[str, ...], types: pa.Array, allowed: tuple[ValueType, ...], part: str
 ) -> pa.Array:
-    """The values in some wrappers, if their type is not told or is one of some; null else."""
+    """The values in the given wrappers whose type is one of those allowed, or is not stored; else null."""
     branches = pa.array([WRAPPERS.index(name) for name in wrappers], parts["branch"].type)
     is_type = pc.is_in(types, value_set=pa.array([_UNTYPED, *map(int, allowed)], types.type))
     is_one = pc.and_(pc.is_in(parts["branch"], value_set=branches), is_type)
@@ -184,7 +183,7 @@ def _masked(
 
 
 def _within(numbers: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Numbers in a type of integers; null for those that it cannot hold."""
+    """Numbers as a type of integers; null where the type cannot hold the number."""
     limits = integer_limits(data_type)
     fits = pc.and_(pc.greater_equal(numbers, int(limits.min)), pc.less_equal(numbers, int(limits.max)))
     return pc.if_else(pc.fill_null(fits, False), numbers, pa.nulls(len(numbers), numbers.type)).cast(data_type)
@@ -202,7 +201,7 @@ def _floats(
     others = dict(zip(VARIANT_COLUMNS, other.flatten(), strict=True))["floating"]
     low, high = (found, others) if is_low else (others, found)
     is_sure = pc.or_kleene(pc.greater(low, 0.0), pc.less(high, 0.0))
-    # NaN is the largest number for Java. What is below it is not known.
+    # For Java, NaN is the largest number, so nothing is known of the values below it.
     if not is_low:
         found = pc.if_else(pc.is_nan(found), float("inf"), found)
     is_sure = pc.and_(pc.fill_null(is_sure, False), pc.fill_null(pc.invert(pc.is_nan(found)), False))
@@ -211,10 +210,10 @@ def _floats(
 
 
 def _widened(rows: pa.Table, parts: dict[str, pa.Array], found: pa.Array, *, is_low: bool) -> pa.Array:
-    """Ends of a column of doubles that hold the values of files from before, when it was one of floats.
+    """Ends of a column of doubles, widened to hold values of files written when the column was one of floats.
 
-    Such a file has the float that is next to 0.1, and readers give the double 0.1. The range of a partition may be that
-    of files of both types.
+    Such a file has the float next to 0.1, and readers give the double 0.1. The range of a partition may come from files
+    of both types.
     """
     is_float = pc.equal(parts["branch"], pa.scalar(WRAPPERS.index("FloatWrapper"), parts["branch"].type))
     is_partition = pc.equal(rows.column("type").combine_chunks(), int(MetadataRecordType.PARTITION_STATS))
@@ -239,7 +238,7 @@ def _timestamps(parts: dict[str, pa.Array], types: pa.Array, data_type: pa.DataT
     numbers = _masked(parts, ("LongWrapper", "TimestampMicrosWrapper"), types, (micros, millis), "integer")
     is_large = pc.greater(numbers, _LAST_MILLI)
     is_micros = pc.or_(pc.equal(types, int(micros)), pc.and_(pc.equal(types, _UNTYPED), pc.fill_null(is_large, False)))
-    # A number of milliseconds that is no time becomes unknown.
+    # A number of milliseconds that is out of range becomes unknown.
     is_milli = pc.and_(pc.equal(types, int(millis)), pc.fill_null(pc.less_equal(pc.abs(numbers), _LAST_MILLI), False))
     scaled = pc.if_else(is_milli, pc.multiply(pc.if_else(is_milli, numbers, 0), _MICROS_PER_MILLI), 0)
     if not is_low:
@@ -275,6 +274,6 @@ def _decimals(
 
 
 def _scale_of(info: str) -> int | None:
-    """Of a decimal's precision and scale, as ``10,2``."""
+    """The scale in a decimal's precision and scale, such as ``10,2``; None if there is none."""
     _, _, scale = info.partition(",")
     return int(scale) if scale.strip().isdigit() else None

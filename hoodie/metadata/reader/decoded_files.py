@@ -1,8 +1,8 @@
 """Small files of metadata tables, decoded once for each process.
 
-A writer reads the newest slices of its metadata table several times in a commit, and in the next commit the same files
-and one more. No file of a metadata table is changed after it was written, but by an append, which changes its size; a
-name may come again after a rollback, with another write token or time of modification.
+A writer reads the newest slices of its metadata table several times in a commit. In the next commit it reads the same
+files and one more. No file of a metadata table changes after it was written, except by an append, which changes its
+size. A name may come again after a rollback, with another write token or time of modification.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from hoodie.metadata.records.metadata_records import MetadataPayload
 _MAX_BYTES = 32 << 20
 _MAX_BYTES_OF_VALUE = 1 << 20
 _BLOCK_BYTES = 500
-"""What a block takes beside its content."""
+"""The memory of a log block beside its content."""
 SMALL_BYTES = 128 << 10
-"""Of larger files and log blocks only what is asked for is read."""
+"""Larger files and log blocks are not decoded whole: only the wanted entries are read."""
 
 
 @attrs.frozen(eq=False)
@@ -39,7 +39,7 @@ class DecodedEntries:
 
 
 class DecodedFiles:
-    """Keeps what small files of metadata tables hold. Of many threads."""
+    """A cache of the decoded small files of metadata tables. Safe for threads."""
 
     def __init__(self) -> None:
         self._blocks: BoundedCache[tuple[StoredLogBlock, ...]] = BoundedCache(_MAX_BYTES, _MAX_BYTES_OF_VALUE)
@@ -51,7 +51,7 @@ class DecodedFiles:
         return self._blocks.get(_identity(log_file)) if log_file.modification_time_ms else None
 
     def keep(self, log_file: HoodieLogFile, blocks: Sequence[StoredLogBlock]) -> None:
-        """See `find`."""
+        """Keep the blocks of a log file; see `find`."""
         if log_file.modification_time_ms and all(block.content is not None for block in blocks):
             size_bytes = sum(_BLOCK_BYTES + block.content_bytes for block in blocks)
             self._blocks.put(_identity(log_file), tuple(blocks), size_bytes)
@@ -63,7 +63,7 @@ class DecodedFiles:
 
         Args:
             file: The file.
-            offset_bytes: Where the block begins; 0 for a base file.
+            offset_bytes: The offset of the block in the file; 0 for a base file.
             payload: The payload of the rows.
         """
         return self._entries.get((_identity(file), offset_bytes, payload)) if file.modification_time_ms else None
@@ -71,7 +71,7 @@ class DecodedFiles:
     def keep_entries(
         self, file: HoodieBaseFile | HoodieLogFile, offset_bytes: int, payload: MetadataPayload, entries: DecodedEntries
     ) -> None:
-        """See `find_entries`."""
+        """Keep the entries of a base file or of a block; see `find_entries`."""
         if file.modification_time_ms:
             size_bytes = entries.keys.nbytes + entries.rows.nbytes
             self._entries.put((_identity(file), offset_bytes, payload), entries, size_bytes)
@@ -79,15 +79,16 @@ class DecodedFiles:
     def find_merged(
         self, file_slice: FileSlice, blocks: Sequence[StoredLogBlock], payload: MetadataPayload
     ) -> tuple[DecodedEntries | None, int]:
-        """What the base file and the first log blocks of a slice were merged to.
+        """The kept merge result of the base file and the first log blocks of a slice.
 
         Args:
             file_slice: The slice.
-            blocks: Those of its log blocks that count, in the order in which they are merged.
+            blocks: The log blocks of the slice that count, in the order in which they are merged.
             payload: The payload of the rows.
 
         Returns:
-            The merged records for the largest number of blocks that is kept, and that number; None and 0 if none is.
+            The merged records for the largest number of blocks that is kept, and that number; None and 0 if nothing is
+            kept.
         """
         places = _places(file_slice, blocks)
         if places is None:
@@ -105,7 +106,7 @@ class DecodedFiles:
         payload: MetadataPayload,
         merged: DecodedEntries,
     ) -> None:
-        """See `find_merged`; the records are those of the base file and all blocks."""
+        """Keep the merge result of the base file and all of the given blocks; see `find_merged`."""
         places = _places(file_slice, blocks)
         if places is not None:
             size_bytes = merged.keys.nbytes + merged.rows.nbytes + _BLOCK_BYTES * len(places)
@@ -119,7 +120,7 @@ class DecodedFiles:
 
 
 DECODED_FILES = DecodedFiles()
-"""That of this process."""
+"""The cache of this process."""
 
 
 def _identity(file: HoodieBaseFile | HoodieLogFile) -> tuple[str, int, int]:
@@ -127,7 +128,9 @@ def _identity(file: HoodieBaseFile | HoodieLogFile) -> tuple[str, int, int]:
 
 
 def _places(file_slice: FileSlice, blocks: Sequence[StoredLogBlock]) -> tuple[Hashable, ...] | None:
-    """The base file of a slice and its log blocks in their order; None if the files cannot be told from others."""
+    """A key of the base file of a slice and its log blocks, in order; None if a file has no time of
+    modification.
+    """
     base_file, log_files = file_slice.base_file, file_slice.log_files
     times = [log_file.modification_time_ms for log_file in log_files]
     if base_file is not None:

@@ -1,14 +1,14 @@
-"""The log files with which file groups of a metadata table begin: they hold nothing, and need not be read.
+"""The empty log files with which file groups of a metadata table begin. They need not be read.
 
-Who builds a partition of a metadata table begins each file group with a log file of one delete block without keys, so
-that also groups without records are there. Its name and size tell such a file:
+A build of a partition of a metadata table begins each file group with a log file of one delete block without keys, so
+that file groups without records exist, too. Such a file is known by its name and size:
 
 - It belongs to an instant that built a partition, is its first one, and has the token ``0-0-0``.
 - It has `_BLOCK_BYTES` beside the digits of the instant, which the block's only header repeats: 80 bytes, in version 6
   up to 83.
 
-Nothing else has that size. An HFile alone takes 4096 bytes for its trailer. A delete block with a key takes at least
-four bytes more, a command that takes back an instant of that length 25, and two blocks 92 bytes.
+Nothing else has that size. The trailer of an HFile alone takes 4096 bytes. A delete block with a key takes at least
+four bytes more, a command block that cancels an instant of that length 25 bytes more, and two blocks take 92 bytes.
 
 Hudi: HoodieBackedTableMetadataWriter.initializeFileGroups.
 """
@@ -25,10 +25,10 @@ _TOKEN = "0-0-0"
 
 
 def is_empty_log_file(log_file: HoodieLogFile) -> bool:
-    """Whether a log file of a metadata table is one with which a file group begins, as its name and size tell.
+    """Whether a log file of a metadata table is an empty one that begins a file group, by its name and size.
 
     Args:
-        log_file: As a listing of storage has told it.
+        log_file: The log file, with its size from a listing of storage.
     """
     return (
         log_file.size_bytes == _BLOCK_BYTES + len(log_file.instant_time)
@@ -39,10 +39,10 @@ def is_empty_log_file(log_file: HoodieLogFile) -> bool:
 
 
 def without_empty_log_files(file_slice: FileSlice) -> FileSlice:
-    """A slice of a metadata table without log files that hold nothing.
+    """A slice of a metadata table without its empty log files.
 
     Args:
         file_slice: As listed.
     """
-    left = tuple(log_file for log_file in file_slice.log_files if not is_empty_log_file(log_file))
-    return file_slice if len(left) == len(file_slice.log_files) else attrs.evolve(file_slice, log_files=left)
+    log_files = tuple(log_file for log_file in file_slice.log_files if not is_empty_log_file(log_file))
+    return file_slice if len(log_files) == len(file_slice.log_files) else attrs.evolve(file_slice, log_files=log_files)

@@ -1,7 +1,6 @@
 """The definitions of indexes, ``.hoodie/.index_defs/index.json``, as another version of the table has them.
 
-Version 9 wants a version in each of them; version 8 knows V1 only. The indexes themselves are in the metadata table,
-which is switched off.
+Version 9 wants a version in each definition; version 8 knows V1 only. The indexes themselves are in the metadata table.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _FIRST = "V1"
 
 
 def index_definition_path(meta_path: str) -> str:
-    """The file that holds them.
+    """The path of the file with the definitions.
 
     Args:
         meta_path: The table's ``.hoodie`` folder.
@@ -52,19 +51,19 @@ def read_index_definitions(storage: HoodieStorage, meta_path: str) -> dict[str, 
 
 
 def damaged_definitions(meta_path: str, error: Exception) -> HoodieCorruptedDataException:
-    """What is raised over a file that is no file of definitions."""
+    """The error for a file that does not hold definitions."""
     return HoodieCorruptedDataException(
         f"Cannot read the definitions of indexes in {join(meta_path, *_PATH)}: {error!r}"
     )
 
 
 def adapt_index_definitions(storage: HoodieStorage, meta_path: str, version: int) -> None:
-    """Change the definitions so that they are valid in a version of the table, and still in its present one.
+    """Change the definitions so that both the table's present version and another one accept them.
 
     Args:
         storage: Where the table is.
         meta_path: The table's ``.hoodie`` folder.
-        version: The version that the table will have.
+        version: The table version to come.
 
     Raises:
         HoodieCorruptedDataException: The definitions are damaged.

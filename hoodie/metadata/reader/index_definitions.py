@@ -1,6 +1,6 @@
-"""What a table says of its indexes in ``.hoodie/.index_defs/index.json``, which versions 8 and 9 write.
+"""The definitions of a table's indexes in ``.hoodie/.index_defs/index.json``, which versions 8 and 9 write.
 
-Entries of dropped indexes may stay there: ``hoodie.table.metadata.partitions`` tells which indexes are ready.
+Entries of dropped indexes may stay there: ``hoodie.table.metadata.partitions`` lists the indexes that are ready.
 
 Hudi: org.apache.hudi.common.model.{HoodieIndexDefinition, HoodieIndexMetadata}.
 """
@@ -20,7 +20,7 @@ _VERSION_OF_SECOND = 9
 
 @attrs.frozen
 class HoodieIndexDefinition:
-    """One index.
+    """The definition of one index.
 
     Attributes:
         name: Its partition of the metadata table, such as ``secondary_index_idx_name``.
@@ -39,7 +39,7 @@ class HoodieIndexDefinition:
     is_hashed_by_value: bool = False
 
     def to_json(self, table_version: int) -> dict[str, object]:
-        """As the file stores it.
+        """The definition as an entry of the file.
 
         Args:
             table_version: The version of the table.
@@ -61,7 +61,7 @@ class HoodieIndexDefinition:
 
 
 def load_index_definitions(storage: HoodieStorage, meta_path: str) -> Mapping[str, HoodieIndexDefinition]:
-    """The definitions by their names; none for a table without that file.
+    """The definitions by the names of their indexes; empty for a table without that file.
 
     Args:
         storage: Where the table is.

@@ -1,7 +1,7 @@
-"""The merged records of one file slice of a metadata table, a part after the other.
+"""The merged records of one file slice of a metadata table, piece by piece.
 
-A record index may have many millions of entries in a slice. Base file and log blocks are sorted by key, so they are
-merged like sorted lists: at any moment a piece of each is in memory.
+A slice of a record index may have many millions of entries. Base file and log blocks are sorted by key, so they are
+merged like sorted lists: only a piece of each is in memory at any moment.
 
 Hudi: the iterator of org.apache.hudi.metadata.HoodieBackedTableMetadata over a whole slice, as compactions use it.
 """
@@ -28,12 +28,12 @@ from hoodie.metadata.records.record_merging import merge_records
 
 
 class MergedRecordStream:
-    """Gives the live records of a slice in the order of their keys. Works in tasks.
+    """A stream of the live records of a slice in the order of their keys. Works in tasks.
 
-    Memory: the log blocks as they are stored, and of the base file and each log block a piece of 1 MiB.
+    Memory: the log blocks as they are stored, and a piece of 1 MiB of the base file and of each log block.
 
     Args:
-        reader: What reads slices of the metadata table.
+        reader: The reader of slices of the metadata table.
         file_slice: The slice.
     """
 
@@ -51,11 +51,11 @@ class MergedRecordStream:
 
     @property
     def counts(self) -> LogScanCounts:
-        """What the log files hold, once `batches` has begun."""
+        """Counts of the blocks in the log files, once `batches` has begun."""
         return self._scanner.counts
 
     def batches(self) -> Iterator[MetadataRecords]:
-        """The records; keys ascend, also from one part to the next.
+        """The records, in batches; keys ascend, also from one batch to the next.
 
         Raises:
             HoodieMissingFileException: A file is gone.
@@ -68,19 +68,19 @@ class MergedRecordStream:
             yield from self._whole()
             return
         with ExitStack() as files:
-            # The oldest first: that is the order in which records of one key are merged.
+            # The oldest source comes first: records of one key are merged in that order.
             sources = [*self._base(files), *self._logs()]
             while True:
-                waiting = [source for source in sources if source.fill()]
-                if not waiting:
+                unfinished = [source for source in sources if source.fill()]
+                if not unfinished:
                     return
-                # Up to here all that there is of a key has been read.
-                until = min((source.last_key for source in waiting), key=lambda key: key.encode("utf-8"))
-                parts = [part for source in waiting if (part := source.take(until)) is not None]
+                # Every source has been read up to this key.
+                until = min((source.last_key for source in unfinished), key=lambda key: key.encode("utf-8"))
+                parts = [part for source in unfinished if (part := source.take(until)) is not None]
                 yield self._merged(parts)
 
     def _whole(self) -> Iterator[MetadataRecords]:
-        """All records of a small slice, whose files are kept."""
+        """All records of a small slice, whose decoded files are kept."""
         parts = list(self._reader.parts(SliceQuery(self._file_slice), self._scanner))
         has_base = self._file_slice.base_file is not None
         self._log_records = sum(len(part.keys) for part in parts[has_base:])
@@ -131,7 +131,7 @@ class _Source:
         self._rest: pa.RecordBatch | None = None
 
     def fill(self) -> bool:
-        """Read the next piece if none is left; False at the end."""
+        """Read the next piece if the current one is used up; False at the end."""
         while self._rest is None or not self._rest.num_rows:
             self._rest = next(self._batches, None)
             if self._rest is None:
@@ -140,13 +140,13 @@ class _Source:
 
     @property
     def last_key(self) -> str:
-        """The greatest key of the piece at hand."""
+        """The greatest key of the current piece."""
         assert self._rest is not None
         key: str = self._rest.column("key")[-1].as_py()
         return key
 
     def take(self, until: str) -> tuple[pa.Array, pa.RecordBatch, bool] | None:
-        """Keys and rows of the piece up to a key, and whether they are deletes; None if there are none."""
+        """Keys and rows of the piece up to a key, and whether they are deletes; None if the piece has none."""
         assert self._rest is not None
         count = pc.sum(pc.less_equal(self._rest.column("key"), pa.scalar(until, pa.string()))).as_py()
         if not count:
@@ -162,5 +162,5 @@ class _Source:
 
 
 def _deletes(keys: pa.Array) -> pa.RecordBatch:
-    """Deleted keys in their order."""
+    """Deleted keys, sorted."""
     return pa.record_batch({"key": keys.take(pc.array_sort_indices(keys))})

@@ -1,4 +1,4 @@
-"""Which listing of a table's committed files is used: that of its metadata table, or storage.
+"""The choice between the two listings of a table's committed files: by its metadata table, or by storage.
 
 =====================================================================================  ================================
 the table, and the user                                                                what lists the files
@@ -11,7 +11,7 @@ otherwise                                                                       
 =====================================================================================  ================================
 
 Hudi: org.apache.hudi.metadata.HoodieTableMetadata.create. Differs: falls back to storage whatever is wrong with the
-metadata table, and if it lacks commits or has wrong times, with which Hudi's readers miss rows.
+metadata table. It also does so if the metadata table lacks commits or has wrong times; Hudi's readers miss rows then.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ ResultT = TypeVar("ResultT")
 _FILES = MetadataPartitionType.FILES.partition_path
 _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
 _SMALL_BYTES = 4 << 20
-"""Up to this size on storage all listings are read together, which saves requests."""
+"""Up to this size on storage the whole listing is read in one go, which saves requests."""
 _DIGITS = 17
-"""Of an instant time. In version 6 the instants that initialise a metadata table have three more."""
+"""The length of an instant time. In version 6 the instants that build a metadata table have three digits more."""
 
 
 @attrs.frozen
 class MetadataListingChoice:
-    """Chooses what lists the committed files of a table, see the module. Picklable.
+    """Chooses the listing of a table's committed files; see the module. Picklable.
 
     Attributes:
         is_enabled: ``hoodie.metadata.enable``.
@@ -56,7 +56,7 @@ class MetadataListingChoice:
     is_enabled: bool = True
 
     def __call__(self, snapshot: TableSnapshot) -> HoodieTableMetadata:
-        """What lists the files of a table at a moment.
+        """The listing of the files of a table at a moment.
 
         Args:
             snapshot: The table.
@@ -81,7 +81,7 @@ class MetadataListingChoice:
 
 
 def metadata_of(snapshot: TableSnapshot) -> MetadataListing | None:
-    """The metadata table of a table whose files it lists, for what else it says; None if storage lists them.
+    """The metadata table of a table, if it lists the table's files; None if storage lists them.
 
     Args:
         snapshot: The table.
@@ -91,7 +91,7 @@ def metadata_of(snapshot: TableSnapshot) -> MetadataListing | None:
 
 
 def is_record_index_used(snapshot: TableSnapshot) -> bool:
-    """Whether keys of a table are looked up in its record index: it is ready, and is not known to hide keys.
+    """Whether keys of a table are looked up in its record index: it is ready, and its times are right.
 
     Args:
         snapshot: The table.
@@ -107,7 +107,7 @@ def is_record_index_used(snapshot: TableSnapshot) -> bool:
 
 
 def folders_not_listed(snapshot: TableSnapshot) -> int:
-    """The partitions of a snapshot whose files its metadata table has told so far.
+    """The number of partitions of a snapshot whose files the metadata table has listed so far.
 
     Args:
         snapshot: The table.
@@ -117,7 +117,7 @@ def folders_not_listed(snapshot: TableSnapshot) -> int:
 
 
 class MetadataListing(HoodieTableMetadata):
-    """Lists by the metadata table, and by storage once that has failed; what was listed is kept.
+    """Lists files by the metadata table, and by storage once that has failed. Keeps its listings.
 
     Memory: the files of the listed partitions.
 
@@ -129,7 +129,7 @@ class MetadataListing(HoodieTableMetadata):
     def __init__(self, snapshot: TableSnapshot, metadata: HoodieBackedTableMetadata) -> None:
         self.metadata = metadata
         self.has_failed = False
-        """Whether a look at the metadata table has failed: then it is not looked at any more."""
+        """Whether a read of the metadata table has failed. It is not read again then."""
         self._snapshot = snapshot
         self._partitions: list[str] | None = None
         self._files: dict[str, list[FileStatus]] = {}
@@ -137,21 +137,21 @@ class MetadataListing(HoodieTableMetadata):
     def list_partitions(self) -> list[str]:
         """See `HoodieTableMetadata.list_partitions`."""
         if self._partitions is None and self.ask(lambda metadata: metadata.stored_bytes(_FILES) <= _SMALL_BYTES):
-            found = self.ask(lambda metadata: metadata.list_all_files())
-            if found is not None:
-                self._partitions = list(found)
-                self._files.update(found)
+            files = self.ask(lambda metadata: metadata.list_all_files())
+            if files is not None:
+                self._partitions = list(files)
+                self._files.update(files)
         if self._partitions is None:
             self._partitions = self._listed(lambda listing: listing.list_partitions())
         return list(self._partitions)
 
     @property
     def partition_count(self) -> int:
-        """The partitions that were listed so far."""
+        """The number of partitions that were listed so far."""
         return len(self._files)
 
     def list_files(self, partition_path: str) -> list[FileStatus]:
-        """See `HoodieTableMetadata.list_files`; at least those of completed instants."""
+        """See `HoodieTableMetadata.list_files`. Has at least the files of completed instants."""
         return self.list_files_of([partition_path])[partition_path]
 
     def list_files_of(self, partition_paths: Sequence[str]) -> dict[str, list[FileStatus]]:
@@ -166,10 +166,10 @@ class MetadataListing(HoodieTableMetadata):
         return self._snapshot.table_metadata.list_stored_files()
 
     def ask(self, question: Callable[[HoodieBackedTableMetadata], ResultT]) -> ResultT | None:
-        """What the metadata table says; None, with a warning, if it cannot be read.
+        """The answer of the metadata table to a question; None, with a warning, if the table cannot be read.
 
         Args:
-            question: Asks it.
+            question: Reads the answer from the metadata table.
         """
         if self.has_failed:
             return None
@@ -181,15 +181,15 @@ class MetadataListing(HoodieTableMetadata):
             return None
 
     def _listed(self, list_by: Callable[[HoodieTableMetadata], ResultT]) -> ResultT:
-        found = self.ask(list_by)
-        return list_by(self._snapshot.table_metadata) if found is None else found
+        answer = self.ask(list_by)
+        return list_by(self._snapshot.table_metadata) if answer is None else answer
 
 
 def first_lacking_commit(snapshot: TableSnapshot, files: MetadataTableFiles) -> HoodieInstant | None:
-    """The first completed write of a table that its metadata table knows nothing of; None if it knows all.
+    """The first completed write of a table that its metadata table lacks; None if it has all.
 
-    It knows a write by an instant of the same time. Instants that are older than its own first one are archived, or
-    older than the metadata table, which listed storage when it was made.
+    The metadata table has a write if it has an instant of the same time. Writes before the first instant of the
+    metadata table need none: their instants are archived there, or the first build listed their files on storage.
 
     Args:
         snapshot: The table.

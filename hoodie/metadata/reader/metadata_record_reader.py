@@ -1,4 +1,4 @@
-"""Read the records of file groups of a metadata table: base file and log files, merged.
+"""Reader of the records of file groups of a metadata table: base file and log files, merged.
 
 Hudi: org.apache.hudi.metadata.HoodieMetadataMergedLogRecordScanner, and its use in HoodieBackedTableMetadata.
 """
@@ -34,7 +34,7 @@ from hoodie.storage.storage import HoodieStorage
 
 @attrs.frozen(eq=False)
 class MetadataRecords:
-    """Records of a partition of a metadata table, without deleted ones.
+    """The live records of a partition of a metadata table.
 
     Attributes:
         keys: Their keys (string), ascending within each file group.
@@ -46,7 +46,7 @@ class MetadataRecords:
 
     @classmethod
     def joined(cls, parts: Sequence[MetadataRecords], payload: MetadataPayload) -> MetadataRecords:
-        """The records of several file groups."""
+        """The records of several file groups as one value."""
         return cls(
             pa.concat_arrays([pa.array([], pa.string()), *(part.keys for part in parts)]),
             one_batch([part.rows for part in parts], payload.schema),
@@ -55,14 +55,14 @@ class MetadataRecords:
 
 @attrs.frozen(eq=False)
 class SliceQuery:
-    """What is wanted of one file slice.
+    """A query for records of one file slice.
 
     Attributes:
         file_slice: The slice.
         keys: The keys that are wanted (string).
-        prefixes: What wanted keys begin with (string). With neither, all records come.
-        most: How many records with such prefixes a file or log block may have, deleted ones among them; None for any
-            number. Small ones are read anyway.
+        prefixes: Beginnings of the wanted keys (string). With neither keys nor prefixes, all records are read.
+        most: How many records with such prefixes a file or log block may have, deleted ones included; None for any
+            number. Small files are read anyway.
     """
 
     file_slice: FileSlice
@@ -73,7 +73,7 @@ class SliceQuery:
 
 @attrs.frozen(eq=False)
 class SlicePart:
-    """What one file or log block says.
+    """The matching records of one file or log block.
 
     Attributes:
         keys: Record keys (string).
@@ -89,20 +89,20 @@ class SlicePart:
 def read_records(
     files: MetadataTableFiles, payload: MetadataPayload, queries: Sequence[SliceQuery]
 ) -> list[MetadataRecords]:
-    """The records of some slices, several of which are read at the same time.
+    """The records of several slices, some of which are read at the same time.
 
-    Memory: the answer, and what `HFileReader` and `MetadataLogScanner` say for each of 16 slices.
+    Memory: the answer, and the memory of `HFileReader` and `MetadataLogScanner` for each of 16 slices.
 
     Args:
         files: The metadata table.
         payload: The payload of the records.
-        queries: What is wanted.
+        queries: The wanted slices and keys.
 
     Returns:
         The records of each query.
 
     Raises:
-        TooManyEntriesError: There are more records than a query wants.
+        TooManyEntriesError: More records match than a query allows.
         HoodieMissingFileException: A file is gone.
         HoodieCorruptedDataException: A file is damaged.
         HoodieIOException: Storage failed.
@@ -111,15 +111,15 @@ def read_records(
 
 
 def one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of some batches of a schema, as one."""
+    """The rows of several batches of a schema as one batch."""
     if len(batches) == 1:
         return batches[0]
-    found = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
-    return found[0] if found else pa.RecordBatch.from_pylist([], schema=schema)
+    joined = pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
+    return joined[0] if joined else pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def _chosen(entries: DecodedEntries, query: SliceQuery) -> Iterator[SlicePart]:
-    """What is wanted of all entries of a file or block."""
+    """The entries of a file or block that a query wants."""
     keys, rows = entries.keys, entries.rows
     if query.keys is None and query.prefixes is None:
         yield SlicePart(keys, rows)
@@ -138,16 +138,16 @@ def _chosen(entries: DecodedEntries, query: SliceQuery) -> Iterator[SlicePart]:
 
 
 def _places_of_prefixes(keys: pa.Array, prefixes: pa.Array) -> npt.NDArray[np.int64]:
-    """The places of keys that begin with one of some prefixes."""
-    # Strings of Python have the order of their UTF-8 bytes.
+    """The places of keys that begin with one of the prefixes."""
+    # Python compares strings in the order of their UTF-8 bytes.
     texts: list[str] = keys.to_pylist()
-    found: list[int] = []
+    places: list[int] = []
     for prefix in prefixes.to_pylist():
         place = bisect_left(texts, prefix)
         while place < len(texts) and texts[place].startswith(prefix):
-            found.append(place)
+            places.append(place)
             place += 1
-    return np.array(found, np.int64)
+    return np.array(places, np.int64)
 
 
 @attrs.frozen(eq=False)
@@ -156,8 +156,8 @@ class MetadataSliceReader:
 
     Attributes:
         storage: Where the files are.
-        committed: Tells damaged log files from torn ones.
-        block_filter: Which log blocks count.
+        committed: The sizes that completed instants give for log files; they tell damaged files from torn ones.
+        block_filter: The rule which log blocks count.
         payload: The payload of the records.
     """
 
@@ -168,7 +168,7 @@ class MetadataSliceReader:
 
     @classmethod
     def of(cls, files: MetadataTableFiles, payload: MetadataPayload) -> Self:
-        """What reads slices of a metadata table.
+        """A reader of slices of a metadata table.
 
         Args:
             files: The metadata table.
@@ -182,10 +182,10 @@ class MetadataSliceReader:
         return self.committed.base_path
 
     def read(self, query: SliceQuery) -> MetadataRecords:
-        """The records of a slice, and their keys.
+        """The records of a slice that a query wants, with their keys.
 
         Args:
-            query: What is wanted.
+            query: The slice and the wanted keys.
 
         Raises:
             HoodieException: See `read_records`.
@@ -198,9 +198,12 @@ class MetadataSliceReader:
         return self._merged([])
 
     def _whole(self, file_slice: FileSlice) -> DecodedEntries:
-        """All records of a small slice. What its first blocks were merged to is kept, and later ones are merged to it.
+        """All records of a small slice.
 
-        A compaction after the first blocks would have written the same, and later blocks would be merged to that.
+        The merge result of its first blocks is kept, and later blocks are merged into it.
+
+        A compaction after the first blocks would have written the same records, and later blocks would be merged into
+        those.
         """
         query, scanner = SliceQuery(file_slice), self.log_scanner(file_slice)
         base_file, known, count = file_slice.base_file, None, 0
@@ -215,27 +218,27 @@ class MetadataSliceReader:
         else:
             parts = [SlicePart(known.keys, known.rows), *self._log_parts(query, scanner, count)]
         merged = self._merged(parts)
-        found = DecodedEntries(merged.keys, merged.rows)
+        entries = DecodedEntries(merged.keys, merged.rows)
         if not scanner.counts.corrupt_blocks:
-            DECODED_FILES.keep_merged(file_slice, scanner.counted_blocks(), self.payload, found)
-        return found
+            DECODED_FILES.keep_merged(file_slice, scanner.counted_blocks(), self.payload, entries)
+        return entries
 
     def _merged(self, parts: Sequence[SlicePart]) -> MetadataRecords:
-        """The live records of parts, the oldest of which is the first."""
+        """The live records of parts, the oldest part first."""
         if not parts:
             return MetadataRecords(pa.array([], pa.string()), one_batch([], self.payload.schema))
-        found = one_batch([part.rows for part in parts], self.payload.schema)
+        rows = one_batch([part.rows for part in parts], self.payload.schema)
         deleted = np.concatenate([np.full(len(part.keys), part.is_deleted) for part in parts])
         keys = pa.concat_arrays([part.keys for part in parts])
-        merged = merge_records(self.payload, keys, found, deleted, drop_tombstones=True)
+        merged = merge_records(self.payload, keys, rows, deleted, drop_tombstones=True)
         return MetadataRecords(merged.keys, merged.rows)
 
     def log_scanner(self, file_slice: FileSlice) -> MetadataLogScanner:
-        """What gives the log blocks of a slice."""
+        """A scanner of the log blocks of a slice."""
         return MetadataLogScanner(self.storage, file_slice.log_files, self.block_filter, DECODED_FILES, self.committed)
 
     def _parts_at_once(self, query: SliceQuery, scanner: MetadataLogScanner) -> list[SlicePart]:
-        """`parts`, where storage is not waited for one file after the other."""
+        """`parts` as a list. Base file and log files are read at the same time unless they are kept."""
         file_slice = query.file_slice
         base_file = file_slice.base_file
         are_known = all(DECODED_FILES.find(log_file) is not None for log_file in file_slice.log_files)
@@ -248,10 +251,10 @@ class MetadataSliceReader:
         return [part for parts in map_concurrently(lambda read: list(read()), readers) for part in parts]
 
     def parts(self, query: SliceQuery, scanner: MetadataLogScanner) -> Iterator[SlicePart]:
-        """What the base file and each log block say of what is wanted, the oldest first.
+        """The wanted records of the base file and of each log block, the oldest first.
 
         Args:
-            query: What is wanted.
+            query: The slice and the wanted keys.
             scanner: `log_scanner` of the slice.
 
         Raises:
@@ -268,11 +271,11 @@ class MetadataSliceReader:
             if not isinstance(part, LogDeletes):
                 yield from self._block_parts(part, log_files[part.block.path], query)
                 continue
-            gone = part.record_keys
+            deleted_keys = part.record_keys
             if query.keys is not None and query.prefixes is None:
-                gone = gone.filter(pc.is_in(gone, value_set=query.keys))
-            empty = [pa.nulls(len(gone), field.type) for field in payload.schema]
-            yield SlicePart(gone, pa.RecordBatch.from_arrays(empty, schema=payload.schema), is_deleted=True)
+                deleted_keys = deleted_keys.filter(pc.is_in(deleted_keys, value_set=query.keys))
+            empty = [pa.nulls(len(deleted_keys), field.type) for field in payload.schema]
+            yield SlicePart(deleted_keys, pa.RecordBatch.from_arrays(empty, schema=payload.schema), is_deleted=True)
 
     def _base_parts(self, base_file: HoodieBaseFile, query: SliceQuery) -> Iterator[SlicePart]:
         path, is_small = base_file.path, base_file.size_bytes <= SMALL_BYTES

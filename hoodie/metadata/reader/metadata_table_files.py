@@ -5,13 +5,13 @@ completes an instant there first, and then in the table. So a reader loads the t
 instants of the metadata table do not count for it:
 
 - Those that are not completed in the metadata table.
-- Those that are pending in the table: their writer died, or has not finished. Indexing is left out, which builds base
-  files, and lists them in the table's properties when they are whole.
+- Those that are pending in the table: their writer died, or has not finished. Indexing is an exception: it builds base
+  files, and lists their partition in the table's properties when they are whole.
 - Those that are later than all of the table's timeline: they began after it was loaded.
 
 All other completed instants count: those of the table, active or archived, and those that only the metadata table has
-(it was initialised, compacted, or brought up to date by a restore). What a rollback took back is cancelled by command
-blocks (table version 6) or deleted (8 and 9).
+(a build, a compaction, or an update after a restore). Instants that were rolled back are cancelled by command blocks
+(table version 6) or deleted (8 and 9).
 
 Hudi: org.apache.hudi.metadata.HoodieTableMetadataUtil (getValidInstantTimestamps). Differs: instants that began after
 the table's timeline was loaded do not count, so that statistics and index fit the files of that moment.
@@ -39,42 +39,42 @@ from hoodie.metadata.records.metadata_partition_type import MetadataPartitionTyp
 from hoodie.storage.storage_path import file_name, join
 
 _DIGITS = 17
-"""Of an instant time. Version 6 has three more for instants of the metadata table alone."""
+"""The length of an instant time. Version 6 has three digits more for instants of the metadata table alone."""
 LAST_INITIAL_TIME = "00000000000001"
 """Later than the times of instants that built partitions, in table versions 8 and 9."""
 INITIAL_TIME = "00000000000000"
-"""What those begin with, and in version 6 those of a table that had no commit yet."""
+"""The beginning of those times; in version 6 also of the instants of a table that had no commit yet."""
 REBUILD = (
     "List the file system instead; to get a right metadata table again, switch this one off "
     "(hoodie.metadata.enable=false), and Hudi's next write with it builds it anew"
 )
-"""What helps against a metadata table that is broken."""
+"""The advice for a metadata table that is broken."""
 _FOLDER = "metadata"
 _TIMEZONE = "hoodie.table.timeline.timezone"
 
 
 def is_initial_time(instant_time: str) -> bool:
-    """Whether the delta commit of an instant of a metadata table has built a partition, or was part of that."""
+    """Whether a delta commit of a metadata table belongs to the build of a partition, by its instant time."""
     return instant_time.startswith(INITIAL_TIME) or instant_time[_DIGITS:].startswith("01")
 
 
 def metadata_folder(snapshot: TableSnapshot) -> str:
-    """The folder of a table's metadata table."""
+    """The path of a table's metadata table."""
     return join(snapshot.meta_path, _FOLDER)
 
 
 def metadata_table_snapshot(
     table: TableSnapshot, stored: HoodieTableConfig, listing_choice: ListingChoice | None = None
 ) -> TableSnapshot:
-    """The metadata table of a table, with its timeline as it is now. All who open one do it here.
+    """The metadata table of a table, with its present timeline. Every opener of a metadata table calls this.
 
-    Its times are in the zone of the table, and are compared with the table's: it has no zone of its own, whatever its
-    properties say. They are given out under the table's lock, so no clock is waited for.
+    Its times are in the zone of the table and are compared with the table's times. Its own properties name no zone, or
+    one that does not count. Times are given out under the table's lock, so no clock skew is waited for.
 
     Args:
         table: The table.
-        stored: The properties of the metadata table, as they are stored.
-        listing_choice: What lists its files; None for storage.
+        stored: The stored properties of the metadata table.
+        listing_choice: The choice of its listing; None for storage.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -87,7 +87,7 @@ def metadata_table_snapshot(
 
 @attrs.frozen(eq=False)
 class MetadataTableFiles:
-    """The metadata table of a table, as of a moment; it lists what it is asked for. Lives on the driver.
+    """The files of a metadata table, as of a moment. Partitions are listed when asked for. Lives on the driver.
 
     Attributes:
         table: The table.
@@ -108,11 +108,11 @@ class MetadataTableFiles:
         """Load the timeline of the metadata table.
 
         Args:
-            table: The table; its timeline must have been loaded before, as it was.
-            for_readers: Whether all partitions may be listed together, and then no more. Writers add some.
+            table: The table, as it was when its timeline was loaded: before this call.
+            for_readers: Whether all partitions may be listed by one request, and not again. Writers add partitions.
 
         Raises:
-            TableNotFoundException: The table has no metadata table, or lists one that is not there.
+            TableNotFoundException: The table has no metadata table, or lists one whose folder is missing.
             InvalidTableException: The properties of the metadata table are damaged.
             HoodieNotSupportedException: It has a version that hoodie does not know.
             HoodieIOException: Storage failed.
@@ -139,12 +139,12 @@ class MetadataTableFiles:
 
     @property
     def block_filter(self) -> LogBlockFilter:
-        """Which log blocks count. They are looked at in all versions: upgraded tables have files of both layouts."""
+        """The rule which log blocks count. It applies in all versions: upgraded tables have files of both layouts."""
         return LogBlockFilter(self.instants)
 
     @property
     def committed_log_files(self) -> CommittedLogFiles:
-        """What completed instants of the metadata table tell of its log files."""
+        """The sizes that completed instants of the metadata table give for its log files."""
         return attrs.evolve(self.snapshot.committed_log_files, remedy=REBUILD)
 
     def file_groups(self, partition_path: str) -> dict[str | None, list[FileSlice]]:
@@ -154,12 +154,12 @@ class MetadataTableFiles:
             partition_path: A partition of the metadata table, such as ``column_stats``.
 
         Returns:
-            The groups, by the part of their file ids that names a partition of the table in a record index by
-            partitions; None for that of all other partitions.
+            The slices by the part of their file ids that names a partition of the table. Only a partitioned record
+            index has such parts; all other file groups are under None.
 
         Raises:
             HoodieMissingFileException: A file group, base file, or log file of the listing of files is missing.
-            HoodieCorruptedDataException: A file has a name that no file group has; or the timeline is damaged.
+            HoodieCorruptedDataException: A name is not that of a file group; or the timeline is damaged.
             HoodieIOException: Storage failed.
         """
         if partition_path not in self._groups:
@@ -194,7 +194,7 @@ class MetadataTableFiles:
         }
 
     def _place_of(self, partition_path: str, file_id: str) -> tuple[str | None, int]:
-        """The part of a record index by partitions, and the number of a file group in it."""
+        """The part of a partitioned record index that a file group belongs to, and its number there."""
         kind = MetadataPartitionType.of_path(partition_path)
         try:
             number = file_group_number(file_id)
@@ -208,9 +208,9 @@ class MetadataTableFiles:
         return (rest[0], number) if rest[1] else (None, number)
 
     def _check_base_files(self, partition_path: str, slices: list[FileSlice]) -> None:
-        """Raise if the base file is missing that the newest compaction, or the initial instant, wrote for a group."""
+        """Raise if the base file is missing that the newest compaction, or the first build, wrote for a group."""
         bases = {file_slice.file_id: file_slice.base_instant_time for file_slice in slices if file_slice.base_file}
-        done = self.instants.completion_times
+        completed_at = self.instants.completion_times
         sizes = {one.base_file.file_name: one.base_file.size_bytes for one in slices if one.base_file}
         for file_id, (instant_time, path, size) in self._newest_compaction().items():
             part, _, name = path.rpartition("/")
@@ -219,27 +219,29 @@ class MetadataTableFiles:
             if bases.get(file_id) == instant_time:
                 self._check_size(path, instant_time, size, sizes.get(name, size))
                 continue
-            compacted = done.get(instant_time, instant_time)
-            if any(is_after(done.get(one.base_instant_time, one.base_instant_time), compacted) for one in slices):
+            compacted = completed_at.get(instant_time, instant_time)
+            if any(
+                is_after(completed_at.get(one.base_instant_time, one.base_instant_time), compacted) for one in slices
+            ):
                 # The partition was dropped, and built again after the compaction.
                 break
             self._raise_missing("base", partition_path, name, instant_time)
-        without = {
+        instants_without_base = {
             file_slice.file_id: file_slice.base_instant_time for file_slice in slices if not file_slice.base_file
         }
-        for instant_time in dict.fromkeys(without.values()):
+        for instant_time in dict.fromkeys(instants_without_base.values()):
             instant = self.snapshot.active_timeline.completed_writes().find(instant_time)
             stats = self.snapshot.active_timeline.read_commit_metadata(instant).write_stats if instant else ()
             for stat in stats:
                 name = file_name(stat.path or "")
-                if name.endswith(".hfile") and without.get(stat.file_id) == instant_time:
+                if name.endswith(".hfile") and instants_without_base.get(stat.file_id) == instant_time:
                     self._raise_missing("base", partition_path, name, instant_time)
 
     def _check_log_files(self, partition_path: str, slices: Sequence[FileSlice]) -> None:
-        """Raise if a log file is missing that the delta commit of a write of the table made in the listing of files.
+        """Raise if a log file is missing that a delta commit of a table's write added to the listing of files.
 
-        Each write has one. So delta commits are read only where names tell that one may be missing: none has the time
-        of the write, or in version 6 a number is left out.
+        Each write has one. Delta commits are read only where names leave a doubt: no log file has the time of the
+        write, or in version 6 a number is left out.
         """
         writes = self.table.active_timeline.completed_writes().times
         groups = self.view.file_groups(partition_path)
@@ -256,8 +258,8 @@ class MetadataTableFiles:
             named = {log_file.instant_time for log_file in logs}
             commits = [one for one in commits if one.requested_time not in named]
         else:
-            found = {log_file.version for one in slices for log_file in one.log_files}
-            commits = commits if found != {*range(1, len(found) + 1)} else []
+            versions = {log_file.version for one in slices for log_file in one.log_files}
+            commits = commits if versions != {*range(1, len(versions) + 1)} else []
         if not commits:
             return
         committed, listed = self.snapshot.committed_log_files, {file_name(log_file.path) for log_file in logs}
@@ -269,19 +271,19 @@ class MetadataTableFiles:
                     self._raise_missing("log", partition_path, name, commit.requested_time)
 
     def _is_on_top(self, name: str, commit: HoodieInstant, base: str) -> bool:
-        """Whether a log file of a delta commit after a base file belongs to it, or to a later one."""
+        """Whether a log file of a delta commit after a base file is merged onto that base file."""
         log_file = parse_log_file_name(name)
         assert log_file is not None
         is_own = log_file.instant_time == commit.requested_time
         return is_own or not is_before(log_file.instant_time, base)
 
     def _newest_compaction(self) -> Mapping[str, tuple[str, str, int]]:
-        """File id to instant, path and size of the base files of the newest compaction that counts."""
+        """File id to instant, path and size of each base file of the newest compaction that counts."""
         if not self._compacted:
             timeline = self.snapshot.active_timeline
-            done = timeline.filter_actions(Action.COMMIT).filter_completed_instants()
-            done = done.filter(lambda instant: self.instants.is_committed(instant.requested_time))
-            last, found = done.last_instant, {}
+            compactions = timeline.filter_actions(Action.COMMIT).filter_completed_instants()
+            compactions = compactions.filter(lambda instant: self.instants.is_committed(instant.requested_time))
+            last, found = compactions.last_instant, {}
             if last is not None:
                 stats = timeline.read_commit_metadata(last).write_stats
                 found = {
@@ -291,7 +293,7 @@ class MetadataTableFiles:
         return self._compacted[0]
 
     def _check_size(self, path: str, instant_time: str, told: int, size: int) -> None:
-        """Raise if a base file was completed with another size than it has."""
+        """Raise if a base file has another size than the one it was completed with."""
         if told and size != told:
             raise HoodieCorruptedDataException(
                 f"base file {join(self.snapshot.base_path, path)} of a metadata table is damaged: it has {size} bytes, "
@@ -306,10 +308,10 @@ class MetadataTableFiles:
 
 
 def _valid_instants(table: TableSnapshot, metadata_table: TableSnapshot) -> VisibleInstants:
-    """See the module."""
+    """The instants of the metadata table that count; see the module."""
     instants = metadata_table.active_timeline.visible_instants
     if instants.has_completion_times:
-        # A build has the earliest time of all, but others may have been archived before it.
+        # A build has the earliest time of all, though instants before it may have been archived.
         writes = instants.completed | instants.pending | instants.pending_compactions
         start = oldest(time for time in writes if is_after(time, LAST_INITIAL_TIME))
         instants = attrs.evolve(instants, start=start or instants.start)

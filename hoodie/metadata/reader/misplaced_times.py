@@ -1,13 +1,13 @@
-"""Whether the times of a metadata table are moments of its table.
+"""Check of the times of a metadata table against the timeline of its table.
 
 An action is completed in the metadata table right before it is completed in the table, under one lock, so both times
 are nearly the same. Before 0.1.0 hoodie gave the first instant of a new metadata table the wall clock of its process,
-and what followed counted on from there. East of Greenwich all its times lay hours in the future. The records of a
-writer that looks at its clock, as Hudi does, then belong below a compaction of the future, and readers miss them once
-that compaction is the newest one. West of it a build seems to be older than commits that it holds.
+and later instants counted on from there. East of Greenwich all its times lay hours in the future. A writer that uses
+its clock, as Hudi does, then writes records with times before such a compaction. Readers miss those records once that
+compaction is the newest one. West of Greenwich a build seems to be older than commits that it holds.
 
 ========================================================  =============================================================
-sign                                                      why it is none of a healthy table
+sign                                                      why a healthy table never has it
 ========================================================  =============================================================
 an action was completed there long after it was           one process completes both, one after the other
 completed in the table
@@ -17,8 +17,8 @@ instant of the table is so far ahead of its file          copied; a clock that i
 ========================================================  =============================================================
 
 "Long" is half an hour: zones are an hour or more away from UTC, and clocks of hosts should not be. Tables of the time
-zone LOCAL are not looked at: there the zone of the process is the right one. Nor are those of version 6, whose metadata
-tables have the times of the table's instants and take none of their own.
+zone LOCAL are not checked: there the zone of the process is the right one. Tables of version 6 are not checked either:
+their metadata tables use the times of the table's instants and take none of their own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hoodie.storage.storage import FileStatus
 
 _LONG = timedelta(minutes=30)
 _AT_ONCE = timedelta(milliseconds=5)
-"""No compaction is completed so soon after it was planned. One whose times count on from others seems to be."""
+"""No real compaction is completed so soon after its plan. One whose times count on from others may seem to be."""
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ class MisplacedTime:
 
     Attributes:
         instant: The instant of the metadata table.
-        expected: What the table, or the instant's file, says of that time.
+        expected: The time that the table or the instant's file gives, as words of a message.
     """
 
     instant: HoodieInstant
@@ -63,8 +63,8 @@ class MisplacedTime:
 def first_misplaced_time(files: MetadataTableFiles) -> MisplacedTime | None:
     """The first sign that the times of a metadata table are not moments of its table; None for a healthy one.
 
-    Both timelines were listed when the metadata table was loaded. Storage is asked only where these leave a doubt,
-    which healthy tables do not.
+    Both timelines were listed when the metadata table was loaded. Storage is asked only where they leave a doubt, which
+    never happens with a healthy table.
 
     Args:
         files: The metadata table.
@@ -84,7 +84,8 @@ def first_misplaced_time(files: MetadataTableFiles) -> MisplacedTime | None:
 
 
 def all_misplaced_times(files: MetadataTableFiles) -> list[MisplacedTime]:
-    """All such signs, one for each instant; both timelines are listed again, with the times of their files.
+    """All such signs, at most one for each instant. Both timelines are listed again for the times of their
+    files.
 
     Args:
         files: The metadata table.
@@ -105,14 +106,14 @@ def _is_comparable(table: TableSnapshot) -> bool:
 
 
 def _dated(snapshot: TableSnapshot) -> Iterator[HoodieInstant]:
-    """The completed instants whose names say when they were completed."""
+    """The completed instants whose file names hold their completion time."""
     for instant in snapshot.active_timeline:
         if instant.completion_time is not None and not instant.has_legacy_name:
             yield instant
 
 
 def _out_of_order(table: TableSnapshot, metadata_table: TableSnapshot) -> Iterator[MisplacedTime]:
-    """What the names of both timelines tell."""
+    """Instants whose times contradict each other by the names of both timelines."""
     completed = {one.requested_time: one for one in _dated(table) if one.action is not Action.SAVEPOINT}
     own = {one.requested_time: one for one in _dated(metadata_table)}
     for time, instant in own.items():
@@ -139,21 +140,23 @@ def _out_of_order(table: TableSnapshot, metadata_table: TableSnapshot) -> Iterat
 
 
 def _is_doubtful(instant: HoodieInstant, now: str) -> bool:
-    """Whether the time of an instant may be later than its file: it has yet to come, or counts on from another one."""
+    """Whether the time of an instant may be later than its file: it is in the future, or counts on from another
+    one.
+    """
     if _is_long_after(instant.completion_time, now):
         return True
     if instant.action is not Action.COMMIT:
         return False
-    lasted = _between(instant.requested_time, instant.completion_time)
-    return lasted is not None and lasted <= _AT_ONCE
+    duration = _between(instant.requested_time, instant.completion_time)
+    return duration is not None and duration <= _AT_ONCE
 
 
 def _after_their_files(table: TableSnapshot, metadata_table: TableSnapshot) -> Iterator[MisplacedTime]:
-    """What the last changes of the files of the metadata table's timeline tell."""
+    """Instants whose times are long after the last change of their files."""
     found = [(instant, lead, status) for instant, lead, status in _leads(metadata_table) if lead > _LONG]
     if not found:
         return
-    # The clock of a writer that is ahead of the storage's is so in the timeline of the table, too.
+    # A writer whose clock is ahead of the storage's clock writes such times to the timeline of the table, too.
     usual = max((lead for _, lead, _ in _leads(table)), default=timedelta())
     for instant, lead, status in found:
         if lead > max(usual, timedelta()) + _LONG:
@@ -162,7 +165,7 @@ def _after_their_files(table: TableSnapshot, metadata_table: TableSnapshot) -> I
 
 
 def _leads(snapshot: TableSnapshot) -> list[tuple[HoodieInstant, timedelta, FileStatus]]:
-    """How much later than the last changes of their files the times of completed instants are."""
+    """The completed instants, each with the lead of its time over the last change of its file, and the file."""
     timeline = snapshot.active_timeline
     found = []
     for status in timeline.storage.list_directory(timeline.layout.active_path(timeline.meta_path)):
@@ -183,7 +186,7 @@ def _is_long_after(time: str | None, other: str | None) -> bool:
 
 
 def _between(time: str | None, later: str | None) -> timedelta | None:
-    """What passed between two times; None if one is no date, such as that of a build."""
+    """The duration between two times; None if one is no date, such as that of a build."""
     moments = [_moment(one) for one in (time, later) if one is not None]
     begin, end = moments if len(moments) == 2 else (None, None)
     return None if begin is None or end is None else end - begin

@@ -1,4 +1,4 @@
-"""Listing of all partitions of a metadata table by one request, for readers of one that has few files.
+"""A listing of all partitions of a metadata table by one request, for readers of one with few files.
 
 Hudi lists each partition by itself.
 """
@@ -26,11 +26,11 @@ _OF_FEW_FILES = frozenset(
         MetadataPartitionType.PARTITION_STATS,
     )
 )
-"""Record indexes and what belongs to them may have thousands of file groups: a listing of all would take many pages."""
+"""Record and secondary indexes may have thousands of file groups: a listing of all would take many pages."""
 
 
 def has_few_files(table_config: HoodieTableConfig) -> bool:
-    """Whether all files of the metadata table of a table are surely few.
+    """Whether the metadata table of a table surely has few files.
 
     Args:
         table_config: The properties of the table.
@@ -40,7 +40,7 @@ def has_few_files(table_config: HoodieTableConfig) -> bool:
 
 
 def listed_together(metadata_table: TableSnapshot) -> HoodieTableMetadata:
-    """What lists the partitions of a metadata table together, when the first one is needed.
+    """A listing of all partitions of a metadata table by one request, made when the first partition is needed.
 
     Args:
         metadata_table: The metadata table.
@@ -50,7 +50,7 @@ def listed_together(metadata_table: TableSnapshot) -> HoodieTableMetadata:
 
 @attrs.frozen
 class _PartitionsTogether(FileSystemBackedTableMetadata):
-    """Lists all folders at the first question, and keeps what it has listed."""
+    """Lists all folders at the first call, and keeps the listing."""
 
     _listed: list[Mapping[str, list[FileStatus]]] = attrs.field(factory=list, init=False, repr=False, eq=False)
 

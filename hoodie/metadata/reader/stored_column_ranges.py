@@ -34,8 +34,8 @@ class StoredColumnRanges:
     """The ranges of columns of a data file.
 
     Attributes:
-        row_count: Its rows; of a log file those of all blocks. A log file with deletes alone has none.
-        ranges: The columns that it has. A column that it lacks is null in all of its rows.
+        row_count: The number of its rows; for a log file, the rows of all blocks. A log file with only deletes has 0.
+        ranges: The ranges of the columns in the file. A column that is not in the file is null in all of its rows.
     """
 
     row_count: int
@@ -56,13 +56,13 @@ def load_stored_column_ranges(
     Args:
         storage: Where it is.
         path: Its path.
-        table_version: 6, 8 or 9: which types of a log file have ranges.
+        table_version: 6, 8 or 9: it decides which types of a log file have ranges.
         columns: The columns, nested ones as a path with dots; None for all.
-        committed: Tells damaged log files from torn ones; None: what is torn is passed over.
+        committed: The sizes of completed log files, to tell damaged ones from torn ones; None: torn blocks are skipped.
 
     Returns:
-        The ranges; None for a file whose values are not known: a log file with rows of some columns only, or with
-        blocks of a kind that hoodie does not write.
+        The ranges; None for a file whose values are not known: a log file with partial rows, or with blocks of a kind
+        that hoodie does not write.
 
     Raises:
         HoodieMissingFileException: There is no such file.
@@ -112,7 +112,7 @@ def _ranges_of_block(
 
 
 def _united(one: StoredColumnRanges, other: StoredColumnRanges) -> StoredColumnRanges:
-    """The ranges of two blocks; columns that one of them lacks are null there."""
+    """The ranges of two blocks together. A column that only one block has is null in the other."""
     mine, theirs = ({found.column_name: found for found in part.ranges} for part in (one, other))
     united = []
     for name in dict.fromkeys([*mine, *theirs]):
@@ -135,6 +135,6 @@ def _united_range(one: HoodieColumnRange, other: HoodieColumnRange) -> HoodieCol
     low: RangeValue | None = smaller(one.min_value, other.min_value)
     high: RangeValue | None = larger(one.max_value, other.max_value)
     if (one.value_type, one.precision, one.scale) != (other.value_type, other.precision, other.scale):
-        # The blocks have different types: readers take the later one's.
+        # The blocks have different types: readers take the type of the later one.
         low, high = widest_range(other.value_type, other.precision)
     return attrs.evolve(other, min_value=low, max_value=high, value_count=values, null_count=nulls)

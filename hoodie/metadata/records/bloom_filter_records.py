@@ -38,11 +38,11 @@ class FileBloomFilter:
 
 
 def bloom_filter_entries(files: Sequence[FileBloomFilter], instant_time: str) -> MetadataEntries:
-    """The records of some base files; none of a file without a filter, which readers do not skip.
+    """The records of base files. A file without a filter gets no record, and readers do not skip it.
 
     Args:
         files: The files, each once.
-        instant_time: The action that wrote them; for a new metadata table the last completed instant of the table.
+        instant_time: The action that wrote them; for a new metadata table, the last completed instant of the table.
     """
     stored = [file for file in files if file.footer.bloom_filter_text is not None]
     texts = [file.footer.bloom_filter_text or "" for file in stored]
@@ -59,7 +59,7 @@ def deleted_bloom_filter_entries(
     Args:
         files: Partition path and name of each file, each once.
         instant_time: The action that deleted them.
-        table_version: 6, 8 or 9: version 6 has records that say so, later ones delete blocks.
+        table_version: 6, 8 or 9: version 6 marks deletes in records, later versions have delete blocks.
     """
     entries = _entries(files, [""] * len(files), instant_time, [b""] * len(files), is_deleted=True)
     if table_version >= _LATER_VERSION:

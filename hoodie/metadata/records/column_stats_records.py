@@ -1,4 +1,4 @@
-"""Records with statistics of columns, of files and of partitions.
+"""Records with statistics of columns, for files and for partitions.
 
 Hudi: HoodieTableMetadataUtil.{convertMetadataToColumnStatsRecords, convertMetadataToPartitionStatsRecords}.
 """
@@ -78,10 +78,11 @@ def indexed_columns(
     columns: Sequence[str] | None = None,
     max_columns: int = MAX_INDEXED_COLUMNS,
 ) -> list[str]:
-    """The columns that statistics are kept of, in tables whose index definitions do not name them.
+    """The columns that have statistics, in a table whose index definitions do not name them.
 
     Versions 8 and 9 take three meta columns, then the first columns of the table. Version 6 takes all columns and meta
-    columns. Columns of lists, maps and structs are left out, and in versions 6 and 8 decimals that do not fit.
+    columns. Columns of lists, maps and structs have no statistics, nor have decimals that do not fit in versions 6
+    and 8.
 
     Args:
         schema: The table's columns, meta columns included if it has them.
@@ -92,8 +93,10 @@ def indexed_columns(
     """
     always = [name for name in _ALWAYS_INDEXED if name in schema.names]
     if columns is not None:
-        found = [name for name in dict.fromkeys(columns) if column_value_type(schema, name, table_version) is not None]
-        return [*always, *(name for name in found if name not in always)]
+        requested = [
+            name for name in dict.fromkeys(columns) if column_value_type(schema, name, table_version) is not None
+        ]
+        return [*always, *(name for name in requested if name not in always)]
     supported = [field.name for field in schema if _value_type(field.type, table_version) is not None]
     if table_version < _LATER_VERSION:
         return supported
@@ -109,17 +112,17 @@ def column_value_type(schema: pa.Schema, name: str, table_version: int) -> Value
         table_version: 6, 8 or 9.
 
     Returns:
-        The type; None for a column that the table lacks, or of which no statistics are kept.
+        The type; None for a column that the table lacks, or that has no statistics.
     """
-    found = _type_of(schema, name)
-    return None if found is None else _value_type(found, table_version)
+    data_type = _type_of(schema, name)
+    return None if data_type is None else _value_type(data_type, table_version)
 
 
 def column_stats_entries(files: Iterable[FileColumnRanges], table_version: int) -> MetadataEntries:
-    """The records of some files.
+    """The records of the given files.
 
-    A file with a decimal that versions 6 and 8 cannot store gets none: readers take one without records for a file that
-    may hold anything, but one that lacks some for a file whose other columns are null.
+    A file with a decimal that versions 6 and 8 cannot store gets no records at all. Readers take a file without records
+    for one that may hold anything. They take a column without a record, in a file that has others, for all null.
 
     Args:
         files: The files, each once.
@@ -142,8 +145,8 @@ def deleted_column_stats_entries(
 
     Args:
         files: Partition path and name of each file, each once.
-        columns: The columns of which there may be statistics.
-        table_version: 6, 8 or 9: version 6 has records that say so, later ones delete blocks.
+        columns: The columns that may have statistics.
+        table_version: 6, 8 or 9: version 6 marks deletes in records, later versions have delete blocks.
     """
     count = len(files) * len(columns)
     paths = pa.array([path for path, _ in files], pa.string()).take(_repeated([len(columns)] * len(files)))
@@ -168,13 +171,13 @@ def deleted_column_stats_entries(
 
 
 def partition_stats_entries(partition_paths: pa.Array, stats: pa.RecordBatch, *, is_tight: bool) -> MetadataEntries:
-    """The records of partitions, from those of their files.
+    """The records of partitions, made from those of their files.
 
     Args:
         partition_paths: The partition of each row (string).
         stats: Statistics of columns of files, of the schema of `MetadataPayload.COLUMN_STATS`.
-        is_tight: Whether the files are all latest files of their partitions: then the records replace older ones, else
-            they widen them.
+        is_tight: Whether the files are all latest files of their partitions. Then the records replace older ones;
+            otherwise they widen them.
     """
     count = stats.num_rows
     table = pa.table({"p": partition_paths, "c": stats.column("column_name"), "n": pa.array(np.arange(count))})
@@ -194,7 +197,7 @@ def partition_stats_entries(partition_paths: pa.Array, stats: pa.RecordBatch, *,
 
 
 def has_storable_ranges(file: FileColumnRanges, table_version: int) -> bool:
-    """Whether records can hold the ranges of a file; a warning names the column if not.
+    """Whether records can hold the ranges of a file; a warning names the column that does not fit.
 
     Args:
         file: The file.
@@ -242,11 +245,11 @@ def _repeated(counts: Sequence[int]) -> pa.Array:
 def column_ranges_of_rows(
     rows: pa.Table, columns: Collection[str], table_version: int, in_millis: Collection[str] = ()
 ) -> list[HoodieColumnRange]:
-    """The ranges of columns of a log file, whose sizes are unknown.
+    """The ranges of columns of a log file. They have no sizes.
 
     Args:
         rows: Its rows.
-        columns: The columns to look at, nested ones as a path with dots; those that the rows lack are left out.
+        columns: The columns to look at, nested ones as a path with dots; columns that the rows lack are left out.
         table_version: 6, 8 or 9.
         in_millis: The columns of timestamps that the table stores in milliseconds.
     """
@@ -261,14 +264,14 @@ def column_ranges_of_rows(
 
 
 def empty_column_ranges(columns: Iterable[str]) -> list[HoodieColumnRange]:
-    """The ranges of columns of a log file that holds deletes alone."""
+    """The ranges of columns of a log file that holds only deletes."""
     return [HoodieColumnRange(name, ValueType.NULL, None, None, 0, 0) for name in columns]
 
 
 def range_of_any_values(
     schema: pa.Schema, name: str, table_version: int, in_millis: Collection[str] = ()
 ) -> HoodieColumnRange:
-    """The range of a column of a file whose values are not known: nothing is excluded, neither nulls nor others.
+    """The range of a column of a file whose values are not known: it excludes neither nulls nor values.
 
     Args:
         schema: The table's columns.
@@ -277,20 +280,20 @@ def range_of_any_values(
         in_millis: The columns of timestamps that the table stores in milliseconds.
 
     Raises:
-        ValueError: No statistics are kept of the column.
+        ValueError: The column has no statistics.
     """
-    found = _type_of(schema, name)
-    value_type = None if found is None else _value_type(found, table_version)
-    if found is None or value_type is None:
+    data_type = _type_of(schema, name)
+    value_type = None if data_type is None else _value_type(data_type, table_version)
+    if data_type is None or value_type is None:
         raise ValueError(f"there are no statistics of {name!r}")
     value_type = _IN_MILLIS[value_type] if name in in_millis else value_type
-    precision, scale = (found.precision, found.scale) if value_type is ValueType.DECIMAL else (0, 0)
+    precision, scale = (data_type.precision, data_type.scale) if value_type is ValueType.DECIMAL else (0, 0)
     low, high = widest_range(value_type, precision)
     return HoodieColumnRange(name, value_type, low, high, 2, 1, precision=precision, scale=scale)
 
 
 def leaf_columns(schema: pa.Schema) -> list[str]:
-    """All columns, those of structs as a path with dots.
+    """All columns; fields of structs as a path with dots.
 
     Args:
         schema: The table's columns.
@@ -305,10 +308,10 @@ def _leaves(field: pa.Field, parent: str) -> list[str]:
 
 
 def _type_of(schema: pa.Schema, name: str) -> pa.DataType | None:
-    """The type of a column; None if there is none, or it is not in structs alone."""
+    """The type of a column; None if it does not exist, or lies in a list or map."""
     fields: pa.Schema | pa.StructType = schema
     *parents, last = name.split(".")
-    # A list of all names would be made for each column.
+    # `schema.names` would build a list of all names for each column.
     for parent in parents:
         number = fields.get_field_index(parent)
         if number < 0 or not pa.types.is_struct(fields.field(number).type):
@@ -359,7 +362,7 @@ def _end(values: pa.ChunkedArray, which: str, value_type: ValueType) -> RangeVal
         if which == "max" and pc.any(pc.is_nan(values)).as_py():
             return float("nan")
         if end == 0.0:
-            # Java orders the zeros.
+            # Java orders -0.0 before 0.0.
             has_negative = pc.any(pc.and_(pc.equal(values, 0.0), pc.less(pc.divide(1.0, values), 0.0))).as_py()
             has_positive = pc.any(pc.and_(pc.equal(values, 0.0), pc.greater(pc.divide(1.0, values), 0.0))).as_py()
             return -0.0 if (has_negative if which == "min" else not has_positive) else 0.0

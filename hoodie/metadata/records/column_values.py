@@ -1,4 +1,4 @@
-"""Smallest and largest values as records of the metadata table store them: each in a wrapper of its type.
+"""Smallest and largest values as records of the metadata table store them: each in a wrapper for its type.
 
 ==========  ======================================  ==========================================
 type        versions 6 and 8                        version 9
@@ -7,8 +7,8 @@ boolean     BooleanWrapper                          the same
 int, times  IntWrapper, LongWrapper                 the same
 timestamps  LongWrapper                             the same
 date        DateWrapper                             IntWrapper
-decimal     DecimalWrapper: 15 digits behind the    BytesWrapper: as it is; precision and scale
-            point, 15 before it                     stand beside it
+decimal     DecimalWrapper: 15 digits behind the    BytesWrapper: unscaled digits; precision and
+            point, 15 before it                     scale are stored beside it
 string      StringWrapper                           the same
 bytes       BytesWrapper                            the same
 ==========  ======================================  ==========================================
@@ -51,7 +51,7 @@ _WRAPPER_OF = {
 
 
 def stores_value_types(table_version: int) -> bool:
-    """Whether statistics in tables of a version say the type of a column."""
+    """Whether statistics in tables of a version store the type of the column."""
     return table_version >= _VERSION_WITH_TYPES
 
 
@@ -65,14 +65,18 @@ def wrapper_of(value_type: ValueType, table_version: int) -> int:
 
 
 def value_type_info(column_range: HoodieColumnRange) -> str | None:
-    """What stands beside the number of a type: precision and scale of a decimal, as ``10,2``."""
+    """The details that are stored beside the type of a column: precision and scale of a decimal, such as
+    ``10,2``.
+    """
     if column_range.value_type is ValueType.DECIMAL:
         return f"{column_range.precision},{column_range.scale}"
     return None
 
 
 def is_storable(column_range: HoodieColumnRange, table_version: int) -> bool:
-    """Whether wrappers of a version hold the values of a column: all but large decimals, in versions 6 and 8."""
+    """Whether the wrappers of a version can hold the values of a column: all but large decimals in versions 6
+    and 8.
+    """
     if column_range.value_type is not ValueType.DECIMAL or stores_value_types(table_version):
         return True
     if column_range.scale > _WRAPPER_SCALE:
@@ -91,7 +95,7 @@ def wrapped_values(
 
     Args:
         ranges: The columns, see `is_storable`.
-        ends: The value of each; None for none.
+        ends: The value of each column; None for a column without values.
         table_version: 6, 8 or 9.
     """
     count = len(ranges)
@@ -108,8 +112,8 @@ def wrapped_values(
         elif isinstance(end, float):
             floats[place] = end
         elif column_range.value_type is ValueType.DECIMAL:
-            more = 0 if stores_value_types(table_version) else _WRAPPER_SCALE - column_range.scale
-            binaries[place] = decimal_bytes(end * 10**more)
+            missing_digits = 0 if stores_value_types(table_version) else _WRAPPER_SCALE - column_range.scale
+            binaries[place] = decimal_bytes(end * 10**missing_digits)
         else:
             integers[place] = end
     columns = (branches, integers, floats, binaries)
@@ -118,10 +122,10 @@ def wrapped_values(
 
 
 def decimal_bytes(unscaled: int) -> bytes:
-    """The digits of a decimal as the fewest bytes of a signed number, big endian."""
+    """The unscaled digits of a decimal as the fewest bytes of a signed number, big endian."""
     return unscaled.to_bytes((unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1, "big", signed=True)
 
 
 def decimal_digits(stored: bytes) -> int:
-    """The digits of a decimal, see `decimal_bytes`."""
+    """The unscaled digits of a decimal; see `decimal_bytes`."""
     return int.from_bytes(stored, "big", signed=True)

@@ -1,6 +1,6 @@
-"""Records of the partition ``files``: which files the partitions of a table have.
+"""Records of the partition ``files``: the files of each partition of the table.
 
-What an action adds, all of it known from its metadata:
+The records that an action adds are made from its metadata:
 
 ===============  =======================================================================================
 action           records
@@ -9,7 +9,7 @@ commit, delta    the partitions written; their new files with sizes. Files that 
 commit, replace  stay listed until a clean deletes them.
 clean            the deleted files; partitions that were deleted
 rollback         log files that it appended to, or wrote
-restore          what the listing has too many and too few, see `listing_difference_entries`
+restore          the difference between listing and storage, see `listing_difference_entries`
 ===============  =======================================================================================
 
 Hudi: HoodieTableMetadataUtil.convertMetadataToFilesPartitionRecords, convertMetadataToRollbackRecords.
@@ -50,13 +50,13 @@ _Files = Mapping[str, Mapping[str, int | None]]
 def commit_files_entries(metadata: HoodieCommitMetadata) -> MetadataEntries:
     """The records of a commit, delta commit, replace commit or compaction.
 
-    A log file without blocks, all of whose rows were refused, has no entry: it has nothing to read.
+    A log file without blocks, all of whose rows were refused, has no entry: there is nothing to read in it.
 
     Args:
         metadata: Its metadata.
 
     Raises:
-        HoodieCommitException: A file has no size: readers refuse an entry with size 0.
+        HoodieCommitException: A file has the size 0, which readers refuse.
     """
     files: dict[str, dict[str, int | None]] = {path: {} for path in metadata.partition_to_write_stats}
     for partition_path, stats in metadata.partition_to_write_stats.items():
@@ -80,20 +80,21 @@ def clean_files_entries(metadata: HoodieCleanMetadata) -> MetadataEntries:
     files: _Files = {
         stat.partition_path: dict.fromkeys(map(file_name, stat.success_delete_files)) for stat in partitions
     }
-    gone = [stat.partition_path for stat in partitions if stat.is_partition_deleted]
-    return _entries(files, None, gone)
+    deleted_partitions = [stat.partition_path for stat in partitions if stat.is_partition_deleted]
+    return _entries(files, None, deleted_partitions)
 
 
 def rollback_files_entries(metadata: HoodieRollbackMetadata) -> MetadataEntries:
-    """The records of a rollback: log files with command blocks, and those that they undo, of table version 6.
+    """The records of a rollback in table version 6: its log files with command blocks, and the log files that
+    these cancel.
 
-    Deleted files have no records: those of the instant that is rolled back are undone with it.
+    Deleted files have no records: the records of the rolled back instant are rolled back with it.
 
     Args:
         metadata: The metadata of the completed rollback.
 
     Raises:
-        HoodieCommitException: A file has no size.
+        HoodieCommitException: A file has the size 0.
     """
     files: dict[str, dict[str, int | None]] = {}
     for stat in metadata.partition_metadata.values():
@@ -115,7 +116,7 @@ def bootstrap_files_entries(listing: pa.Table, partitions: Collection[str]) -> M
         partitions: All partitions of the table, those without files included.
 
     Raises:
-        HoodieCommitException: A file has no size.
+        HoodieCommitException: A file has the size 0.
     """
     empty = pc.less_equal(listing.column("size_bytes"), 0)
     if pc.any(empty).as_py():
@@ -125,14 +126,14 @@ def bootstrap_files_entries(listing: pa.Table, partitions: Collection[str]) -> M
 
 
 def listing_difference_entries(listed: pa.Table, stored: pa.Table) -> MetadataEntries:
-    """The records that make a listing equal to what storage has, after a restore.
+    """The records that make a listing equal to storage, after a restore.
 
     Args:
-        listed: `FILE_LISTING` as the metadata table has it.
-        stored: `FILE_LISTING` as storage has it.
+        listed: `FILE_LISTING` of the metadata table.
+        stored: `FILE_LISTING` of storage.
 
     Raises:
-        HoodieCommitException: A file has no size.
+        HoodieCommitException: A file has the size 0.
     """
     files: dict[str, dict[str, int | None]] = {}
     before, now = _by_partition(listed), _by_partition(stored)
@@ -149,10 +150,10 @@ def listing_difference_entries(listed: pa.Table, stored: pa.Table) -> MetadataEn
 
 
 def listing_of(keys: pa.Array, rows: pa.RecordBatch) -> pa.Table:
-    """The files that records of partitions list, one row for each.
+    """The files in records of partitions, one row for each file.
 
     Args:
-        keys: The keys of the records (string); that of the list of partitions is passed over.
+        keys: The keys of the records (string); the record that lists the partitions is passed over.
         rows: Of the schema of `MetadataPayload.FILES`.
 
     Returns:
@@ -166,13 +167,13 @@ def listing_of(keys: pa.Array, rows: pa.RecordBatch) -> pa.Table:
 
 
 def partitions_of(keys: pa.Array, rows: pa.RecordBatch) -> list[str]:
-    """The partitions that the list of partitions names, without deleted ones; see `listing_of`."""
+    """The partitions in the list of partitions, without deleted ones; see `listing_of`."""
     place = pc.index(keys, ALL_PARTITIONS_KEY).as_py()
     if place < 0:
         return []
     _, names, infos = flat_files(rows.column("files").slice(place, 1))
-    left = names.filter(pc.invert(infos.field("is_deleted"))).to_pylist()
-    return ["" if name == NON_PARTITIONED else name for name in left]
+    partitions = names.filter(pc.invert(infos.field("is_deleted"))).to_pylist()
+    return ["" if name == NON_PARTITIONED else name for name in partitions]
 
 
 def _checked(partition_path: str, name: str, size: int) -> int:
@@ -185,16 +186,19 @@ def _checked(partition_path: str, name: str, size: int) -> int:
 
 
 def _by_partition(listing: pa.Table) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    files: dict[str, dict[str, int]] = {}
     columns = [listing.column(name).to_pylist() for name in FILE_LISTING.names]
     for partition_path, name, size, is_deleted in zip(*columns, strict=True):
         if not is_deleted:
-            found.setdefault(partition_path, {})[name] = size
-    return found
+            files.setdefault(partition_path, {})[name] = size
+    return files
 
 
 def _entries(files: _Files, partitions: Collection[str] | None, gone: Collection[str] = ()) -> MetadataEntries:
-    """Records of files, and one of the partitions that were written or are gone, unless they are None and none."""
+    """A record for each partition with files, and one that lists partitions.
+
+    The latter is left out if `partitions` is None and none is gone.
+    """
     flat = [(path, name, size) for path, sizes in files.items() for name, size in sizes.items()]
     paths, names, stored = (list(column) for column in zip(*flat, strict=True)) if flat else ([], [], [])
     listing = pa.table(

@@ -18,13 +18,13 @@ _RECORD_INDEX_PATH = MetadataPartitionType.RECORD_INDEX.partition_path
 def record_index_entries(
     record_keys: pa.Array, partition_paths: pa.Array, file_ids: pa.Array, instant_millis: pa.Array
 ) -> MetadataEntries:
-    """Where keys are stored.
+    """The entries of keys with their locations.
 
     Args:
         record_keys: Record keys (string), each once.
-        partition_paths: Their partitions (string or dictionary of it); "" in a table without partitions.
-        file_ids: Their file groups (string or dictionary of it).
-        instant_millis: The instants of the files that hold them, see
+        partition_paths: The partition of each key (string or dictionary of it); "" in a table without partitions.
+        file_ids: The file group of each key (string or dictionary of it).
+        instant_millis: The instants of the files that hold the keys, see
             `hoodie.metadata.records.record_index_location.instant_millis` (int64).
     """
     count = len(record_keys)
@@ -39,12 +39,12 @@ def record_index_entries(
 
 
 def deleted_record_index_entries(record_keys: pa.Array) -> MetadataEntries:
-    """Keys that are stored no more (string), each once."""
+    """The deletes of keys (string, each once) that the table does not hold any more."""
     return MetadataEntries.deletes(_RECORD_INDEX_PATH, MetadataPayload.RECORD_INDEX, record_keys)
 
 
 def secondary_index_entries(partition_path: str, values: pa.Array, record_keys: pa.Array) -> MetadataEntries:
-    """The keys that have some values.
+    """The entries of values and the record keys that have them.
 
     Args:
         partition_path: The partition of the metadata table, such as ``secondary_index_idx_name``.
@@ -55,11 +55,11 @@ def secondary_index_entries(partition_path: str, values: pa.Array, record_keys: 
 
 
 def secondary_index_entries_of_keys(partition_path: str, keys: pa.Array) -> MetadataEntries:
-    """The entries of some keys; see `secondary_index_entries`.
+    """The entries of the given keys; see `secondary_index_entries`.
 
     Args:
         partition_path: The partition of the metadata table.
-        keys: Of `hoodie.metadata.records.metadata_keys.secondary_index_keys`, each once.
+        keys: Keys of `hoodie.metadata.records.metadata_keys.secondary_index_keys`, each once.
     """
     count = len(keys)
     types = pa.repeat(pa.scalar(int(MetadataRecordType.SECONDARY_INDEX), pa.int32()), count)
@@ -68,7 +68,7 @@ def secondary_index_entries_of_keys(partition_path: str, keys: pa.Array) -> Meta
 
 
 def deleted_secondary_index_entries(partition_path: str, values: pa.Array, record_keys: pa.Array) -> MetadataEntries:
-    """Keys that do not have some values any more; see `secondary_index_entries`."""
+    """The deletes of entries whose records do not have the value any more; see `secondary_index_entries`."""
     keys = secondary_index_keys(values, record_keys)
     return MetadataEntries.deletes(partition_path, MetadataPayload.SECONDARY_INDEX, keys)
 

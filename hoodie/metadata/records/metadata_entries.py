@@ -1,4 +1,4 @@
-"""Records for one partition of a metadata table, on their way to its file groups."""
+"""Records for one partition of a metadata table, before they are written to its file groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hoodie.metadata.records.record_merging import sorted_places
 
 _NO_KEYS = pa.nulls(0, pa.string())
 _FEW_ROWS = 1000
-"""Of a file group; to encode more takes far longer than the calls for it."""
+"""File groups with more rows are encoded by themselves: their rows cost far more than the call."""
 
 
 @attrs.frozen(eq=False)
@@ -24,11 +24,11 @@ class MetadataEntries:
 
     Attributes:
         partition_path: The partition of the metadata table.
-        payload: What its records hold.
+        payload: The payload of its records.
         keys: The key of each record (string).
         rows: One for each key; of the payload's schema.
         deleted_keys: Keys that a delete block removes (string); none of them is among the keys.
-        values: The rows as log files store them (binary), where they are encoded already; see `encoded_together`.
+        values: The rows as log files store them (binary), if they are encoded already; see `encoded_together`.
     """
 
     partition_path: str
@@ -50,7 +50,7 @@ class MetadataEntries:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """The records of several parts, at least one, of one partition; they have no key in common."""
+        """The records of one or more parts of a partition. No key is in two parts."""
         first = parts[0]
         rows = pa.Table.from_batches([part.rows for part in parts], first.payload.schema).combine_chunks()
         batches = rows.to_batches()
@@ -68,7 +68,7 @@ class MetadataEntries:
         return not len(self.keys) and not len(self.deleted_keys)
 
     def by_file_group(self, group_count: int, *, by_secondary_key: bool = False) -> dict[int, Self]:
-        """The records and deletes of each file group that has some, by its number.
+        """The records and deletes of each file group, by its number; file groups without any are left out.
 
         Args:
             group_count: See `hoodie.metadata.records.metadata_keys.file_groups_of_keys`.
@@ -80,18 +80,18 @@ class MetadataEntries:
             return {0: self}
         groups = file_groups_of_keys(self.keys, group_count, by_secondary_key=by_secondary_key)
         deleted = file_groups_of_keys(self.deleted_keys, group_count, by_secondary_key=by_secondary_key)
-        found = {}
+        entries_by_group = {}
         for group in np.union1d(groups, deleted).tolist():
-            some = pa.array(np.flatnonzero(groups == group))
-            gone = pa.array(np.flatnonzero(deleted == group))
-            found[group] = attrs.evolve(
+            group_places = pa.array(np.flatnonzero(groups == group))
+            deleted_places = pa.array(np.flatnonzero(deleted == group))
+            entries_by_group[group] = attrs.evolve(
                 self,
-                keys=self.keys.take(some),
-                rows=self.rows.take(some),
-                deleted_keys=self.deleted_keys.take(gone),
+                keys=self.keys.take(group_places),
+                rows=self.rows.take(group_places),
+                deleted_keys=self.deleted_keys.take(deleted_places),
                 values=None,
             )
-        return found
+        return entries_by_group
 
     def encoded(self, writer_schema: str, base_file_name: str | None = None) -> tuple[pa.Array, pa.Array]:
         """Keys (string) and values (binary) as an HFile stores them: in the order of the keys' bytes.
@@ -111,29 +111,29 @@ class MetadataEntries:
 
 
 def encoded_together(parts: Sequence[MetadataEntries], writer_schema: str) -> list[MetadataEntries]:
-    """Records of several file groups, a few of which are encoded at once: each call takes a time of its own.
+    """Encode the records of several small file groups by one call for each payload, which saves time.
 
     Args:
         parts: The records of each file group, to be written to log files.
         writer_schema: See `MetadataEntries.encoded`; the same for all.
 
     Returns:
-        The same records.
+        The same records; the small ones with `values`.
 
     Raises:
         HoodieException: See `MetadataEntries.encoded`.
     """
-    found, alike = list(parts), dict[MetadataPayload, list[int]]()
+    encoded, small_parts = list(parts), dict[MetadataPayload, list[int]]()
     for place, part in enumerate(parts):
         if 0 < len(part.keys) <= _FEW_ROWS and part.rows.schema == part.payload.schema:
-            alike.setdefault(part.payload, []).append(place)
-    for payload, places in alike.items():
+            small_parts.setdefault(part.payload, []).append(place)
+    for payload, places in small_parts.items():
         if len(places) == 1:
             continue
         rows = pa.Table.from_batches([parts[place].rows for place in places]).combine_chunks().to_batches()[0]
         values, start = encode_values(rows, writer_schema, payload), 0
         for place in places:
             count = len(parts[place].keys)
-            found[place] = attrs.evolve(parts[place], values=values.slice(start, count))
+            encoded[place] = attrs.evolve(parts[place], values=values.slice(start, count))
             start += count
-    return found
+    return encoded

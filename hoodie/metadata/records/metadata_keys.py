@@ -38,7 +38,7 @@ from hoodie.exception import HoodieCorruptedDataException
 ALL_PARTITIONS_KEY = "__all_partitions__"
 """The key of the record that lists the table's partitions."""
 NON_PARTITIONED = "."
-"""Stands for the partition of a table without partitions, in all keys and names but those of the record index."""
+"""The partition of a table without partitions, in all keys and names but those of the record index."""
 _SEED = 0xFFFFFFFFDABADABA
 _EXPRESSION_INDEX_PARTITION_STATS = "__partition_stat__"
 _NULL_VALUE = "\0"
@@ -61,17 +61,17 @@ def partition_identifier(partition_path: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def name_id(name: str) -> str:
-    """The part of a key that stands for a column (nested ones as a path with dots) or a partition: 12 characters."""
+    """The part of a key for a column (nested ones as a path with dots) or a partition: 12 characters."""
     return base64.b64encode(xxh64(name.encode("utf-8"), _SEED).to_bytes(8, "big")).decode()
 
 
 def partition_id(partition_path: str) -> str:
-    """The part of a key that stands for a partition of the table, which is ``""`` in a table without partitions."""
+    """The part of a key for a partition of the table, which is ``""`` in a table without partitions."""
     return name_id(partition_identifier(partition_path))
 
 
 def file_name_ids(file_names: pa.Array) -> pa.Array:
-    """The parts of keys that stand for files: 24 characters each.
+    """The parts of keys for files: 24 characters each.
 
     Args:
         file_names: Names without folders (string, no nulls).
@@ -112,7 +112,7 @@ def partition_stats_keys(columns: pa.Array, partition_paths: pa.Array, *, of_exp
     Args:
         columns: Columns (string).
         partition_paths: Partitions of the table (string).
-        of_expression: Whether they belong to the partition of an expression index.
+        of_expression: Whether the keys are for the partition of an expression index.
     """
     parts = [_ids(columns, name_id), _ids(partition_paths, partition_id)]
     if of_expression:
@@ -121,7 +121,7 @@ def partition_stats_keys(columns: pa.Array, partition_paths: pa.Array, *, of_exp
 
 
 def column_stats_prefix(column: str, partition_path: str | None = None) -> str:
-    """What the keys of the statistics of a column begin with, of one partition of the table or of all."""
+    """The beginning of the keys of a column's statistics, in one partition of the table or in all."""
     return name_id(column) + ("" if partition_path is None else partition_id(partition_path))
 
 
@@ -157,7 +157,7 @@ def secondary_index_keys(values: pa.Array, record_keys: pa.Array) -> pa.Array:
 
 
 def secondary_key_prefixes(values: pa.Array) -> pa.Array:
-    """What the keys of all entries with a value begin with, for look-ups; see `secondary_index_keys`."""
+    """The beginnings of the keys of all entries with the given values, for look-ups; see `secondary_index_keys`."""
     return pc.binary_join_element_wise(_escaped(values), "", "$")
 
 
@@ -205,10 +205,9 @@ def file_groups_of_keys(keys: pa.Array, group_count: int, *, by_secondary_key: b
 
     Args:
         keys: Keys (string, or binary with UTF-8), without nulls.
-        group_count: The file groups of the partition; those of one partition of the table, in a record index by
-            partitions.
-        by_secondary_key: Whether the keys are of a secondary index whose definition has version V2, as version 9 of
-            tables has them: there the value alone is hashed, with its separator, so that one group has all its entries.
+        group_count: The number of file groups of the partition; in a partitioned record index, of one of its parts.
+        by_secondary_key: Whether the keys are of a secondary index whose definition has version V2, as tables of
+            version 9 have. Then only the value is hashed, with its separator, so that one group has all its entries.
 
     Raises:
         HoodieCorruptedDataException: A key of a secondary index has no separator.

@@ -22,7 +22,7 @@ _RECORD_INDEX_ENTRY_BYTES = 48
 
 
 class MetadataRecordType(IntEnum):
-    """What a record of a metadata table holds; the value is that of its field ``type``."""
+    """The type of a record of a metadata table; the value is that of its field ``type``."""
 
     ALL_PARTITIONS = 1
     FILES = 2
@@ -34,7 +34,7 @@ class MetadataRecordType(IntEnum):
 
 
 class MetadataPartitionType(Enum):
-    """A kind of partition.
+    """The kind of a partition of a metadata table.
 
     ======================  =====================  ===================  ===========  ========
     kind                    partition path         file ids             records      versions
@@ -49,11 +49,11 @@ class MetadataPartitionType(Enum):
     ======================  =====================  ===================  ===========  ========
 
     Attributes:
-        partition_path: The partition, or the beginning of its path with a name behind it.
+        partition_path: The path of the partition; for kinds with names, the beginning of the path before the name.
         file_id_prefix: The beginning of its file ids.
         record_types: The types of its records.
-        default_group_count: The file groups that Hudi makes by default; None where it depends on the records, see
-            `record_index_group_count`.
+        default_group_count: The number of file groups that Hudi makes by default; None where it depends on the records,
+            see `record_index_group_count`.
 
     Hudi: org.apache.hudi.metadata.MetadataPartitionType. Differs: its ALL_PARTITIONS is a type of records here, see
     `MetadataRecordType`.
@@ -92,20 +92,22 @@ class MetadataPartitionType(Enum):
             partition_path: As ``hoodie.table.metadata.partitions`` lists it.
         """
         for kind in cls:
-            is_it = partition_path == kind.partition_path
-            if (kind.is_named and partition_path.startswith(kind.partition_path) and not is_it) or (
-                is_it and not kind.is_named
+            is_path_of_kind = partition_path == kind.partition_path
+            if (kind.is_named and partition_path.startswith(kind.partition_path) and not is_path_of_kind) or (
+                is_path_of_kind and not kind.is_named
             ):
                 return kind
         return None
 
     @property
     def is_named(self) -> bool:
-        """Whether there may be several such partitions, each with the name of an index behind its path."""
+        """Whether a metadata table may have several partitions of the kind, each with an index name at the end
+        of its path.
+        """
         return self in (MetadataPartitionType.SECONDARY_INDEX, MetadataPartitionType.EXPRESSION_INDEX)
 
     def is_in_version(self, table_version: int) -> bool:
-        """Whether tables of a version have such partitions."""
+        """Whether tables of a version may have partitions of the kind."""
         later = (
             MetadataPartitionType.PARTITION_STATS,
             MetadataPartitionType.SECONDARY_INDEX,
@@ -121,12 +123,12 @@ class MetadataPartitionType(Enum):
             RECORD_INDEX.file_id(0, data_partition="day=2026-01-02")     record-index-day%3D2026%2D01%2D02-0000-0
 
         Args:
-            number: Of the file group, counted from 0.
-            partition_path: The partition; needed of kinds whose partitions have names.
-            data_partition: Of a record index by partitions: the partition of the table that it indexes.
+            number: The number of the file group, from 0.
+            partition_path: The path of the partition; needed for kinds whose partitions have names.
+            data_partition: The partition of the table that this part of a partitioned record index covers.
 
         Raises:
-            ValueError: The path of a partition with a name is missing.
+            ValueError: The path is missing, or that of another kind.
         """
         prefix = self.file_id_prefix
         if self.is_named:
@@ -141,12 +143,12 @@ class MetadataPartitionType(Enum):
 
 
 def file_group_number(file_id: str) -> int:
-    """The number of a file group within its partition, or within its part of a record index by partitions.
+    """The number of a file group within its partition, or within its part of a partitioned record index.
 
     Hudi 0.10 wrote file ids without the last ``-0``.
 
     Raises:
-        ValueError: It is no file id of a metadata table.
+        ValueError: It is not a file id of a metadata table.
     """
     match = _FILE_ID.fullmatch(file_id)
     if match is None:
@@ -155,10 +157,10 @@ def file_group_number(file_id: str) -> int:
 
 
 def require_supported(partition_path: str, table_version: int) -> MetadataPartitionType:
-    """The kind of a partition that tables of a version may have.
+    """The kind of a partition, if tables of the version may have it.
 
     Raises:
-        HoodieNotSupportedException: hoodie does not know the kind, or tables of that version have none.
+        HoodieNotSupportedException: hoodie does not know the kind, or tables of that version do not have it.
     """
     kind = MetadataPartitionType.of_path(partition_path)
     if kind is None or not kind.is_in_version(table_version):
@@ -173,7 +175,7 @@ def record_index_group_count(
 ) -> int:
     """The number of file groups of a new record index or secondary index.
 
-    Each group has room for twice as many entries as it gets, of 48 bytes, in a gigabyte.
+    A group of a gigabyte has room for twice its entries, at 48 bytes each.
 
     Args:
         record_count: The rows of the table.

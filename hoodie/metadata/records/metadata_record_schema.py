@@ -83,7 +83,7 @@ def metadata_record_schema(table_version: int) -> str:
 
 @lru_cache(maxsize=16)
 def with_meta_columns(schema: str) -> str:
-    """The schema that values are written with, and that log blocks and HFiles store.
+    """A schema with meta columns: values are written with it, and log blocks and HFiles store it.
 
     Args:
         schema: JSON without meta columns: of `metadata_record_schema`, or of the newest delta commit.
@@ -99,7 +99,7 @@ def record_tree(writer_schema: str) -> AvroType:
         writer_schema: JSON with meta columns.
 
     Raises:
-        HoodieSchemaException: It is no schema of records of a metadata table.
+        HoodieSchemaException: It is not a schema of records of a metadata table.
     """
     tree = type_tree(writer_schema, has_variants=True)
     if tree.names.count(KEY_FIELD) != 1 or TYPE_FIELD not in tree.names:
@@ -109,7 +109,7 @@ def record_tree(writer_schema: str) -> AvroType:
 
 @lru_cache(maxsize=16)
 def wrapper_numbers(writer_schema: str, field: str) -> tuple[int, ...]:
-    """For each branch of a value in a writer's schema, its place in `WRAPPERS`.
+    """The place in `WRAPPERS` of each branch of a value in a writer's schema.
 
     Args:
         writer_schema: JSON with meta columns.
@@ -131,7 +131,8 @@ def wrapper_numbers(writer_schema: str, field: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def schema_of_payload(writer_schema: str, payload: str) -> str:
-    """A schema whose records have the same bytes as the writer's where all payloads but one are null.
+    """A schema with one payload only, whose records have the same bytes as the writer's with the other payloads
+    null.
 
     Args:
         writer_schema: JSON with meta columns.
@@ -182,7 +183,7 @@ def _column_stats(*, is_later: bool) -> dict[str, Any]:
     names = WRAPPERS if is_later else WRAPPERS[:_WRAPPERS_IN_VERSION_6]
     wrappers: list[Any] = ["null", *(_named(name, [{"name": "value", "type": _WRAPPED[name]}]) for name in names[1:13])]
     if is_later:
-        # The items are all wrappers but this one.
+        # The items are of all wrappers but this one.
         wrapped = _optional("wrappedValues", {"type": "array", "items": list(WRAPPERS[:-1])})
         wrappers.append(_named(WRAPPERS[-1], [wrapped]))
     fields = [

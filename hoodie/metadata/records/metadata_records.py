@@ -1,7 +1,7 @@
-"""The values of a metadata table as columns: from Avro to Arrow and back.
+"""Conversion of the values of a metadata table between Avro and Arrow columns.
 
-A record holds one payload, by its type. Rows of a payload have these columns, whoever wrote them; ``type`` is the
-number in `MetadataRecordType`:
+A record holds one payload, by its type. Rows of a payload have these columns, whichever release wrote them; ``type`` is
+the number in `MetadataRecordType`:
 
 ==================  ================================================================================================
 payload             columns beside ``type`` (int32)
@@ -19,7 +19,7 @@ payload             columns beside ``type`` (int32)
 `hoodie.metadata.records.metadata_record_schema.WRAPPERS`. ``value_type`` is the number of a
 `hoodie.common.model.column_range.ValueType`. Columns that the writer did not have are null.
 
-Keys are not among the columns: the field ``key`` is always "", since the key of an entry is that of its HFile.
+Keys are not among the columns: the field ``key`` is always "", since the HFile holds the key of an entry.
 
 Hudi: org.apache.hudi.metadata.HoodieMetadataPayload.
 """
@@ -53,7 +53,7 @@ from hoodie.metadata.records.metadata_record_schema import (
 from hoodie.metadata.records.record_index_location import RECORD_INDEX_FIELDS, file_ids_of, stored_file_ids
 
 FILE_INFO = pa.struct([pa.field("size_bytes", pa.int64()), pa.field("is_deleted", pa.bool_())])
-"""What the metadata table knows of a file."""
+"""The entry of a file in the metadata table."""
 _TYPE = pa.field("type", pa.int32())
 _FEW_ROWS = 1000
 _MAX_NUMBER = 1 << 62
@@ -61,11 +61,11 @@ _MAX_COLUMN_BYTES = (1 << 31) - 1
 
 
 class MetadataPayload(Enum):
-    """A field of records of a metadata table.
+    """A payload field of the records of a metadata table.
 
     Attributes:
         field: Its name in Hudi's schema.
-        schema: The columns that it becomes.
+        schema: The columns that it is read as.
         record_types: The types of records that have it.
     """
 
@@ -135,23 +135,24 @@ class MetadataPayload(Enum):
 def decode_values(
     values: pa.Array, writer_schema: str, payload: MetadataPayload, source: str = "a metadata table"
 ) -> pa.RecordBatch:
-    """The rows of some values.
+    """Decode values to rows.
 
-    Equal values, as most of a record index are, are decoded once.
+    Most values of a record index are equal to others, so equal values are decoded once.
 
     Args:
         values: Avro records (binary, no nulls).
-        writer_schema: The schema that they were written with, meta columns included: that of their log block or HFile.
-        payload: The payload to read; other payloads are passed over, and the columns of a record without it are null.
+        writer_schema: The schema that the values were written with, meta columns included; their log block or HFile
+            stores it.
+        payload: The payload to read. Other payloads are skipped; a record without this one gets nulls.
         source: Where the values come from, for messages.
 
     Returns:
         One row for each value, with the columns of the payload's schema.
 
     Raises:
-        HoodieCorruptedDataException: A value is no record of that schema.
+        HoodieCorruptedDataException: A value is not a record of that schema.
         HoodieNotSupportedException: The schema has types of values that hoodie does not know.
-        HoodieSchemaException: It is no schema of records of a metadata table.
+        HoodieSchemaException: It is not a schema of records of a metadata table.
     """
     if payload is MetadataPayload.RECORD_INDEX:
         distinct = values.dictionary_encode()
@@ -187,7 +188,7 @@ def _files_columns(files: pa.Array, writer_schema: str) -> list[pa.Array]:
 
 
 def flat_files(files: pa.MapArray) -> tuple[npt.NDArray[np.int64], pa.Array, pa.StructArray]:
-    """The files of all rows, one after the other.
+    """The files of all rows in one flat list.
 
     Args:
         files: The column of `MetadataPayload.FILES`.
@@ -251,7 +252,7 @@ def _fields(records: pa.Array) -> dict[str, pa.Array]:
 
 
 def _renumbered(values: pa.Array, numbers: tuple[int, ...]) -> pa.Array:
-    """Variants whose branches have other numbers."""
+    """Variants with branch numbers of `WRAPPERS` in place of those of the writer's schema."""
     if numbers == tuple(range(len(numbers))):
         return values
     columns = values.flatten()
@@ -265,15 +266,15 @@ def _renumbered(values: pa.Array, numbers: tuple[int, ...]) -> pa.Array:
 def encode_values(
     rows: pa.RecordBatch, writer_schema: str, payload: MetadataPayload, base_file_name: str | None = None
 ) -> pa.Array:
-    """The values of some rows, byte for byte as Java encodes them.
+    """Encode rows to values, byte for byte as Java does.
 
     Args:
-        rows: The columns of the payload's schema, in any order; ones that the writer's schema lacks must be null or
+        rows: The columns of the payload's schema, in any order. Columns that the writer's schema lacks must be null or
             missing. Equal rows of a record index are encoded once.
         writer_schema: The schema to write, meta columns included.
         payload: The payload of all rows.
-        base_file_name: The name of the base file that a compaction writes them into, as Hudi stores it there; None
-            elsewhere.
+        base_file_name: The name of the base file of a compaction, as Hudi stores it in the rows there; None for log
+            files.
 
     Returns:
         binary, one value for each row.
@@ -291,7 +292,7 @@ def encode_values(
 
 
 def _distinct_rows(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array]:
-    """Distinct rows, and the place of each row among them."""
+    """The distinct rows, and the place of each row among them."""
     numbers, largest = np.zeros(rows.num_rows, np.int64), 1
     for column in rows.columns:
         coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode("encode")
@@ -432,7 +433,7 @@ def _payload(columns: dict[str, pa.Array], node: AvroType) -> pa.Array:
 
 
 def _stored_branches(values: pa.Array, numbers: tuple[int, ...]) -> pa.Array:
-    """Variants with the numbers that branches have in a schema."""
+    """Variants with the branch numbers of a writer's schema."""
     if numbers == tuple(range(len(WRAPPERS))):
         return values
     places = [numbers.index(number) if number in numbers else None for number in range(len(WRAPPERS))]

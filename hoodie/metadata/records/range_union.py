@@ -1,4 +1,4 @@
-"""The range that holds several ranges of a column: of one key in log blocks, or of the files of a partition.
+"""Union of several ranges of a column: those of one key in log blocks, or of the files of a partition.
 
 Hudi: HoodieTableMetadataUtil.mergeColumnStatsRecords, FileFormatUtils.getColumnRangeInPartition. Differs: ranges of
 types that have no common order become the widest range.
@@ -38,18 +38,18 @@ _TYPES = {
     "LocalDateWrapper": ValueType.DATE,
 }
 _KINDS = np.array([0, *(1, 1, 1, 2, 2, 4, 4, 1, 8, 1, 1, 1), 16])
-"""By wrapper; arrays have no kind that can be united."""
+"""The kind of each wrapper; arrays have a kind that cannot be united."""
 _BRANCH_TYPES = [_TYPES.get(name, ValueType.NULL) for name in WRAPPERS]
 
 
 def union_of_ranges(rows: pa.RecordBatch, starts: Longs) -> pa.RecordBatch:
-    """One row for each run of rows: ranges united, counts and sizes summed, the rest as in the last row.
+    """One row for each run of rows: ranges united, counts and sizes summed, other columns from the last row.
 
-    A range of integers and one of floats become one of floats.
+    A range of integers and one of floats are united to a range of floats.
 
     Args:
-        rows: Statistics of columns, of the schema of `MetadataPayload.COLUMN_STATS`; those of a run are of one column.
-        starts: Where each run begins; ascending, from 0.
+        rows: Statistics of columns, of the schema of `MetadataPayload.COLUMN_STATS`; each run is of one column.
+        starts: The first row of each run; ascending, from 0.
 
     Returns:
         Rows of the same schema.
@@ -62,7 +62,7 @@ def union_of_ranges(rows: pa.RecordBatch, starts: Longs) -> pa.RecordBatch:
     for name in _COUNTS:
         counts = pc.fill_null(rows.column(name), 0).to_numpy(zero_copy_only=False)
         columns[name] = pa.array(np.add.reduceat(counts, starts))
-    # A column without any value has the type NULL; the type of the others counts.
+    # A range without any value has the type NULL; the type of the other ranges counts.
     types = rows.column("value_type")
     typed = _last_places(_typed(types), starts, ends)
     columns["value_type"] = types.take(pa.array(typed))
@@ -80,13 +80,13 @@ def _typed(types: pa.Array) -> Flags:
 
 
 def _last_places(flags: Flags, starts: Longs, ends: Longs) -> Longs:
-    """The last flagged row of each run; its last row if none is."""
+    """The last flagged row of each run; the last row of a run without flags."""
     places: Longs = np.maximum.reduceat(np.where(flags, np.arange(len(flags)), -1), starts)
     return np.where(places < 0, ends - 1, places)
 
 
 class _Union:
-    """The smallest, or the largest, values of runs of rows."""
+    """The smallest or the largest value of each run of rows."""
 
     def __init__(
         self, rows: pa.RecordBatch, name: str, starts: Longs, ends: Longs, run_of: Longs, *, is_min: bool
@@ -111,7 +111,7 @@ class _Union:
 
         Args:
             types: The type of the column of each run (int32).
-            infos: What stands beside it (string).
+            infos: Precision and scale of that type (string).
         """
         count, kinds = len(self._starts), self._run_kinds
         branches = self._last_branches.copy()
@@ -156,12 +156,12 @@ class _Union:
 
     def _floats(self) -> npt.NDArray[np.float64]:
         values = np.where(self._kinds == _INTEGER, self._numpy("integer").astype(np.float64), self._numpy("floating"))
-        is_one = (self._kinds == _INTEGER) | (self._kinds == _FLOATING)
+        is_number = (self._kinds == _INTEGER) | (self._kinds == _FLOATING)
         if self._is_min:
-            found: npt.NDArray[np.float64] = np.fmin.reduceat(np.where(is_one, values, np.nan), self._starts)
+            found: npt.NDArray[np.float64] = np.fmin.reduceat(np.where(is_number, values, np.nan), self._starts)
             return found
-        # NaN is the largest number.
-        largest: npt.NDArray[np.float64] = np.maximum.reduceat(np.where(is_one, values, -np.inf), self._starts)
+        # NaN is the largest number for Java.
+        largest: npt.NDArray[np.float64] = np.maximum.reduceat(np.where(is_number, values, -np.inf), self._starts)
         return largest
 
     def _texts(self, binaries: list[bytes | None]) -> None:
@@ -187,7 +187,7 @@ class _Union:
             if stored <= scale:
                 digits *= 10 ** (scale - stored)
             else:
-                # Rounded so that the range stays wide enough.
+                # Rounded outwards, so that the range still holds all values.
                 step = 10 ** (stored - scale)
                 digits = digits // step if self._is_min else -(-digits // step)
             ends.append(digits)
@@ -205,7 +205,9 @@ class _Union:
 
 
 def _precision_and_scale(info: str | None) -> tuple[int, int]:
-    """Of a decimal, as statistics of version 9 say them; those of the wrapper of versions 6 and 8 else."""
+    """Precision and scale of a decimal, as statistics of version 9 store them; without them, those of the
+    wrapper.
+    """
     if info is None:
         return _WRAPPER_PRECISION, _WRAPPER_SCALE
     precision, _, scale = info.partition(",")

@@ -1,4 +1,4 @@
-"""The file groups of a record index, over the whole table or for each of its partitions.
+"""The file groups of a record index, of the whole table or of each of its partitions.
 
 Hudi: org.apache.hudi.metadata.BucketizedMetadataTableFileGroupIndexParser.
 """
@@ -18,7 +18,8 @@ from hoodie.metadata.records.metadata_keys import file_groups_of_keys
 
 @attrs.frozen
 class RecordIndexGroups:
-    """Which file group has the entry of a key; file groups are numbered over all parts. Crosses to tasks.
+    """The numbers of file groups of a record index, counted over all its parts; finds the group of a key.
+    Crosses to tasks.
 
     Attributes:
         parts: Partition path of the table, None for the whole table, to the number of its first file group and their
@@ -29,7 +30,7 @@ class RecordIndexGroups:
 
     @classmethod
     def of_counts(cls, counts: Mapping[str | None, int]) -> Self:
-        """Groups by their counts, numbered in the order given.
+        """File groups by their counts, numbered in the order given.
 
         Args:
             counts: Partition path of the table, None for the whole table, to the count of its file groups.
@@ -47,14 +48,14 @@ class RecordIndexGroups:
 
     @property
     def count(self) -> int:
-        """All file groups."""
+        """The number of all file groups."""
         return sum(count for _, count in self.parts.values())
 
     def place_of(self, number: int) -> tuple[str | None, int]:
         """The part that a file group belongs to, and its number there.
 
         Args:
-            number: Over all parts.
+            number: Its number over all parts.
         """
         for path, (first, count) in self.parts.items():
             if first <= number < first + count:
@@ -62,11 +63,11 @@ class RecordIndexGroups:
         raise ValueError(f"there is no file group {number} among {self.count}")
 
     def numbers_of(self, keys: pa.Array, partition_path: str | None) -> npt.NDArray[np.int64]:
-        """The file group of each key; -1 where the index has none for the partition.
+        """The number of the file group of each key; -1 where the index has no group for the partition.
 
         Args:
             keys: Record keys (string).
-            partition_path: Their partition; of no account in an index of the whole table.
+            partition_path: The partition of the keys; ignored in an index of the whole table.
         """
         first, count = self.parts.get(partition_path if self.is_by_partition else None, (0, 0))
         if not count:

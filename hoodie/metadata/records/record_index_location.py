@@ -1,6 +1,6 @@
-"""File ids as entries of a record index store them: a UUID in two numbers of 64 bits, and the number behind it.
+"""File ids as entries of a record index store them: a UUID as two numbers of 64 bits, and the number after it.
 
-Other file ids are stored as text.
+File ids of another form are stored as text.
 
     7d4c0e1a-...-9f2b-3    high and low bits, 3, "", encoding 0
     7d4c0e1a-...-9f2b      high and low bits, -1, "", encoding 0
@@ -40,7 +40,7 @@ def file_ids_of(
         high_bits: int64.
         low_bits: int64.
         indexes: int32; -1 for a file id without a number.
-        texts: string; file ids that are no UUIDs.
+        texts: string; file ids that are not UUIDs.
         encodings: int32; null for no entry.
 
     Returns:
@@ -63,7 +63,7 @@ def file_ids_of(
 
 
 def stored_file_ids(file_ids: pa.Array) -> list[pa.Array]:
-    """What entries store of file ids, in the order of `RECORD_INDEX_FIELDS`.
+    """The stored fields of file ids, in the order of `RECORD_INDEX_FIELDS`.
 
     Args:
         file_ids: string, without nulls.
@@ -95,7 +95,7 @@ def stored_file_ids(file_ids: pa.Array) -> list[pa.Array]:
 
 
 def instant_millis(instant_time: str, timezone: str) -> int:
-    """The milliseconds since 1970 that entries store of an instant.
+    """The instant time of a file as entries store it: milliseconds since 1970.
 
     Args:
         instant_time: 17 or 14 digits.
@@ -108,8 +108,8 @@ def instant_millis(instant_time: str, timezone: str) -> int:
 
 
 def instant_time_of_millis(millis: int, timezone: str) -> str:
-    """The instant time of what an entry stores, see `instant_millis`; 17 digits.
+    """The instant time, of 17 digits, of the milliseconds in an entry; see `instant_millis`.
 
-    Times of 14 digits, and those of the hour that daylight saving repeats, do not come back.
+    Times of 14 digits, and times in the hour that daylight saving repeats, may come back as others.
     """
     return format_instant_time(_EPOCH + timedelta(milliseconds=millis), timezone)

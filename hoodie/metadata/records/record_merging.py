@@ -1,6 +1,6 @@
-"""Merge the records of one key in a metadata table, of all keys at once.
+"""Merge of the records of each key in a metadata table, for all keys at once.
 
-Rows come from the oldest to the newest: those of the base file, then those of log blocks in their order. What wins:
+Rows come from the oldest to the newest: those of the base file, then those of log blocks in their order. The result:
 
 ====================  ==================================================================================================
 payload               of an older and a newer record of a key
@@ -10,7 +10,7 @@ payload               of an older and a newer record of a key
 others                the newer one
 ====================  ==================================================================================================
 
-A delete of a key, from a delete block, removes what is older.
+A delete of a key, from a delete block, removes all older records of the key.
 
 Hudi: HoodieMetadataPayload.preCombine, MetadataPartitionType.combineMetadataPayloads,
 HoodieTableMetadataUtil.{combineFileSystemMetadata, mergeColumnStatsRecords}. Differs: a file that was listed, deleted
@@ -34,7 +34,7 @@ Flags = npt.NDArray[np.bool_]
 
 @attrs.frozen(eq=False)
 class MergedRecords:
-    """The records that are left, in the order of the keys' bytes.
+    """The records after a merge, in the order of the keys' bytes.
 
     Attributes:
         keys: Distinct keys, string or binary as given.
@@ -61,13 +61,13 @@ def merge_records(
         payload: The payload of all rows.
         keys: The key of each row (string or binary), from the oldest row of a key to its newest; keys may come in any
             order, and sorted ones take less time.
-        rows: The columns of the payload's schema; of deleted rows they do not matter.
-        is_deleted: Which rows are deletes of their key; None for none.
-        drop_tombstones: Whether the rows are all that there are of their keys, those of the base file included. Then
-            records that only say that something is deleted are dropped: of files, of statistics and of index entries.
+        rows: The columns of the payload's schema; the content of deleted rows does not matter.
+        is_deleted: True for rows that are deletes of their key; None for none.
+        drop_tombstones: Whether the rows are all rows of their keys, those of the base file included. Then records are
+            dropped that only mark a delete: of files, of statistics and of index entries.
 
     Returns:
-        What is left.
+        The records after the merge.
     """
     order = sorted_places(keys)
     if order is not None:
@@ -84,16 +84,16 @@ def merge_records(
     else:
         merged = rows.take(pa.array(ends - 1))
     distinct = keys.take(pa.array(starts))
-    left = ~is_gone
+    is_kept = ~is_gone
     if drop_tombstones:
         if "is_deleted" in payload.schema.names:
-            left &= ~_flags(merged.column("is_deleted"))
+            is_kept &= ~_flags(merged.column("is_deleted"))
         deleted_keys = distinct.slice(0, 0)
     else:
         deleted_keys = distinct.filter(pa.array(is_gone))
-    if left.all():
+    if is_kept.all():
         return MergedRecords(distinct, merged, deleted_keys)
-    return MergedRecords(distinct.filter(pa.array(left)), merged.filter(pa.array(left)), deleted_keys)
+    return MergedRecords(distinct.filter(pa.array(is_kept)), merged.filter(pa.array(is_kept)), deleted_keys)
 
 
 def sorted_places(keys: pa.Array) -> pa.Array | None:
@@ -104,7 +104,7 @@ def sorted_places(keys: pa.Array) -> pa.Array | None:
 
 
 def run_starts(keys: pa.Array) -> Longs:
-    """Where each key begins in sorted keys."""
+    """The place in sorted keys at which each key begins."""
     if not len(keys):
         return np.empty(0, np.int64)
     changes = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
@@ -112,12 +112,12 @@ def run_starts(keys: pa.Array) -> Longs:
 
 
 def _flags(values: pa.Array) -> Flags:
-    found: Flags = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
-    return found
+    flags: Flags = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _last_true(flags: Flags, starts: Longs) -> Longs:
-    """For each run, the place of its last flag; -1 for none."""
+    """The place of the last flag of each run; -1 for a run without one."""
     places = np.where(flags, np.arange(len(flags)), -1)
     return np.maximum.reduceat(places, starts) if len(starts) else starts
 
@@ -149,10 +149,10 @@ def _merge_files(rows: pa.RecordBatch, deleted: Flags, starts: Longs, drop_tombs
 
 
 def _merge_entries(table: pa.Table, drop_tombstones: bool) -> tuple[Longs, pa.Array, Longs, Flags]:
-    """The entries of each file folded into one, or none: run, name, size, whether it is live."""
+    """The entries of each file folded into one, or none: run, name, size, whether the file is live."""
     if not table.num_rows:
         return np.empty(0, np.int64), pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.bool_)
-    # Sorting is stable: equal names stay in the order of time.
+    # Sorting is stable: equal names keep their order of time.
     table = table.take(pc.sort_indices(table, sort_keys=[("run", "ascending"), ("name", "ascending")]))
     run = table.column("run").to_numpy()
     names = table.column("name").combine_chunks()
@@ -160,15 +160,15 @@ def _merge_entries(table: pa.Table, drop_tombstones: bool) -> tuple[Longs, pa.Ar
     starts = np.flatnonzero(is_new)
     ends = np.append(starts[1:], len(run))
     sizes = table.column("size").to_numpy()
-    gone = table.column("is_deleted").to_numpy()
-    last_gone = _last_true(gone, starts)
-    is_live = last_gone < ends - 1
-    # Behind the last delete only live entries follow.
-    counted = np.where(np.arange(len(run)) > np.repeat(last_gone, ends - starts), sizes, 0)
+    deleted = table.column("is_deleted").to_numpy()
+    last_deleted = _last_true(deleted, starts)
+    is_live = last_deleted < ends - 1
+    # After the last delete there are only live entries.
+    counted = np.where(np.arange(len(run)) > np.repeat(last_deleted, ends - starts), sizes, 0)
     merged_sizes = np.where(is_live, np.maximum.reduceat(counted, starts), 0)
-    # A delete of a live entry removes it, and leaves nothing; one of no entry stays, for what lies below.
+    # A delete of a live entry removes both. A delete without one stays, for entries in older files.
     before = np.maximum(ends - 2, starts)
-    had_entry = (ends - starts > 1) & ~gone[before]
+    had_entry = (ends - starts > 1) & ~deleted[before]
     is_kept = is_live | (False if drop_tombstones else ~had_entry)
     return run[starts][is_kept], names.take(pa.array(starts[is_kept])), merged_sizes[is_kept], is_live[is_kept]
 

@@ -1,1 +1,1 @@
-"""Write metadata tables: initialise, keep up to date, take back, compact."""
+"""Write metadata tables: build them, keep them up to date, roll them back, compact them."""

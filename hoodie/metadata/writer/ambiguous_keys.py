@@ -1,15 +1,16 @@
 """Refuse record keys that would be in more file groups than a record index can name.
 
-A record index names one file group for a key: in the whole table, or in each partition. Of a key that is in two of
-them, its readers miss a row, and its writers change one row only. So an action must not give a key a second place::
+A record index names one file group for a key: in the whole table, or in each partition. If a key is in two of them,
+readers of the index miss a row, and its writers change one row only. So an action must not give a key a second place::
 
     F1 and F2 gain k                        refused
     F2 gains k, and k -> F1 in the index    refused if F1 still holds k
     F1 loses k, F2 gains k                  it moved
     F1 holds k twice                        the index names F1: nothing is missed
 
-Keys whose writer has found none of them in the whole table are not looked up again. An action that only rewrites rows
-is never refused, nor is one that leaves a key in as many places as it had: tables of Hudi may hold such keys.
+If a writer has looked for its keys in the whole table and found none, they are not looked up again. An action that only
+rewrites rows is never refused, nor is one that leaves a key in as many places as before: tables of Hudi may hold such
+keys.
 
 ``docs/decisions/0117-keys-in-one-place.md``. Hudi has no such rule.
 """
@@ -37,9 +38,9 @@ from hoodie.metadata.writer.slice_keys import FileGroupChange, SliceKeys
 logger = logging.getLogger(__name__)
 
 MOST_KEYS = 1000
-"""So many keys of a file group of the index are brought to the driver."""
+"""The most keys of a file group of the index that are brought to the driver."""
 FIRST_VERSION_BY_PARTITION = 9
-"""The first version of tables that may have a record index by partitions."""
+"""The first version of tables that may have a partitioned record index."""
 _SHOWN = 3
 _PARTITION, _FILE_ID, _KEY = "partition_path", "file_id", "key"
 KEY_PLACES = pa.schema([(_KEY, pa.string()), (_PARTITION, pa.string()), (_FILE_ID, pa.string())])
@@ -48,14 +49,14 @@ KEY_PLACES = pa.schema([(_KEY, pa.string()), (_PARTITION, pa.string()), (_FILE_I
 
 @attrs.frozen(eq=False)
 class SuspectKeys:
-    """Keys of one file group of the index that may be in several places; crosses from tasks to the driver.
+    """Keys of one file group of the index that may be in several places. Crosses from tasks to the driver.
 
     Attributes:
         gained: Keys that an action put in several places, with these places (`KEY_PLACES`).
-        gained_count: How many such keys there are; `gained` has some of them.
-        named: Keys that gained a place, with the other place that their entries name (`KEY_PLACES`).
-        named_at: The places that these gained (`KEY_PLACES`).
-        named_count: How many such keys there are.
+        gained_count: The number of such keys; `gained` has some of them.
+        named: Keys that gained a place while their entries name another one, with that other place (`KEY_PLACES`).
+        named_at: The places that these keys gained (`KEY_PLACES`).
+        named_count: The number of such keys.
     """
 
     gained: pa.Table = attrs.field(factory=KEY_PLACES.empty_table)
@@ -67,11 +68,11 @@ class SuspectKeys:
 
 @attrs.frozen(eq=False)
 class OnePlaceRule:
-    """The rule for one action, or for an index that is built. Lives on the driver.
+    """The rule that each key has one place, for one action or for an index that is built. Lives on the driver.
 
     Attributes:
         table: The table, without the action.
-        is_by_partition: Whether the index has an entry for a key in each partition.
+        is_by_partition: Whether the index has an entry of a key for each partition.
         change: The action; None while an index is built.
         merger: The record merger that the writer names, in a table that merges by one.
     """
@@ -83,7 +84,7 @@ class OnePlaceRule:
 
     @property
     def needs_entries(self) -> bool:
-        """Whether the index has to be asked for the keys that file groups gain."""
+        """Whether the entries of the keys that file groups gain must be looked up in the index."""
         if self.change is None:
             return True
         return not self._only_rewrites and not (self._has_looked and not self.change.key_look_up.others)
@@ -92,12 +93,12 @@ class OnePlaceRule:
         """Raise if a key is in several places.
 
         Args:
-            found: What may be so.
+            found: Keys that may be in several places.
             engine: Reads the file groups that entries name.
 
         Raises:
-            HoodieAmbiguousKeyException: It is.
-            HoodieWriteConflictException: Another writer added it meanwhile, and this one would find it now.
+            HoodieAmbiguousKeyException: A key is in several places.
+            HoodieWriteConflictException: Another writer added the key meanwhile; a retry would find and update it.
             HoodieIndexException: Many entries name file groups that do not hold their keys.
             HoodieException: A file of these file groups cannot be read.
         """
@@ -108,8 +109,8 @@ class OnePlaceRule:
         named = pa.concat_tables(one.named for one in found)
         is_held = self._are_held(named, engine)
         stale = named.num_rows - pc.sum(is_held).as_py() if named.num_rows else 0
-        at = pa.concat_tables(one.named_at for one in found)
-        places = pa.concat_tables([places, named.filter(is_held), at.filter(is_held)])
+        gained_places = pa.concat_tables(one.named_at for one in found)
+        places = pa.concat_tables([places, named.filter(is_held), gained_places.filter(is_held)])
         if places.num_rows:
             raise self._refusal(places, count - stale)
         if stale == count:
@@ -132,7 +133,7 @@ class OnePlaceRule:
 
     @property
     def _has_looked(self) -> bool:
-        """Whether the writer has looked for its keys wherever the index allows them once."""
+        """Whether the writer has looked for its keys in the whole scope in which the index allows a key once."""
         scope = KeyScope.PARTITION if self.is_by_partition else KeyScope.TABLE
         return self.change is not None and self.change.key_look_up.scope >= scope
 
@@ -142,11 +143,12 @@ class OnePlaceRule:
         return f"hoodie.metadata.{level}.index.enable"
 
     def _are_held(self, named: pa.Table, engine: HoodieEngineContext) -> pa.Array:
-        """Whether file groups hold keys that entries say they hold: an index may be wrong (bool).
+        """Whether each file group really holds the key that an entry names it for: an index may be wrong
+        (bool).
 
         Args:
-            named: Of `KEY_PLACES`.
-            engine: Reads them.
+            named: Keys and the places that entries name (`KEY_PLACES`).
+            engine: Reads the file groups.
         """
         if not named.num_rows:
             return pa.array([], pa.bool_())
@@ -161,12 +163,12 @@ class OnePlaceRule:
         changes = [FileGroupChange(part.partition_path, part.file_id, None, part) for part, _ in items]
         reading = _HeldKeys(SliceKeys.of(self.table, changes, merger=self.merger))
         held = engine.run_tasks(items, reading) if items else []
-        found = {
+        held_places = {
             (part.partition_path, part.file_id, key)
             for (part, _), keys in zip(items, held, strict=True)
             for key in keys
         }
-        return pa.array([(row[_PARTITION], row[_FILE_ID], row[_KEY]) in found for row in named.to_pylist()])
+        return pa.array([(row[_PARTITION], row[_FILE_ID], row[_KEY]) in held_places for row in named.to_pylist()])
 
     def _refusal(self, places: pa.Table, count: int) -> HoodieAmbiguousKeyException | HoodieWriteConflictException:
         by_key: dict[str, set[str]] = {}
@@ -213,7 +215,7 @@ class OnePlaceRule:
 
     @property
     def _by_partition(self) -> str:
-        """The way out of keys that are unique in their partitions only."""
+        """The advice for keys that are unique only within their partitions."""
         if self.is_by_partition or self.table.table_config.table_version < FIRST_VERSION_BY_PARTITION:
             return ""
         return (
@@ -224,7 +226,7 @@ class OnePlaceRule:
 
 @attrs.frozen(eq=False)
 class _HeldKeys:
-    """Task: those of some keys that a slice holds."""
+    """Task: the keys among those asked for that a slice holds."""
 
     keys: SliceKeys
 

@@ -1,4 +1,4 @@
-"""The records of ``bloom_filters``: the filters that base files have in their footers.
+"""The records of ``bloom_filters``: the bloom filters in the footers of base files.
 
 Hudi: org.apache.hudi.metadata.index.bloomfilters.BloomFiltersIndexer.
 """
@@ -42,7 +42,7 @@ from hoodie.storage.storage_path import join
 class BloomFiltersIndexer(CatchingUpIndexer):
     """Computes the records of ``bloom_filters``.
 
-    Memory: the filters of the files of an action, 430 kB of each by default.
+    Memory: the filters of the files of an action, by default 430 kB each.
     """
 
     def __init__(self, partition_path: str = MetadataPartitionType.BLOOM_FILTERS.partition_path) -> None:
@@ -69,8 +69,10 @@ class BloomFiltersIndexer(CatchingUpIndexer):
         """See `CatchingUpIndexer.of_difference`."""
         last, version = difference.after.last_instant, context.table.table_config.table_version
         found = self._entries(context, data_files_of(difference.new_files), last)
-        gone = list(filter(is_base_file, difference.gone_files))
-        return EntriesOnDriver(MetadataEntries.joined([found, deleted_bloom_filter_entries(gone, last, version)]))
+        gone_base_files = list(filter(is_base_file, difference.gone_files))
+        return EntriesOnDriver(
+            MetadataEntries.joined([found, deleted_bloom_filter_entries(gone_base_files, last, version)])
+        )
 
     @staticmethod
     def _entries(context: IndexingContext, files: Sequence[DataFile], instant_time: str) -> MetadataEntries:

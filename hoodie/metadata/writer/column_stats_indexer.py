@@ -76,7 +76,7 @@ class ColumnStatsIndexer(CatchingUpIndexer):
         reader = FileStatisticsReader.of(context.table, columns.written, columns.stats_version)
         found = reader.read(data_files_of(difference.new_files), context.engine).entries
         version = context.table.table_config.table_version
-        gone = list(filter(has_statistics, difference.gone_files))
+        gone_files = list(filter(has_statistics, difference.gone_files))
         return EntriesOnDriver(
-            MetadataEntries.joined([found, deleted_column_stats_entries(gone, columns.written, version)])
+            MetadataEntries.joined([found, deleted_column_stats_entries(gone_files, columns.written, version)])
         )

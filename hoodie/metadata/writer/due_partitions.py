@@ -1,7 +1,7 @@
-"""Which partitions of a metadata table are built or dropped, by the configuration and the properties of the table.
+"""The partitions of a metadata table to build or drop, by the configuration and the properties of the table.
 
-A new table of version 8 or 9 gets a metadata table if its writer says nothing; other tables get one when they are told
-(docs/decisions/0113-new-tables-have-a-metadata-table.md).
+A new table of version 8 or 9 gets a metadata table unless its writer refuses one. Other tables get one only if their
+writer asks for it (docs/decisions/0113-new-tables-have-a-metadata-table.md).
 
 Hudi: org.apache.hudi.metadata.MetadataPartitionType (getEnabledPartitions), HoodieMetadataConfig.Builder (the defaults
 of engines).
@@ -36,16 +36,16 @@ _KINDS = {
     True: ("one by partitions", "hoodie.metadata.record.level.index.enable"),
 }
 MADE_FROM_VERSION = 8
-"""New tables of this version and of later ones have a metadata table, unless their writer refuses one."""
+"""New tables of this version and later get a metadata table, unless their writer refuses one."""
 
 
 @attrs.frozen
 class DuePartitions:
-    """What has to change.
+    """The partitions of a metadata table to build and to drop.
 
     Attributes:
-        missing: Partitions to build.
-        unwanted: Partitions to drop first; one that is missing too is replaced by another of its kind.
+        missing: The partitions to build.
+        unwanted: The partitions to drop first. One that is also missing is replaced by another of its kind.
     """
 
     missing: tuple[str, ...] = ()
@@ -55,17 +55,17 @@ class DuePartitions:
 def due_partitions(
     table: TableSnapshot, config: HoodieMetadataConfig, engine: HoodieEngineContext | None = None
 ) -> DuePartitions:
-    """What has to change for the metadata table to hold what a writer wants.
+    """The changes that give the metadata table the partitions that a writer wants.
 
-    Partitions that were set aside are built again. Those that a pending indexing is to build are left to it.
+    Partitions that were set aside are built again. Partitions that a pending indexing will build are left to it.
 
     Args:
         table: The table, with its current properties.
         config: What the writer wants.
-        engine: Which engine it has, for what new tables get; None for one that builds ``files`` alone.
+        engine: The writer's engine, which decides the defaults of new tables; None builds ``files`` only by default.
 
     Raises:
-        HoodieNotSupportedException: The table cannot have a record index, or none of that kind.
+        HoodieNotSupportedException: The table cannot have a record index, or not one of that kind.
         HoodieCorruptedDataException: The definitions of its indexes are damaged.
         HoodieIOException: Storage failed.
     """
@@ -113,10 +113,11 @@ def due_partitions(
 
 
 def is_new_with_metadata_table(table: TableSnapshot) -> bool:
-    """Whether a table is new, and of a version whose new tables have a metadata table if nobody refuses it.
+    """Whether a table is new, and of a version whose new tables get a metadata table unless their writer
+    refuses one.
 
-    A table is new until its first instant is complete. It may list partitions already: those that its first writer has
-    built, or that a writer built before it died.
+    A table is new until its first instant is complete. It may list partitions already: built by its first writer, or by
+    a writer that died.
 
     Args:
         table: The table, with its timeline.
@@ -128,13 +129,13 @@ def is_new_with_metadata_table(table: TableSnapshot) -> bool:
 
 
 def _record_index_choice(table: TableSnapshot, config: HoodieMetadataConfig) -> tuple[bool | None, bool]:
-    """Whether a record index is wanted (None: it stays as it is), and whether the one that is there is replaced.
+    """Whether a record index is wanted (None: no change), and whether the present one is replaced.
 
-    There is one at the most, of the whole table or by partitions. Each of the two options says something of its own
-    kind only: Hudi's default of both is false.
+    A table has at most one, of the whole table or partitioned. Each of the two options decides only about its own kind:
+    Hudi's default of both is false.
 
     Raises:
-        HoodieNotSupportedException: Tables of that version have none by partitions.
+        HoodieNotSupportedException: Tables of that version cannot have a partitioned record index.
     """
     whole, by_partition = config.record_index_enable, config.partitioned_record_index_enable
     if whole is None and by_partition is None:

@@ -1,4 +1,5 @@
-"""Write the file of one file group of a metadata table: a base file, or a log file of HFile and delete blocks.
+"""Writer of the file of one file group of a metadata table: a base file, or a log file of HFile and delete
+blocks.
 
 Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter (commit), which uses the handles of all tables.
 """
@@ -36,7 +37,7 @@ _EMPTY_DELETES = bytes.fromhex("000000030000000100")
 
 @attrs.frozen
 class MetadataFileGroup:
-    """The newest slice of a file group, as far as its writer needs it.
+    """The part of a file group's newest slice that its writer needs.
 
     Attributes:
         file_id: The file group.
@@ -54,7 +55,7 @@ class MetadataFileGroup:
 
     @classmethod
     def of(cls, file_slice: FileSlice) -> Self:
-        """That of a stored slice.
+        """The newest slice of a stored file group.
 
         Args:
             file_slice: The newest slice of the file group, with all of its log files.
@@ -105,10 +106,10 @@ class MetadataFileGroupWriter:
     is_initial: bool = False
 
     def with_new_groups(self, file_ids: Sequence[str]) -> Self:
-        """A writer that knows new file groups, too, behind its own. Each begins with a log file that holds nothing.
+        """A writer with more file groups after its own. Each of them begins with a log file that holds nothing.
 
         Args:
-            file_ids: Their file ids.
+            file_ids: The file ids of the new file groups.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -136,11 +137,11 @@ class MetadataFileGroupWriter:
                 that failed is deleted before the delta commit is completed. None on the driver.
 
         Returns:
-            Its statistics.
+            The statistics of the file.
 
         Raises:
             HoodieKeyException: A key cannot be stored.
-            HoodieSchemaException: The schema of the metadata table has no place for a record.
+            HoodieSchemaException: The schema of the metadata table has no field for a record.
             HoodieIOException: Storage failed.
         """
         group, token = self.groups[number], write_token or _TOKEN

@@ -1,4 +1,4 @@
-"""The statistics of columns of some data files, read on the driver or by tasks.
+"""The statistics of columns of data files, read on the driver or by tasks.
 
 Hudi: HoodieTableMetadataUtil.{convertFilesToColumnStatsRecords, translateWriteStatToFileStats}.
 """
@@ -39,7 +39,7 @@ from hoodie.storage.storage_path import file_name, join
 DataFile = tuple[str, str]
 """Partition path and name of a file."""
 FILES_ON_DRIVER = 32
-"""So many files are read on the driver: a job of tasks takes longer."""
+"""Up to this number of files is read on the driver: a job of tasks takes longer."""
 _MAX_ITEMS_PER_CORE = 8
 _PARQUET = ".parquet"
 _ResultT = TypeVar("_ResultT")
@@ -47,12 +47,12 @@ _ResultT = TypeVar("_ResultT")
 
 @attrs.frozen(eq=False)
 class FileStatistics:
-    """The statistics of some files.
+    """The statistics of several files.
 
     Attributes:
         entries: Their records of ``column_stats``.
         partition_paths: The partition of each record (string).
-        row_counts: The rows of each file whose values are known.
+        row_counts: The number of rows of each file whose values are known.
     """
 
     entries: MetadataEntries
@@ -61,7 +61,7 @@ class FileStatistics:
 
     @classmethod
     def joined(cls, parts: Sequence[FileStatistics]) -> FileStatistics:
-        """Those of several parts, which have no file in common; at least one."""
+        """The statistics of one or more parts, which have no file in common."""
         entries = MetadataEntries.joined([part.entries for part in parts])
         paths = pa.concat_arrays([part.partition_paths for part in parts])
         return cls(entries, paths, {file: count for part in parts for file, count in part.row_counts.items()})
@@ -76,10 +76,10 @@ class FileStatisticsReader:
         base_path: The table's folder.
         columns: The columns.
         stats_version: 6, 8 or 9: the form of the records.
-        has_whole_rows: Whether rows of log files replace others as a whole. Otherwise a row's values may be in several
-            files, or in none, and nothing is known of log files: readers skip a slice when none of its files can hold
-            all values of a filter.
-        committed: Tells damaged log files from torn ones.
+        has_whole_rows: Whether a row of a log file replaces the older row as a whole. Otherwise the values of a row may
+            come from several files, and log files get no statistics: readers skip a slice when none of its files alone
+            can hold all values of a filter.
+        committed: The sizes of completed log files, which tell damaged files from torn ones.
     """
 
     storage: HoodieStorage
@@ -91,7 +91,7 @@ class FileStatisticsReader:
 
     @classmethod
     def of(cls, table: TableSnapshot, columns: Sequence[str], stats_version: int) -> FileStatisticsReader:
-        """That of a table.
+        """The reader for a table.
 
         Args:
             table: The table.
@@ -102,9 +102,9 @@ class FileStatisticsReader:
         return cls(table.storage, table.base_path, tuple(columns), stats_version, whole, committed)
 
     def read(self, files: Sequence[DataFile], engine: HoodieEngineContext) -> FileStatistics:
-        """The statistics of some files, each once.
+        """The statistics of the given files, each once.
 
-        Memory: their records.
+        Memory: the records of the files.
 
         Args:
             files: The files.
@@ -117,15 +117,15 @@ class FileStatisticsReader:
         return FileStatistics.joined(parts) if parts else self.read_batch([])
 
     def read_batch(self, files: Sequence[DataFile]) -> FileStatistics:
-        """As `read`, in this process."""
-        found = [one for one in map_concurrently(self._read_file, files) if one is not None]
-        entries = column_stats_entries([file for file, _ in found], self.stats_version)
-        paths = pa.array([file.partition_path for file, _ in found for _ in file.ranges], pa.string())
-        counts = {(file.partition_path, file.file_name): count for file, count in found}
+        """The statistics of the given files, read in this process; see `read`."""
+        ranges_and_counts = [one for one in map_concurrently(self._read_file, files) if one is not None]
+        entries = column_stats_entries([file for file, _ in ranges_and_counts], self.stats_version)
+        paths = pa.array([file.partition_path for file, _ in ranges_and_counts for _ in file.ranges], pa.string())
+        counts = {(file.partition_path, file.file_name): count for file, count in ranges_and_counts}
         return FileStatistics(entries, paths, counts)
 
     def _read_file(self, file: DataFile) -> tuple[FileColumnRanges, int] | None:
-        """The ranges of a file, and its rows; None if its values are not known."""
+        """The ranges of a file, and its number of rows; None if its values are not known."""
         if not self.has_whole_rows and not is_base_file(file):
             return None
         path = join(self.base_path, *file)
@@ -135,12 +135,12 @@ class FileStatisticsReader:
         ranges = stored.ranges
         if not stored.row_count and not is_base_file(file):
             ranges = tuple(empty_column_ranges(self.columns))
-        found = FileColumnRanges(*file, ranges)
-        return (found, stored.row_count) if has_storable_ranges(found, self.stats_version) else None
+        file_ranges = FileColumnRanges(*file, ranges)
+        return (file_ranges, stored.row_count) if has_storable_ranges(file_ranges, self.stats_version) else None
 
 
 def statistics_of_change(context: IndexingContext, change: CommittedChange, columns: IndexedColumns) -> FileStatistics:
-    """The statistics of the files that an action wrote; they are read once.
+    """The statistics of the files that an action wrote. They are read once for all indexers.
 
     Args:
         context: The table.
@@ -161,7 +161,7 @@ def statistics_of_change(context: IndexingContext, change: CommittedChange, colu
 def read_by_batches(
     files: Sequence[DataFile], read: Callable[[Sequence[DataFile]], _ResultT], engine: HoodieEngineContext
 ) -> list[_ResultT]:
-    """Read files a batch at a time: a few on the driver, many by tasks, whose number is bounded.
+    """Read files in batches: a few files on the driver, many by tasks, whose number is bounded.
 
     Args:
         files: The files.
@@ -184,18 +184,18 @@ class _BatchTask(Generic[_ResultT]):
 
 
 def is_base_file(file: DataFile) -> bool:
-    """Whether a file is a base file that has a footer."""
+    """Whether a file is a base file with a footer."""
     return file[1].endswith(_PARQUET)
 
 
 def has_statistics(file: DataFile) -> bool:
-    """Whether a file is a data file that may have statistics: a base file, or a log file of records."""
+    """Whether a file is a data file that can have statistics: a base file, or a log file of records."""
     log_file = parse_log_file_name(file[1])
     return is_base_file(file) if log_file is None else not log_file.is_archive and not log_file.is_cdc
 
 
 def data_files_of(listing: Mapping[str, Iterable[FileStatus]]) -> list[DataFile]:
-    """The data files of a listing that may have statistics.
+    """The data files of a listing that can have statistics.
 
     Args:
         listing: Files by partition.
@@ -229,12 +229,12 @@ def cleaned_files(clean: HoodieCleanMetadata) -> list[DataFile]:
 
 
 def _merges_whole_rows(table: TableSnapshot) -> bool:
-    config = table.table_config
-    if config.table_type is HoodieTableType.COPY_ON_WRITE:
+    table_config = table.table_config
+    if table_config.table_type is HoodieTableType.COPY_ON_WRITE:
         return True
     try:
-        spec = MergeSpec.from_table_config(config)
+        spec = MergeSpec.from_table_config(table_config)
     except HoodieNotSupportedException:
-        # A class that hoodie does not have.
+        # hoodie does not have the payload class of the table.
         return False
     return spec.merger is None and spec.rules.field_rule is None and not spec.rules.combines_fields

@@ -1,4 +1,4 @@
-"""Records of the partition ``files``: every action adds what it wrote and deleted."""
+"""Records of the partition ``files``: the files that each action wrote and deleted."""
 
 from __future__ import annotations
 

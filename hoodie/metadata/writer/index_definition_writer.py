@@ -1,4 +1,4 @@
-"""Store and delete definitions of indexes in ``.hoodie/.index_defs/index.json``."""
+"""Store and delete index definitions in ``.hoodie/.index_defs/index.json``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STORED_PATH = ".hoodie/.index_defs/index.json"
 
 
 def save_index_definition(table: TableSnapshot, definition: HoodieIndexDefinition) -> None:
-    """Add or replace a definition; the properties say from then on where the definitions are.
+    """Add or replace a definition, and note in the table's properties where the definitions are.
 
     Args:
         table: The table, under its lock.
@@ -37,7 +37,7 @@ def delete_index_definition(table: TableSnapshot, name: str) -> bool:
 
     Args:
         table: The table, under its lock.
-        name: Its partition of the metadata table.
+        name: The partition of the metadata table.
 
     Returns:
         False if there was none.
@@ -49,7 +49,7 @@ def delete_index_definition(table: TableSnapshot, name: str) -> bool:
     stored = read_index_definitions(table.storage, table.meta_path)
     if stored is None or name not in stored[DEFINITIONS]:
         return False
-    left = {key: one for key, one in stored[DEFINITIONS].items() if key != name}
-    content = json.dumps({**stored, DEFINITIONS: left}, indent=2).encode()
+    remaining = {key: one for key, one in stored[DEFINITIONS].items() if key != name}
+    content = json.dumps({**stored, DEFINITIONS: remaining}, indent=2).encode()
     table.storage.replace(index_definition_path(table.meta_path), content)
     return True

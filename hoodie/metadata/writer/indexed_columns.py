@@ -1,8 +1,8 @@
-"""Which columns a table has statistics of, and in which form.
+"""The columns of a table that have statistics, and the form of the statistics.
 
-Readers take a file that has statistics of some columns, and none of another one, for a file whose other column is null.
-So each new file gets statistics of all columns that any reader may look at: those of the table's definition, and those
-that Hudi would choose. And the definition only grows by columns that older files lack.
+If a file has statistics of some columns, readers take any other column of it for all null. So each new file gets
+statistics of all columns that any reader may look at: those in the table's definition, and those that Hudi would
+choose. The definition grows only by columns that older files lack.
 
 Hudi: HoodieTableMetadataUtil.getColumnsToIndex, HoodieMetadataWriteUtils.updateColsToIndex. Differs: Hudi takes the
 columns of each commit from the options of its writer, and replaces the definition.
@@ -26,19 +26,19 @@ from hoodie.metadata.writer.partition_indexer import CommittedChange, IndexingCo
 
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
 _V1, _V2 = 8, 9
-"""The versions of tables whose statistics definitions of version V1 and V2 have."""
+"""The table versions whose form the statistics have under definitions of version V1 and V2."""
 
 
 @attrs.frozen
 class IndexedColumns:
-    """The columns of a table that statistics are kept of, as of an action.
+    """The columns of a table that have statistics, as of an action.
 
     Attributes:
         schema: The table's columns, meta columns included if it has them.
         in_millis: The columns of timestamps that the table stores in milliseconds.
-        stats_version: 6, 8 or 9: the version of tables whose form the statistics have. A table of version 9 that was
-            upgraded may keep those of version 8.
-        written: The columns that new files get statistics of.
+        stats_version: 6, 8 or 9: the table version whose form the statistics have. A table that was upgraded to version
+            9 may keep the form of version 8.
+        written: The columns for which new files get statistics.
         defined: The columns that the definition names; a part of ``written``.
     """
 
@@ -56,11 +56,11 @@ class IndexedColumns:
 
 
 def indexed_columns_of_table(context: IndexingContext, *, is_new: bool = False) -> IndexedColumns:
-    """The columns of a table as it is.
+    """The indexed columns of a table with its present schema.
 
     Args:
         context: The table.
-        is_new: Whether the index is being built: then the options choose, not what is left of an earlier definition.
+        is_new: Whether the index is being built: then the options choose, not an earlier definition.
 
     Raises:
         HoodieException: Its schema cannot be read.
@@ -69,7 +69,7 @@ def indexed_columns_of_table(context: IndexingContext, *, is_new: bool = False) 
 
 
 def indexed_columns_of_change(context: IndexingContext, change: CommittedChange) -> IndexedColumns:
-    """The columns of files that an action wrote, whose schema may have new columns.
+    """The indexed columns of files that an action wrote. Its schema may have new columns.
 
     Args:
         context: The table.
@@ -82,16 +82,16 @@ def indexed_columns_of_change(context: IndexingContext, change: CommittedChange)
 
 
 def _columns_in(context: IndexingContext, avro_schema: str | None, *, is_new: bool = False) -> IndexedColumns:
-    """The columns of files that have a schema."""
+    """The indexed columns of files with a schema."""
     config, version = context.config, _stats_version(context)
     definition = context.definitions.get(_COLUMN_STATS)
     fields = definition.source_fields if definition is not None and not is_new else ()
     schema = _columns_of(context.table, avro_schema)
     before = _columns_of(context.table, context.table.load_avro_schema()) if fields else schema
-    named = config.column_stats_columns or None
+    requested = config.column_stats_columns or None
     # The definition of a table of version 6 is for readers of Hudi 1.x.
     chosen, chosen_before = (
-        indexed_columns(one, max(version, _V1), named, config.column_stats_max_columns) if len(one) else []
+        indexed_columns(one, max(version, _V1), requested, config.column_stats_max_columns) if len(one) else []
         for one in (schema, before)
     )
     defined = list(fields)
@@ -99,7 +99,7 @@ def _columns_in(context: IndexingContext, avro_schema: str | None, *, is_new: bo
         # Its columns are those that Hudi chooses from the options; it follows the schema.
         known = {*before.names, *leaf_columns(before), *fields} if fields else set()
         defined += [name for name in chosen if name not in known]
-    written = [*defined, *_choice_of_any_writer(schema, version, named, config)]
+    written = [*defined, *_choice_of_any_writer(schema, version, requested, config)]
     exists = {name for name in written if column_value_type(schema, name, version) is not None}
     return IndexedColumns(
         schema,
@@ -113,16 +113,18 @@ def _columns_in(context: IndexingContext, avro_schema: str | None, *, is_new: bo
 def _choice_of_any_writer(
     schema: pa.Schema, version: int, named: Sequence[str] | None, config: HoodieMetadataConfig
 ) -> list[str]:
-    """The columns that a writer may choose, whatever kind of records it has.
+    """The columns that a writer may choose, of whatever kind its records are.
 
-    With statistics of the form V1, some of Hudi's writers pass over decimals, binary and fixed columns when they count.
+    For statistics of the form V1, some of Hudi's writers leave decimal, binary and fixed columns out of their count.
     """
-    found = indexed_columns(schema, version, named, config.column_stats_max_columns)
+    columns = indexed_columns(schema, version, named, config.column_stats_max_columns)
     if named is not None or version != _V1:
-        return found
-    is_counted = [field for field in schema if field.name not in META_COLUMNS and not _is_binary(field.type)]
-    more = indexed_columns(pa.schema(is_counted), version, None, config.column_stats_max_columns)
-    return list(dict.fromkeys([*found, *more]))
+        return columns
+    counted_fields = [field for field in schema if field.name not in META_COLUMNS and not _is_binary(field.type)]
+    columns_without_binaries = indexed_columns(
+        pa.schema(counted_fields), version, None, config.column_stats_max_columns
+    )
+    return list(dict.fromkeys([*columns, *columns_without_binaries]))
 
 
 def _is_binary(arrow_type: pa.DataType) -> bool:
@@ -138,9 +140,9 @@ def _stats_version(context: IndexingContext) -> int:
 
 
 def _columns_of(table: TableSnapshot, avro_schema: str | None) -> pa.Schema:
-    """The columns of a schema, meta columns included if the table has them; none without a schema."""
+    """The columns of a schema, with meta columns if the table has them; empty without a schema."""
     if avro_schema is None:
         return pa.schema([])
-    has_them = table.table_config.populate_meta_fields
-    meta = [pa.field(name, pa.string()) for name in META_COLUMNS] if has_them else []
+    has_meta_columns = table.table_config.populate_meta_fields
+    meta = [pa.field(name, pa.string()) for name in META_COLUMNS] if has_meta_columns else []
     return pa.schema([*meta, *to_arrow(avro_schema)])

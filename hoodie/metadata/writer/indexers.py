@@ -1,4 +1,4 @@
-"""Which class computes the records of a partition of a metadata table: the only place that chooses."""
+"""The indexer class of each partition of a metadata table. No other module chooses one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_maintained(partition_path: str, table_version: int) -> bool:
 
 
 def indexer_of(partition_path: str, table_version: int) -> MetadataPartitionIndexer:
-    """What computes the records of a partition.
+    """The indexer of a partition.
 
     Args:
         partition_path: See `is_maintained`.

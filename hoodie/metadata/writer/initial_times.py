@@ -1,11 +1,11 @@
 """The instant times of delta commits that build partitions of a metadata table.
 
-Table version 6: the last instant of the table with a number from 010 on. Versions 8 and 9: 17 digits that are less than
-1000, earlier than all other times. No number is taken twice, and they grow past archived ones: readers take what is
-older than the active timeline for archived, and file groups that have no record yet consist of a log file with that
-time alone.
+Table version 6: the last instant of the table, followed by a number from 010 on. Versions 8 and 9: 17 digits with a
+value below 1000, earlier than all other times. No number is used twice, and numbers grow past archived ones. Readers
+take instants before the active timeline for archived, and the only log file of a file group without records has that
+time.
 
-Hudi: org.apache.hudi.metadata.HoodieTableMetadataUtil.createIndexInitTimestamp. Differs: it knows no archived ones.
+Hudi: org.apache.hudi.metadata.HoodieTableMetadataUtil.createIndexInitTimestamp. Differs: it ignores archived times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["initial_time"]
 _FIRST_SUFFIX = 10
 _FIRST_BESIDE_WRITERS = 500
 _BESIDE_WRITERS_AFTER = 50
-"""So much larger than archived ones is the number of a build beside writers."""
+"""The distance of the number of a build beside writers from archived ones."""
 _END = 1000
 
 
@@ -31,8 +31,8 @@ def initial_time(metadata_table: TableSnapshot, after: str, *, is_beside_writers
     Args:
         metadata_table: The metadata table.
         after: The last instant of the table, for version 6.
-        is_beside_writers: Whether the lock is not held while the partition is built. Then its number is one that nobody
-            takes for another partition meanwhile.
+        is_beside_writers: Whether the partition is built without holding the lock. Its number is then one that no other
+            build takes meanwhile.
 
     Raises:
         HoodieMetadataException: No number is left; the metadata table must be built anew.

@@ -1,4 +1,4 @@
-"""Refuse keys of entries that are too long for the files of a metadata table, and say which index has them."""
+"""A check that no key of an index is too long for the files of a metadata table."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def check_key_sizes(keys: pa.Array, index: str, way_out: str) -> None:
 
     Args:
         keys: Keys of entries (string), without nulls.
-        index: The index, and what its keys are.
-        way_out: What the user can do.
+        index: The index and the content of its keys, for the message.
+        way_out: The advice for the user.
 
     Raises:
-        HoodieKeyException: One is too long.
+        HoodieKeyException: A key is too long.
     """
     if not len(keys):
         return

@@ -1,6 +1,6 @@
-"""The data files that readers see once an action is completed, and all that are committed.
+"""The data files that readers see once an action is completed, and all committed files.
 
-Hudi: HoodieMetadataWriteUtils.getFilesToFetchColumnStats. Differs: leaves out what the action replaces.
+Hudi: HoodieMetadataWriteUtils.getFilesToFetchColumnStats. Differs: leaves out files that the action replaces.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 
 _LATEST = "9" * 17
-"""A completion time that is not known yet: later than all others."""
+"""A completion time that is not known yet; later than all others."""
 
 
 def latest_files(context: IndexingContext, files: Mapping[str, Sequence[FileStatus]]) -> dict[str, list[DataFile]]:
@@ -42,7 +42,8 @@ def latest_files(context: IndexingContext, files: Mapping[str, Sequence[FileStat
 def latest_files_after(
     context: IndexingContext, change: CommittedChange, partition_paths: Sequence[str]
 ) -> dict[str, list[DataFile]]:
-    """The files with statistics of the latest slices of some partitions, as they are once an action is completed.
+    """The files with statistics of the latest slices of the given partitions, as of the completion of an
+    action.
 
     Args:
         context: The table without the action.
@@ -68,7 +69,7 @@ def latest_files_after(
 
 
 def _completed(context: IndexingContext, instant_time: str) -> VisibleInstants:
-    """What readers see once an instant is completed."""
+    """The instants that readers see once an instant is completed."""
     before = context.table.active_timeline.visible_instants
     return attrs.evolve(
         before,
@@ -91,17 +92,17 @@ def _latest(
         KnownFiles(files), table.active_timeline, lambda: table.archived_timeline, instants
     )
     view.load_partitions(files)
-    found: dict[str, list[DataFile]] = {}
+    latest: dict[str, list[DataFile]] = {}
     for path in files:
         slices = [one for one in view.latest_file_slices(path) if HoodieFileGroupId(path, one.file_id) not in replaced]
         names = [(path, file.file_name) for file_slice in slices for file in file_slice.record_files]
-        found[path] = list(filter(has_statistics, names))
-    return found
+        latest[path] = list(filter(has_statistics, names))
+    return latest
 
 
 @attrs.frozen(eq=False)
 class KnownFiles(HoodieTableMetadata):
-    """A listing that is in memory.
+    """A listing in memory.
 
     Attributes:
         files: Files by partition.
@@ -127,38 +128,38 @@ class KnownFiles(HoodieTableMetadata):
 
 
 def committed_files(table: TableSnapshot) -> Mapping[str, Sequence[FileStatus]]:
-    """The files of completed instants on storage, by partition: those of replaced file groups, too.
+    """The files of completed instants on storage, by partition, those of replaced file groups included.
 
-    Their sizes are compared with those that active commits tell: a metadata table must not state the size of a file
-    that was damaged, as nobody would see the damage then.
+    Their sizes are compared with those in active commits. A metadata table must not take over the size of a damaged
+    file: nobody would notice the damage then.
 
     Args:
-        table: The table, without pending instants other than those that have written nothing.
+        table: The table. None of its pending instants may have written a file.
 
     Raises:
         HoodieCorruptedDataException: A file has another size; or the metadata of a commit is damaged.
         HoodieIOException: Storage failed.
     """
-    told = _told_sizes(table)
+    stated_sizes = _stated_sizes(table)
     view = table.stored_view()
     paths = view.list_partitions()
     view.load_partitions(paths)
-    found: dict[str, Sequence[FileStatus]] = {}
+    committed: dict[str, Sequence[FileStatus]] = {}
     for path in paths:
         slices = [file_slice for group in view.all_file_groups(path) for file_slice in group.slices]
         for file in (file for file_slice in slices for file in file_slice.record_files):
-            _refuse_other_size(file, told)
+            _refuse_other_size(file, stated_sizes)
         files = [
             FileStatus(file.path, file.size_bytes, 0)
             for file_slice in slices
             for file in (file_slice.base_file, *file_slice.log_files)
             if file is not None and file.size_bytes > 0
         ]
-        found[path] = sorted(files, key=lambda file: file.path)
-    return found
+        committed[path] = sorted(files, key=lambda file: file.path)
+    return committed
 
 
-def _told_sizes(table: TableSnapshot) -> dict[str, tuple[int, HoodieInstant]]:
+def _stated_sizes(table: TableSnapshot) -> dict[str, tuple[int, HoodieInstant]]:
     """The largest size of each file that an active commit wrote, and the commit; by full path."""
     commits = list(table.active_timeline.completed_writes())
     found: dict[str, tuple[int, HoodieInstant]] = {}
@@ -173,7 +174,7 @@ def _told_sizes(table: TableSnapshot) -> dict[str, tuple[int, HoodieInstant]]:
 
 
 def _refuse_other_size(file: HoodieBaseFile | HoodieLogFile, told: Mapping[str, tuple[int, HoodieInstant]]) -> None:
-    """Raise for a file that is shorter than a commit tells, and for a base file that is longer."""
+    """Raise for a base file of another size than its commit states, and for a log file that is shorter."""
     size, commit = told.get(file.path, (0, None))
     is_other = file.size_bytes < size if isinstance(file, HoodieLogFile) else file.size_bytes != size
     if size and is_other:

@@ -1,4 +1,4 @@
-"""Make the folder and the properties of a metadata table.
+"""Folder and properties of a new metadata table.
 
 Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter (initializeMetaClient).
 """
@@ -54,7 +54,7 @@ def metadata_table_properties(table_config: HoodieTableConfig) -> dict[str, str]
 
 
 def create_metadata_table(table: TableSnapshot) -> TableSnapshot:
-    """Make an empty metadata table, in place of what is left of an earlier one.
+    """Make an empty metadata table, and delete the files of an earlier one.
 
     Args:
         table: The table; its properties list no metadata table.
@@ -78,13 +78,13 @@ def create_metadata_table(table: TableSnapshot) -> TableSnapshot:
 def newest_record_schema(metadata_table: TableSnapshot) -> str:
     """The schema of the newest commit of a metadata table, without meta columns.
 
-    What is written keeps it: hudi-rs reads no slice in which schemas of several releases are mixed.
+    New commits keep this schema: hudi-rs cannot read a slice with schemas of several releases.
 
     Args:
         metadata_table: The metadata table.
 
     Returns:
-        JSON; that of a new metadata table of its version, if no commit tells.
+        JSON; the schema of a new metadata table of its version, if no commit has one.
 
     Raises:
         HoodieCorruptedDataException: A commit is damaged.

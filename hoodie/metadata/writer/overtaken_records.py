@@ -1,11 +1,12 @@
-"""Whether records of a delta commit are hidden by those of instants that began later, and were completed before.
+"""A check for records of a delta commit that newer instants hide, which began later and were completed before
+it.
 
-In tables of versions 8 and 9 readers merge the log files of a slice by the times at which their instants began. So an
-entry of an index is lost if a later instant has one of the same key: writer A begins, B begins, deletes key k and is
-completed, A looks k up, finds nothing, and inserts it. B's delete would hide A's entry.
+In tables of versions 8 and 9 readers merge the log files of a slice by the start times of their instants. So an entry
+of an index is lost if a later instant has one of the same key. Example: writer A begins. Writer B begins, deletes key k
+and is completed. A looks k up, finds nothing, and inserts it. B's delete would hide A's entry.
 
-A compaction in between helps: what A writes then lies on top of a base file. In version 6 log files are merged in the
-order in which they were written.
+A compaction before A writes prevents that: A's log file is then merged onto a base file. In version 6 log files are
+merged in the order in which they were written.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import file_name, join
 
 _INDEXES_OF_KEYS = (MetadataPartitionType.RECORD_INDEX, MetadataPartitionType.SECONDARY_INDEX)
-"""In all other partitions records of several instants are united, or have the name of a file in their keys."""
+"""In all other partitions, records of several instants are united, or their keys hold the name of a file."""
 
 
 def hidden_by(files: MetadataTableFiles, stats: Sequence[HoodieWriteStat], instant_time: str) -> frozenset[str]:
-    """The instants that began later than a delta commit, and have entries of its keys in log files.
+    """The instants that began later than a delta commit and have entries of its keys in log files.
 
-    Memory: the keys that the delta commit wrote to one file group, and those of one block of a log file.
+    Memory: the keys that the delta commit wrote to one file group, and the keys of one block of a log file.
 
     Args:
         files: The metadata table without the delta commit.
-        stats: The files of the delta commit, which is inflight.
+        stats: The files of the delta commit, which is still inflight.
         instant_time: The delta commit.
 
     Returns:
-        Their times; empty almost always, and then nothing was read.
+        Their times; almost always empty, and then no file was read.
 
     Raises:
         HoodieException: A file is missing or damaged, or storage failed.
@@ -50,17 +51,17 @@ def hidden_by(files: MetadataTableFiles, stats: Sequence[HoodieWriteStat], insta
     timeline = files.snapshot.active_timeline
     if not timeline.layout.has_completion_times:
         return frozenset()
-    done = timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants()
-    later = {instant.requested_time for instant in done if is_after(instant.requested_time, instant_time)}
-    found: set[str] = set()
+    completed = timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants()
+    later = {instant.requested_time for instant in completed if is_after(instant.requested_time, instant_time)}
+    hiding: set[str] = set()
     for stat in stats if later else ():
         if MetadataPartitionType.of_path(stat.partition_path) in _INDEXES_OF_KEYS:
-            found |= _later_ones_in(files, stat, later - found)
-    return frozenset(found)
+            hiding |= _later_ones_in(files, stat, later - hiding)
+    return frozenset(hiding)
 
 
 def _later_ones_in(files: MetadataTableFiles, stat: HoodieWriteStat, later: set[str]) -> set[str]:
-    """Those of some instants that have entries of the keys in a log file, in the same file group."""
+    """The instants among those given that have entries of the same keys in a log file of the same file group."""
     groups = files.file_groups(stat.partition_path).values()
     slices = [part for group in groups for part in group if part.file_id == stat.file_id]
     others = [log for part in slices for log in part.log_files if log.instant_time in later]

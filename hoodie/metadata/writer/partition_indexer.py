@@ -1,4 +1,4 @@
-"""What each kind of partition of a metadata table implements: the records that an action adds to it.
+"""The interface of indexers: each computes the records that an action adds to a partition of a metadata table.
 
 Hudi: org.apache.hudi.metadata.index.Indexer.
 """
@@ -42,7 +42,7 @@ class PartitionRecords(Protocol):
             The statistics of the files.
 
         Raises:
-            HoodieException: They cannot be computed, or storage failed.
+            HoodieException: The records cannot be computed, or storage failed.
         """
         ...
 
@@ -65,10 +65,10 @@ class EntriesOnDriver:
 
 
 def write_together(given: Iterable[tuple[MetadataFileGroupWriter, EntriesOnDriver]]) -> list[HoodieWriteStat]:
-    """Write the files of some partitions at the same time.
+    """Write the files of several partitions at the same time.
 
     Args:
-        given: What writes the file groups of each partition, and its records.
+        given: The writer of the file groups of each partition, and the records.
 
     Returns:
         The statistics of the files, partition by partition.
@@ -91,11 +91,11 @@ def write_together(given: Iterable[tuple[MetadataFileGroupWriter, EntriesOnDrive
 
 @attrs.frozen
 class InitialRecords:
-    """What a partition begins with.
+    """The first records of a partition, and its number of file groups.
 
     Attributes:
-        group_count: The number of its file groups; they never change. 0 of a record index by partitions, whose records
-            add file groups: `MetadataFileGroupWriter.with_new_groups`.
+        group_count: The number of its file groups, which never changes. 0 for a partitioned record index, whose records
+            add file groups by `MetadataFileGroupWriter.with_new_groups`.
         records: Its records.
     """
 
@@ -105,15 +105,15 @@ class InitialRecords:
 
 @attrs.frozen(eq=False)
 class IndexingContext:
-    """What indexers see. Lives on the driver.
+    """The table and the settings that indexers work with. Lives on the driver.
 
     Attributes:
-        table: The table, without the action that is being completed; under its lock.
+        table: The table without the action that is being completed; under its lock.
         engine: Runs tasks, for work that grows with the number of files or rows.
         config: The writer's options of the metadata table.
         definitions: The table's definitions of indexes, by their partitions.
-        metadata: The metadata table as it was before the action; None while ``files`` is being initialised.
-        found: What an indexer found out that the others of the same action need too.
+        metadata: The metadata table as it was before the action; None while ``files`` is being built.
+        found: Results of one indexer that other indexers of the same action need, too.
         merger: The record merger that the writer names, in a table that merges by one.
     """
 
@@ -134,7 +134,7 @@ class CommittedChange:
         instant_time: Its instant.
         action: COMMIT, DELTA_COMMIT, REPLACE_COMMIT, COMPACTION or CLUSTERING.
         metadata: Its metadata: the files written, and the file groups replaced.
-        key_look_up: What its writer knows of the keys that it adds.
+        key_look_up: The look-up that its writer made for new keys.
     """
 
     instant_time: str
@@ -156,7 +156,7 @@ class MetadataPartitionIndexer(ABC):
         self.partition_path = partition_path
 
     def definition(self, context: IndexingContext) -> HoodieIndexDefinition | None:
-        """What the index definitions of the table will say of a partition that is being initialised; None for nothing.
+        """The index definition that the table stores for a partition that is being built; None for none.
 
         Args:
             context: The table.
@@ -164,13 +164,14 @@ class MetadataPartitionIndexer(ABC):
         return None
 
     def definition_after(self, context: IndexingContext, change: CommittedChange) -> HoodieIndexDefinition | None:
-        """What the index definitions will say after an action that wrote files; None if that does not change.
+        """The index definition that the table stores after an action that wrote files; None if it does not
+        change.
 
         A new column of the table is indexed from then on. The definition is stored before the action is completed in
-        the table: it does no harm when the action is rolled back, and cannot be found out later.
+        the table: it does no harm if the action is rolled back, and cannot be determined later.
 
         Args:
-            context: The table, with its definition as it is.
+            context: The table, with its present definition.
             change: The action.
 
         Raises:
@@ -182,13 +183,13 @@ class MetadataPartitionIndexer(ABC):
     def initial(
         self, context: IndexingContext, files: Mapping[str, Sequence[FileStatus]], instant_time: str
     ) -> InitialRecords:
-        """The records of a table that has this partition from now on.
+        """The first records of the partition, which the table gets now.
 
         Args:
             context: The table.
             files: All committed files by partition of the table, those of replaced file groups included; partitions
                 without files have an empty list.
-            instant_time: The last completed instant of the table; ``00000000000000`` in a table without any.
+            instant_time: The last completed instant of the table; ``00000000000000`` for a table without instants.
 
         Raises:
             HoodieException: A file cannot be read.
@@ -212,7 +213,7 @@ class MetadataPartitionIndexer(ABC):
 
         Args:
             context: The table.
-            clean: What was deleted.
+            clean: The metadata of the clean, with the deleted files.
             instant_time: The clean.
 
         Raises:

@@ -1,7 +1,8 @@
-"""The records of ``partition_stats``: ranges of columns of all latest files of a partition.
+"""The records of ``partition_stats``: ranges of columns over all latest files of a partition.
 
-Readers skip a partition that has no record of a column when others have one. So each partition with rows has a record
-of each indexed column; one that holds any value where the values of a file are not known.
+If some columns of a partition have records and a column has none, readers skip the partition for filters on that
+column. So each partition with rows has a record for each indexed column. Its range holds any value if the values of a
+file are not known.
 
 Hudi: org.apache.hudi.metadata.index.partitionstats.PartitionStatsIndexer.
 """
@@ -54,7 +55,7 @@ _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
 _PATH = MetadataPartitionType.PARTITION_STATS.partition_path
 _PAYLOAD = MetadataPayload.COLUMN_STATS
 _MAX_PREFIXES = 100
-"""Statistics of so many partitions are looked up one by one."""
+"""Up to this number of partitions, statistics are looked up partition by partition."""
 
 
 class PartitionStatsIndexer(CatchingUpIndexer):
@@ -85,12 +86,12 @@ class PartitionStatsIndexer(CatchingUpIndexer):
         hides_older = not _may_complete_later(context, change)
         found = _Partitions(context, columns, latest, change).entries(is_tight=hides_older)
         if not hides_older:
-            # A delete would hide those of the older write as well. Ranges that are too wide do no harm.
+            # A delete would hide the records of the older write as well. Ranges that are too wide do no harm.
             return EntriesOnDriver(found)
         return _with_deletes(found, columns, paths)
 
     def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
-        """See `MetadataPartitionIndexer.of_clean`: a clean deletes no latest files."""
+        """See `MetadataPartitionIndexer.of_clean`. There are no records: a clean deletes no latest files."""
         return EntriesOnDriver(MetadataEntries.none(_PATH, _PAYLOAD))
 
     def of_difference(self, context: IndexingContext, difference: TableDifference) -> PartitionRecords:
@@ -105,20 +106,20 @@ class PartitionStatsIndexer(CatchingUpIndexer):
 
 
 def _with_deletes(found: MetadataEntries, columns: IndexedColumns, paths: list[str]) -> PartitionRecords:
-    """The records of partitions; those of columns and partitions without rows are deleted."""
+    """The records of partitions, with deletes for those columns and partitions that have no rows any more."""
     keys = partition_stats_keys(
         pa.array([name for name in columns.written for _ in paths], pa.string()),
         pa.array(paths * len(columns.written), pa.string()),
     )
-    gone = keys.filter(pc.invert(pc.is_in(keys, value_set=found.keys)))
-    return EntriesOnDriver(attrs.evolve(found, deleted_keys=gone))
+    keys_without_rows = keys.filter(pc.invert(pc.is_in(keys, value_set=found.keys)))
+    return EntriesOnDriver(attrs.evolve(found, deleted_keys=keys_without_rows))
 
 
 def _may_complete_later(context: IndexingContext, change: CommittedChange) -> bool:
-    """Whether an older write is pending, whose rows the records of this action do not hold.
+    """Whether an older write is pending, whose rows are not in the records of this action.
 
-    The metadata table merges by the times of requests. A record that replaces older ones would hide what that write
-    adds when it is completed.
+    The metadata table merges by the times of requests. A record that replaces older ones would hide the records of that
+    write once it is completed.
     """
     return any(
         instant.action in COMMIT_ACTIONS and is_before(instant.requested_time, change.instant_time)
@@ -140,25 +141,25 @@ class _Rows:
 
     @classmethod
     def of(cls, files: Sequence[FileColumnRanges], stats_version: int) -> _Rows:
-        """Those of ranges."""
+        """The rows for ranges of files."""
         stats = column_stats_entries(files, stats_version).rows
         return cls(pa.array([file.partition_path for file in files for _ in file.ranges], pa.string()), stats)
 
     @classmethod
     def joined(cls, parts: Sequence[_Rows]) -> _Rows:
-        """Those of several parts."""
+        """The rows of several parts."""
         table = pa.Table.from_batches([part.stats for part in parts], _PAYLOAD.schema).combine_chunks()
         batches = table.to_batches()
         return cls(pa.concat_arrays([part.paths for part in parts]), batches[0] if batches else parts[0].stats)
 
     def of_files(self, files: Sequence[DataFile]) -> _Rows:
-        """The rows of some files."""
+        """The rows of the given files."""
         wanted = pa.array([f"{path}/{name}" for path, name in files], pa.string())
         mask = pc.is_in(self._places(), value_set=wanted)
         return _Rows(self.paths.filter(mask), self.stats.filter(mask))
 
     def counts(self) -> dict[DataFile, tuple[int, int]]:
-        """The rows of each file, and the columns that it has statistics of."""
+        """For each file, the number of its rows and of its columns with statistics."""
         table = pa.table(
             {"path": self.paths, "name": self.stats.column("file_name"), "count": self.stats.column("value_count")}
         )
@@ -169,7 +170,7 @@ class _Rows:
         return dict(zip(zip(paths, names, strict=True), zip(rows, columns, strict=True), strict=True))
 
     def columns_of(self, files: Sequence[DataFile]) -> dict[DataFile, set[str]]:
-        """The columns that some files have statistics of, in one pass over all rows."""
+        """The columns of each of the given files that have statistics, in one pass over all rows."""
         found: dict[DataFile, set[str]] = {file: set() for file in files}
         own = self.of_files(files)
         names = (own.paths, own.stats.column("file_name"), own.stats.column("column_name"))
@@ -183,13 +184,13 @@ class _Rows:
 
 @attrs.frozen(eq=False)
 class _Partitions:
-    """Sums up the statistics of files.
+    """The statistics of files, united by partition.
 
     Attributes:
         context: The table.
-        columns: The columns.
+        columns: The indexed columns.
         latest: The latest files by partition.
-        change: The action that wrote some of them; None for none.
+        change: The action that wrote some of them; None if there is none.
     """
 
     context: IndexingContext
@@ -224,7 +225,7 @@ class _Partitions:
         return partition_stats_entries(rows.paths, rows.stats, is_tight=is_tight)
 
     def _stored(self, files: Sequence[DataFile]) -> _Rows:
-        """What the metadata table says of files of earlier actions."""
+        """The statistics that the metadata table has for files of earlier actions."""
         metadata, columns = self.context.metadata, self.columns.written
         if metadata is None or _COLUMN_STATS not in metadata.partitions or not columns:
             return _Rows.of([], self.columns.stats_version)
@@ -237,7 +238,7 @@ class _Partitions:
         return _Rows(batches[0].column(0), stats).of_files(files)
 
     def _any_values(self, files: Collection[DataFile]) -> _Rows:
-        """The widest ranges, of files whose values are not known."""
+        """The widest ranges, for files whose values are not known."""
         version = self.columns.stats_version
         ranges = tuple(
             range_of_any_values(self.columns.schema, name, version, self.columns.in_millis)
@@ -246,7 +247,7 @@ class _Partitions:
         return _Rows.of([FileColumnRanges(*file, ranges) for file in sorted(files)], version)
 
     def _nulls(self, files: Sequence[DataFile], known: Mapping[DataFile, int], rows: _Rows) -> _Rows:
-        """Nulls, of the columns that files lack: they are older than these."""
+        """All-null ranges for columns that files lack because they are older than the columns."""
         counts, wanted = rows.counts(), self.columns.written
         lacking = [file for file in files if known.get(file, 0) and counts.get(file, (0, 0))[1] < len(wanted)]
         absent = []

@@ -1,14 +1,14 @@
 """Records of the partition ``record_index``: the file group of every record key.
 
-They are made of files, see `hoodie.metadata.writer.slice_keys`. What file groups gained and lost comes together by key,
-in the file group of the index that the hash of the key names:
+They are made from files, see `hoodie.metadata.writer.slice_keys`. The gained and lost keys of file groups are brought
+together by key, in the file group of the index that the hash of the key names:
 
     file group F1 lost k1, F2 gained k1     k1 -> F2 (it moved)
     F1 lost k2, and k2 -> F1 in the index   delete of k2
     F1 lost k3, and k3 -> F3 in the index   nothing: there is another record of that key
 
-Rows that are only updated keep their entries, with the instant at which these were made. A key that is gained must not
-be in another file group: see `hoodie.metadata.writer.ambiguous_keys`.
+Rows that are only updated keep their entries, with the instant of the first entry. A key that is gained must not be in
+another file group: see `hoodie.metadata.writer.ambiguous_keys`.
 
 Hudi: org.apache.hudi.metadata.index.record.RecordIndexer, HoodieTableMetadataUtil (readRecordKeysFromFileSlices,
 convertMetadataToRecordIndexRecords).
@@ -63,10 +63,10 @@ from hoodie.storage.storage import FileStatus, HoodieStorage
 
 _PAYLOAD = MetadataPayload.RECORD_INDEX
 _FEW_ROWS = 10_000
-"""So many rows are indexed on the driver: a job of the engine takes longer."""
+"""Up to this number of rows is indexed on the driver: a job of the engine takes longer."""
 _FEW_FILE_GROUPS = 16
 _DRIVER_TOKEN = "1-0-0"
-"""A new file group begins with a log file of the token 0-0-0."""
+"""Another token than 0-0-0, which the first log file of a new file group has."""
 _KIND = MetadataPartitionType.RECORD_INDEX
 _KEY, _PLACE, _IS_LOST, _GROUP = "key", "place", "is_lost", "group"
 _COUNT = f"{_PLACE}_count"
@@ -76,7 +76,7 @@ _WRITTEN = pa.schema([("group", pa.binary())])
 
 
 class RecordIndexIndexer(CatchingUpIndexer):
-    """Computes the records of ``record_index``, of the whole table or by partitions.
+    """Computes the records of ``record_index``, of the whole table or partitioned.
 
     Hudi: org.apache.hudi.metadata.index.record.RecordIndexer.
     """
@@ -127,15 +127,15 @@ class RecordIndexIndexer(CatchingUpIndexer):
 
     def of_difference(self, context: IndexingContext, difference: TableDifference) -> PartitionRecords:
         """See `CatchingUpIndexer.of_difference`."""
-        now = [has for _, has in difference.slices.values() if has is not None]
+        slices_after = [slice_after for _, slice_after in difference.slices.values() if slice_after is not None]
         storage = context.table.storage
-        found = context.engine.run_tasks(now, _CountRows(storage)) if now else []
-        counts = {(part.partition_path, part.file_id): count for part, count in zip(now, found, strict=True)}
+        found = context.engine.run_tasks(slices_after, _CountRows(storage)) if slices_after else []
+        counts = {(part.partition_path, part.file_id): count for part, count in zip(slices_after, found, strict=True)}
         changes = tuple(
-            FileGroupChange(*group, had, has, row_count=counts.get(group, 0))
-            for group, (had, has) in difference.slices.items()
+            FileGroupChange(*group, slice_before, slice_after, row_count=counts.get(group, 0))
+            for group, (slice_before, slice_after) in difference.slices.items()
         )
-        parts = [has or had for had, has in difference.slices.values()]
+        parts = [slice_after or slice_before for slice_before, slice_after in difference.slices.values()]
         times = [part.base_instant_time for part in parts if part is not None]
         return self._of_changes(context, changes, times, None)
 
@@ -146,7 +146,14 @@ class RecordIndexIndexer(CatchingUpIndexer):
         instant_times: Sequence[str],
         change: CommittedChange | None,
     ) -> PartitionRecords:
-        """The records of changes to file groups; the instants of their entries, and the action if it is inflight."""
+        """The records of changes to file groups.
+
+        Args:
+            context: The table.
+            changes: The changes.
+            instant_times: The instant of the entries of each change.
+            change: The action, if it is inflight.
+        """
         if not changes:
             return EntriesOnDriver(_nothing())
         assert context.metadata is not None
@@ -171,11 +178,11 @@ class RecordIndexIndexer(CatchingUpIndexer):
         return RecordIndexChanges(changes, places, reading, index, count, rule, new_file_ids)
 
     def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
-        """Nothing: a clean deletes no record."""
+        """No records: a clean deletes no row."""
         return EntriesOnDriver(_nothing())
 
     def is_by_partition(self, context: IndexingContext) -> bool:
-        """Whether each partition of the table has file groups of its own, or will have if there is no index yet.
+        """Whether each partition of the table has file groups of its own, or will have once the index is built.
 
         Args:
             context: The table.
@@ -200,13 +207,14 @@ def _new_parts(
     known: Mapping[str | None, tuple[int, int]],
     first: int,
 ) -> tuple[RecordIndexGroups, tuple[str, ...]]:
-    """The file groups of an index by partitions, new ones for partitions that get their first rows among them.
+    """The file groups of a partitioned record index, new ones included for partitions that get their first
+    rows.
 
     Args:
-        changes: What was done to the file groups of the table.
-        config: How many file groups a partition gets.
-        known: The first number and the count of the file groups that are there, by the part in their file ids.
-        first: The number of the first new one.
+        changes: The changes to the file groups of the table.
+        config: The limits for the number of file groups of a partition.
+        known: The first number and the count of the present file groups, by the part in their file ids.
+        first: The number of the first new file group.
 
     Returns:
         The file groups, and the file ids of the new ones.
@@ -230,16 +238,17 @@ def _new_parts(
 
 @attrs.frozen(eq=False)
 class RecordIndexChanges:
-    """The keys that file groups gained and lost; the engine brings those of one file group of the index together.
+    """The keys that file groups gained and lost; the engine brings those of one file group of the index
+    together.
 
     Attributes:
-        changes: What the action did to the file groups of the table.
+        changes: The changes to the file groups of the table.
         places: These file groups as the entries name them.
         reading: Reads the keys.
-        index: What the index says before; None while it is initialised.
-        row_count: How many rows were added or deleted, about.
+        index: The index before the action; None while it is being built.
+        row_count: About the number of rows that were added or deleted.
         rule: Refuses keys in several file groups.
-        new_file_ids: File groups of the index that begin with it, behind those that are there.
+        new_file_ids: File groups that the index gets by this action, after its present ones.
     """
 
     changes: tuple[FileGroupChange, ...]
@@ -278,7 +287,7 @@ class RecordIndexChanges:
             written = routed.map_partitions_with_index(task, _WRITTEN).collect()
         finally:
             shared.release()
-        # Only what this application's own tasks have packed.
+        # Tasks of this application packed the values.
         return [pickle.loads(value) for value in written["group"].to_pylist()] if written is not None else []
 
 
@@ -311,7 +320,7 @@ class _Places:
 
         Args:
             keys: string.
-            places: For each key the number of its file group.
+            places: The number of the file group of each key.
         """
         return pa.Table.from_arrays(
             [keys, self.partition_paths.take(places), self.file_ids.take(places)], schema=KEY_PLACES
@@ -320,12 +329,12 @@ class _Places:
 
 @attrs.frozen(eq=False)
 class _StoredEntries:
-    """What the index says before the action; crosses to tasks.
+    """The entries of the index before the action. Crosses to tasks.
 
     Attributes:
-        reader: Reads its slices.
-        slices: By the numbers of its file groups.
-        for_gained: Whether it is asked for keys that are gained, too.
+        reader: Reads slices of the index.
+        slices: The slices by the numbers of their file groups.
+        for_gained: Whether gained keys are looked up, too.
     """
 
     reader: MetadataSliceReader
@@ -354,7 +363,7 @@ class _ReadKeyChanges:
 
     Attributes:
         keys: Reads keys.
-        groups: Of the index.
+        groups: The file groups of the index.
     """
 
     keys: SliceKeys
@@ -367,7 +376,7 @@ class _ReadKeyChanges:
         """See the class.
 
         Args:
-            item: The number of the file group, and what was done to it.
+            item: The number of the file group, and the change to it.
         """
         place, change = item
         batches = []
@@ -378,17 +387,17 @@ class _ReadKeyChanges:
                 places = pa.array(np.full(count, place, np.int32))
                 columns = [keys, places, pa.repeat(is_lost, count), pa.array(groups)]
                 batch = pa.RecordBatch.from_arrays(columns, schema=_KEY_CHANGES)
-                # What the index has no file group for is not in it.
+                # The index has no entries of keys without a file group.
                 batches.append(batch if groups.min() >= 0 else batch.filter(pa.array(groups >= 0)))
         return batches
 
 
 @attrs.frozen(eq=False)
 class _WrittenGroup:
-    """What was written of a file group of the index; crosses to the driver.
+    """The result for one file group of the index. Crosses to the driver.
 
     Attributes:
-        stats: Of its file; none if nothing was left of its changes.
+        stats: The statistics of its file; empty if its changes cancelled out.
         suspects: Its keys that may be in several places.
     """
 
@@ -406,11 +415,11 @@ class _WriteGroup:
     option: str
 
     def write(self, rows: pa.Table, number: int, write_token: str | None = None) -> _WrittenGroup:
-        """Write what is left of changes.
+        """Write the entries that follow from the changes to one file group.
 
         Args:
-            rows: Of `_KEY_CHANGES`, all of the file group.
-            number: Of the file group.
+            rows: All its changes (`_KEY_CHANGES`).
+            number: The number of the file group.
             write_token: See `MetadataFileGroupWriter.write`.
 
         Raises:
@@ -427,7 +436,7 @@ class _WriteGroup:
 
     def _entries(self, rows: pa.Table, number: int) -> tuple[MetadataEntries, SuspectKeys]:
         gained = rows.filter(pc.invert(rows[_IS_LOST]))
-        # Of several file groups that gained a key one is named, the same whenever tasks run again.
+        # If several file groups gained a key, the last one is named: the same one whenever tasks run again.
         gained = gained.sort_by([(_KEY, "ascending"), (_PLACE, "ascending")]).combine_chunks()
         lost = rows.filter(rows[_IS_LOST]).combine_chunks()
         suspects, repeated = SuspectKeys(), pa.array([], pa.string())
@@ -455,55 +464,58 @@ class _WriteGroup:
     def _compared(
         self, gained: pa.Array, places: pa.Array, lost: pa.Table, repeated: pa.Array, number: int
     ) -> tuple[pa.Array, pa.Table | None]:
-        """What the index says: the keys that are stored no more, and the gained ones whose entries name other places.
+        """Compare keys with the index.
 
         Args:
-            gained: Distinct keys.
-            places: Where they are.
-            lost: Of `_KEY_CHANGES`.
-            repeated: Those of the gained keys that are in several places anyway.
+            gained: Distinct keys that file groups gained.
+            places: The number of the file group of each of these keys.
+            lost: The lost keys (`_KEY_CHANGES`).
+            repeated: Gained keys that are in several places anyway.
             number: The file group of the index.
 
         Returns:
-            The keys that are stored no more, each once; and `KEY_PLACES`, None if there are none.
+            The keys that the table does not hold any more, each once. And the gained keys whose entries name other
+            places (`KEY_PLACES`); None if there are none.
         """
         if self.index is None:
             return pa.array([], pa.string()), None
-        gone = lost.filter(pc.invert(pc.is_in(lost[_KEY], value_set=gained))).combine_chunks()
-        gone_keys, new_keys, new_places = _column(gone, _KEY), gained.slice(0, 0), places.slice(0, 0)
+        removed = lost.filter(pc.invert(pc.is_in(lost[_KEY], value_set=gained))).combine_chunks()
+        removed_keys, new_keys, new_places = _column(removed, _KEY), gained.slice(0, 0), places.slice(0, 0)
         if self.index.for_gained:
             is_new = pc.invert(pc.is_in(gained, value_set=pa.concat_arrays([_column(lost, _KEY), repeated])))
             new_keys, new_places = gained.filter(is_new), places.filter(is_new)
-        found = self.index.find(pa.concat_arrays([gone_keys, new_keys]), number)
-        given = self.places.of_keys(found[_KEY], pa.concat_arrays([_column(gone, _PLACE), new_places]))
-        same = pc.and_(*(pc.equal(found[name], given[name]) for name in KEY_PLACES.names[1:])).combine_chunks()
-        deleted = gone_keys.filter(pc.fill_null(same.slice(0, len(gone_keys)), False)).unique()
-        is_elsewhere = pc.fill_null(pc.invert(same.slice(len(gone_keys))), False)
-        elsewhere = found.slice(len(gone_keys)).filter(is_elsewhere)
+        entries = self.index.find(pa.concat_arrays([removed_keys, new_keys]), number)
+        places_of_keys = self.places.of_keys(entries[_KEY], pa.concat_arrays([_column(removed, _PLACE), new_places]))
+        is_same = pc.and_(
+            *(pc.equal(entries[name], places_of_keys[name]) for name in KEY_PLACES.names[1:])
+        ).combine_chunks()
+        deleted = removed_keys.filter(pc.fill_null(is_same.slice(0, len(removed_keys)), False)).unique()
+        is_elsewhere = pc.fill_null(pc.invert(is_same.slice(len(removed_keys))), False)
+        elsewhere = entries.slice(len(removed_keys)).filter(is_elsewhere)
         return deleted, elsewhere if elsewhere.num_rows else None
 
     def _in_several(self, gained: pa.Table, lost: pa.Table) -> tuple[SuspectKeys, pa.Array]:
-        """Keys that are in more places than before, and in several.
+        """Keys that are in several places, and in more than before.
 
         Args:
-            gained: Of `_KEY_CHANGES`, sorted.
-            lost: Of `_KEY_CHANGES`.
+            gained: The gained keys (`_KEY_CHANGES`), sorted.
+            lost: The lost keys (`_KEY_CHANGES`).
 
         Returns:
-            What the driver is told of them, and all of them.
+            Some of these keys with their places, for the driver; and all of these keys.
         """
         counts = gained.group_by(_KEY).aggregate([(_PLACE, "count")])
         counts = counts.filter(pc.greater(counts[_COUNT], 1))
         before = lost.group_by(_KEY).aggregate([(_PLACE, "count")])
-        had = before[_COUNT].take(pc.index_in(counts[_KEY], value_set=before[_KEY]))
-        keys = counts.filter(pc.greater(counts[_COUNT], pc.fill_null(had, 0)))[_KEY].combine_chunks()
+        count_before = before[_COUNT].take(pc.index_in(counts[_KEY], value_set=before[_KEY]))
+        keys = counts.filter(pc.greater(counts[_COUNT], pc.fill_null(count_before, 0)))[_KEY].combine_chunks()
         rows = gained.filter(pc.is_in(gained[_KEY], value_set=keys.slice(0, MOST_KEYS))).combine_chunks()
         return SuspectKeys(self.places.of_keys(rows[_KEY], _column(rows, _PLACE)), len(keys)), keys
 
 
 @attrs.frozen(eq=False)
 class _WriteGroups:
-    """Task: writes the file groups of the index whose changes came to it; yields `_WrittenGroup`, packed."""
+    """Task: writes the file groups of the index whose changes it gets; yields packed `_WrittenGroup`."""
 
     writer: MetadataFileGroupWriter
     places: Shared
@@ -520,7 +532,7 @@ class _WriteGroups:
 
 @attrs.frozen
 class _CountRows:
-    """Task: the rows of a slice, about: those of its base file."""
+    """Task: about the number of rows of a slice: the rows of its base file."""
 
     storage: HoodieStorage
 

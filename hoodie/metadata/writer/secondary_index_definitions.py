@@ -1,6 +1,6 @@
-"""What a secondary index needs before it is built: a name, a definition, and a record index of the whole table.
+"""The requirements of a secondary index: a name, a definition, and a record index of the whole table.
 
-Hudi's ``CREATE INDEX`` checks the same, and allows a record index by partitions.
+Hudi's ``CREATE INDEX`` checks the same, except that it allows a partitioned record index.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIRST_VERSION, _FIRST_HASHED_BY_VALUE = 8, 9
 
 
 def new_secondary_index(table: TableSnapshot, partition_path: str, column: str) -> HoodieIndexDefinition:
-    """The definition of an index that a table can have.
+    """The definition of a new secondary index; refuses an index that the table cannot have.
 
     Args:
         table: The table.
@@ -38,7 +38,7 @@ def new_secondary_index(table: TableSnapshot, partition_path: str, column: str) 
 
     Raises:
         HoodieIndexException: The table has no such column on its top level.
-        HoodieNotSupportedException: The version of the table, or the type of the column.
+        HoodieNotSupportedException: The version of the table or the type of the column does not allow it.
     """
     version = table.table_config.table_version
     if version < _FIRST_VERSION:
@@ -55,14 +55,14 @@ def new_secondary_index(table: TableSnapshot, partition_path: str, column: str) 
 def stored_secondary_indexes(
     table: TableSnapshot, partition_paths: Iterable[str]
 ) -> Mapping[str, HoodieIndexDefinition]:
-    """The stored definitions of the secondary indexes among partitions.
+    """The stored definitions of those partitions that are secondary indexes.
 
     Args:
         table: The table, under its lock.
-        partition_paths: The partitions; others are passed over.
+        partition_paths: The partitions; other kinds are passed over.
 
     Raises:
-        HoodieIndexException: One has no definition, so that nobody knows its column.
+        HoodieIndexException: An index has no definition with its column.
         HoodieCorruptedDataException: The definitions are damaged.
         HoodieIOException: Storage failed; call again.
     """
@@ -79,18 +79,18 @@ def stored_secondary_indexes(
 
 
 def planned_secondary_indexes(table: TableSnapshot, plan: HoodieIndexPlan) -> Mapping[str, HoodieIndexDefinition]:
-    """What the secondary indexes of a plan that the table does not list index.
+    """The definitions of the secondary indexes in a plan that the table does not list yet.
 
     Args:
         table: The table, under its lock.
-        plan: One of hoodie, which names the columns; or one of Hudi, whose definitions are stored.
+        plan: A plan of hoodie, which names the columns; or one of Hudi, whose definitions are stored.
 
     Raises:
         HoodieException: See `new_secondary_index` and `stored_secondary_indexes`.
     """
     listed = table.table_config.metadata_partitions
-    left = [info for info in plan.index_partition_infos if info.metadata_partition_path not in listed]
-    columns = {info.metadata_partition_path: (info.extra_metadata or {}).get(COLUMN_KEY) for info in left}
+    unlisted = [info for info in plan.index_partition_infos if info.metadata_partition_path not in listed]
+    columns = {info.metadata_partition_path: (info.extra_metadata or {}).get(COLUMN_KEY) for info in unlisted}
     named = {path: new_secondary_index(table, path, column) for path, column in columns.items() if column}
     return {**named, **stored_secondary_indexes(table, [path for path in columns if path not in named])}
 
@@ -98,16 +98,16 @@ def planned_secondary_indexes(table: TableSnapshot, plan: HoodieIndexPlan) -> Ma
 def require_record_index(table: TableSnapshot, config: HoodieMetadataConfig, partition_paths: Iterable[str]) -> None:
     """Refuse secondary indexes without a record index of the whole table.
 
-    An index has one entry for a key and a value. It says where the rows are only where a key is in one place.
+    An index has one entry for a key and a value. It locates a row only if the key is in one place.
 
     Args:
         table: The table, under its lock.
-        config: What this writer's metadata table holds.
-        partition_paths: What is to be built; nothing is checked without a secondary index among it.
+        config: The partitions that this writer's metadata table gets.
+        partition_paths: The partitions to build; without a secondary index among them nothing is checked.
 
     Raises:
         HoodieIndexException: The table has no record index, and none is to be built.
-        HoodieNotSupportedException: It is, or would be, one by partitions.
+        HoodieNotSupportedException: The record index is partitioned, or would be.
         HoodieException: The metadata table cannot be read.
     """
     paths = list(partition_paths)

@@ -1,7 +1,7 @@
 """Records of secondary indexes: the record keys of every value of a column.
 
-An entry is a key alone, ``value$record key``. So an action adds the entries that file groups gained, and deletes those
-that they lost and no other gained:
+An entry is only a key, ``value$record key``. So an action adds the entries that file groups gained, and deletes those
+that file groups lost and no other gained:
 
     file group F1 had k1 red, has k1 blue     + blue$k1, - red$k1
     F1 had k2 red, F2 has k2 red              nothing: the record moved
@@ -51,7 +51,7 @@ from hoodie.storage.storage import FileStatus
 INDEX_TYPE = "secondary_index"
 _PAYLOAD = MetadataPayload.SECONDARY_INDEX
 _FEW_ROWS = 10_000
-"""So many rows are indexed on the driver: a job of the engine takes longer."""
+"""Up to this number of rows is indexed on the driver: a job of the engine takes longer."""
 _ENTRY, _IS_LOST, _GROUP = "entry", "is_lost", "group"
 _CHANGES = pa.schema([(_ENTRY, pa.string()), (_IS_LOST, pa.bool_()), (_GROUP, pa.int32())])
 _STATS = pa.schema([("stat", pa.binary())])
@@ -97,7 +97,7 @@ class SecondaryIndexIndexer(CatchingUpIndexer):
         view.load_partitions(paths)
         slices = [part for path in paths for part in view.latest_file_slices(path)]
         changes = [FileGroupChange(part.partition_path, part.file_id, None, part) for part in slices]
-        # About: a row takes more bytes in a file than its entry does.
+        # An estimate from above: a row takes more bytes in a file than its entry.
         size = sum(part.size_bytes for part in slices)
         limits = context.config.record_index_min_file_groups, context.config.record_index_max_file_groups
         group_count = record_index_group_count(size // _ROW_BYTES, *limits)
@@ -112,12 +112,15 @@ class SecondaryIndexIndexer(CatchingUpIndexer):
 
     def of_difference(self, context: IndexingContext, difference: TableDifference) -> PartitionRecords:
         """See `CatchingUpIndexer.of_difference`."""
-        changes = [FileGroupChange(*group, had, has) for group, (had, has) in difference.slices.items()]
+        changes = [
+            FileGroupChange(*group, slice_before, slice_after)
+            for group, (slice_before, slice_after) in difference.slices.items()
+        ]
         size = sum(part.size_bytes for one in changes for part in (one.before, one.after) if part is not None)
         return self._records(context, changes, None, is_few=size < _FEW_ROWS * _ROW_BYTES)
 
     def of_clean(self, context: IndexingContext, clean: HoodieCleanMetadata, instant_time: str) -> PartitionRecords:
-        """Nothing: a clean deletes no record."""
+        """No records: a clean deletes no row."""
         return EntriesOnDriver(MetadataEntries.none(self.partition_path, _PAYLOAD))
 
     def _records(
@@ -158,15 +161,16 @@ _ROW_BYTES = 48
 
 @attrs.frozen(eq=False)
 class _SecondaryIndexChanges:
-    """The entries that file groups gained and lost; the engine brings those of one file group of the index together.
+    """The entries that file groups gained and lost; the engine brings those of one file group of the index
+    together.
 
     Attributes:
         partition_path: The partition of the metadata table.
-        changes: What the action did to the file groups of the table.
+        changes: The changes to the file groups of the table.
         keys: Reads their rows.
         column: The indexed column.
         is_by_value: See `HoodieIndexDefinition.is_hashed_by_value`.
-        is_few: Whether all is done on the driver.
+        is_few: Whether the driver does all the work.
     """
 
     partition_path: str
@@ -185,7 +189,7 @@ class _SecondaryIndexChanges:
             return writing.write(pa.Table.from_batches(batches, _CHANGES), None)
         read: HoodieData = engine.generate(self.changes, reading, _CHANGES)
         written = read.route(_GROUP, writer.group_count).map_partitions_with_index(writing, _STATS).collect()
-        # Only what this application's own tasks have packed.
+        # Tasks of this application packed the values.
         return [pickle.loads(value) for value in written["stat"].to_pylist()] if written is not None else []
 
 
@@ -203,15 +207,18 @@ class _ReadEntries:
 
     def read(self, change: FileGroupChange) -> Iterator[pa.RecordBatch]:
         """See the class."""
-        had, has = (self._entries(part) for part in (change.before, change.after))
-        for some, others, is_lost in ((has, had, False), (had, has, True)):
-            entries = some.filter(pc.invert(pc.is_in(some, value_set=others)))
+        entries_before, entries_after = (self._entries(part) for part in (change.before, change.after))
+        for side, other_side, is_lost in (
+            (entries_after, entries_before, False),
+            (entries_before, entries_after, True),
+        ):
+            entries = side.filter(pc.invert(pc.is_in(side, value_set=other_side)))
             groups = file_groups_of_keys(entries, self.group_count, by_secondary_key=self.is_by_value)
             columns = [entries, pa.repeat(is_lost, len(entries)), pa.array(groups.astype(np.int32))]
             yield pa.RecordBatch.from_arrays(columns, schema=_CHANGES)
 
     def _entries(self, file_slice: FileSlice | None) -> pa.Array:
-        """The entries of the rows of a slice, each once."""
+        """The distinct entries of the rows of a slice."""
         if file_slice is None:
             return _NO_ENTRIES
         keys = self.keys
@@ -227,7 +234,7 @@ class _ReadEntries:
 
 @attrs.frozen(eq=False)
 class _WriteEntries:
-    """Task: writes the files of the file groups of the index whose changes came to it; yields packed statistics."""
+    """Task: writes the files of those file groups of the index whose changes it gets; yields packed statistics."""
 
     writer: MetadataFileGroupWriter
     partition_path: str
@@ -239,14 +246,14 @@ class _WriteEntries:
         yield pa.record_batch([pa.array([pickle.dumps(stat) for stat in stats], pa.binary())], schema=_STATS)
 
     def write(self, changes: pa.Table, write_token: str | None) -> list[HoodieWriteStat]:
-        """Write what is left of changes.
+        """Write the entries that follow from changes.
 
         Args:
-            changes: Of `_CHANGES`, all of their file groups.
+            changes: All changes of the file groups in it (`_CHANGES`).
             write_token: See `MetadataFileGroupWriter.write`.
 
         Raises:
-            HoodieKeyException: A value and its record key are too long.
+            HoodieKeyException: A value together with its record key is too long.
         """
         stats = []
         for number in sorted(pc.unique(changes[_GROUP]).to_pylist()):

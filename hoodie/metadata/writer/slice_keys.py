@@ -7,9 +7,10 @@
     new file group                   a b              gained a b
     replaced         a b c                            lost a b c
 
-Files of base rows are compared by their key columns. A log file without deletes, on top of files that delete nothing,
-adds the keys that these lack. All other log files are merged, and all of a table that merges by a class of the user's:
-whether a delete or a row wins is a question of the table's rules, and of ordering values.
+Two versions of a base file are compared by their key columns. A log file without deletes, on top of files that delete
+nothing, adds those of its keys that these files lack. In all other cases log files are merged, because the table's
+merge rules and ordering values decide whether a delete or a row wins. So they are in a table that merges by a user's
+class.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ _NO_KEYS = pa.nulls(0, pa.string())
 
 @attrs.frozen
 class FileGroupChange:
-    """What an action did to a file group.
+    """The change that an action made to a file group.
 
     Attributes:
         partition_path: Its partition.
         file_id: Its id.
-        before: The latest slice before the action; None of a new file group.
-        after: The latest slice after it; None of one that was replaced.
-        new_log_files: The log files with which the action began or went on in the slice; none if it wrote a base file.
-        row_count: Rows that were added or deleted, as its statistics tell; 0 of one that was replaced.
+        before: The latest slice before the action; None for a new file group.
+        after: The latest slice after the action; None for a replaced file group.
+        new_log_files: The log files that the action added to the slice; empty if it wrote a base file.
+        row_count: The rows that were added or deleted, by the statistics of the action; 0 for a replaced file group.
         deletes: Whether rows may have been deleted.
     """
 
@@ -67,13 +68,13 @@ class FileGroupChange:
 def changes_of(table: TableSnapshot, change: CommittedChange, *, with_updates: bool = False) -> list[FileGroupChange]:
     """The file groups whose keys an action may have changed.
 
-    Those of which it only replaced rows by new versions of theirs, in a base file, are left out. A compaction changes
-    no keys.
+    A file group is left out if the action wrote a base file with new versions of old rows only. A compaction changes no
+    keys.
 
     Args:
         table: The table, without the action.
         change: The action.
-        with_updates: Whether file groups count of which only rows were replaced.
+        with_updates: Whether file groups with such updates are included.
 
     Raises:
         HoodieException: The files cannot be listed.
@@ -95,9 +96,9 @@ def changes_of(table: TableSnapshot, change: CommittedChange, *, with_updates: b
         if (path, file_id) in slices and (path, file_id) not in stats
     ]
     for (path, file_id), of_group in stats.items():
-        found = _change_of(table, change.instant_time, slices.get((path, file_id)), of_group, with_updates)
-        if found is not None:
-            changes.append(found)
+        group_change = _change_of(table, change.instant_time, slices.get((path, file_id)), of_group, with_updates)
+        if group_change is not None:
+            changes.append(group_change)
     return changes
 
 
@@ -113,7 +114,7 @@ def _change_of(
     stats: Sequence[HoodieWriteStat],
     with_updates: bool,
 ) -> FileGroupChange | None:
-    """What the files of a file group changed; None if its keys are the same."""
+    """The change that written files made to a file group; None if its keys are the same."""
     path, file_id = stats[0].partition_path, stats[0].file_id
     base = [stat for stat in stats if not stat.is_log_file]
     names = [parse_log_file_name(file_name(str(stat.path))) for stat in stats if stat.is_log_file]
@@ -129,7 +130,7 @@ def _change_of(
         after = FileSlice.of_base_file(path, join(table.base_path, str(stat.path)), stat.file_size_bytes)
     elif logs:
         if before is not None:
-            # In version 6 a listing shows them already, since they have the names of the slice.
+            # In version 6 a listing has the new log files already, since they are named by the slice.
             new = {file_name(str(stat.path)) for stat in logs}
             older = tuple(log_file for log_file in before.log_files if log_file.file_name not in new)
             before = attrs.evolve(before, log_files=older)
@@ -151,7 +152,7 @@ class SliceKeys:
     Attributes:
         storage: Where the files are.
         schema: The table's columns, with Hudi's.
-        merging: How log files are merged, those of the action included; None where there are none.
+        merging: The merge of log files, those of the action included; None if there are no log files.
     """
 
     storage: HoodieStorage
@@ -168,13 +169,13 @@ class SliceKeys:
         with_columns: bool = False,
         merger: HoodieRecordMerger | None = None,
     ) -> SliceKeys:
-        """What reads the keys of a table.
+        """A reader of the keys of a table.
 
         Args:
             table: The table.
-            changes: What will be read.
-            change: An action that is inflight, and whose files are read; None for none.
-            with_columns: Whether other columns than keys are read, too.
+            changes: The changes whose slices will be read.
+            change: An inflight action whose files are read; None for none.
+            with_columns: Whether columns beside keys are read, too.
             merger: The record merger that the writer names, in a table that merges by one.
 
         Raises:
@@ -199,12 +200,14 @@ class SliceKeys:
         instants = merging.block_filter.instants
         if instants is not None and change is not None:
             time = change.instant_time
-            seen = attrs.evolve(instants, completed=instants.completed | {time}, pending=instants.pending - {time})
-            merging = attrs.evolve(merging, block_filter=LogBlockFilter(seen))
+            instants_after = attrs.evolve(
+                instants, completed=instants.completed | {time}, pending=instants.pending - {time}
+            )
+            merging = attrs.evolve(merging, block_filter=LogBlockFilter(instants_after))
         return cls(table.storage, schema, merging)
 
     def read(self, file_slice: FileSlice) -> pa.Array:
-        """The keys (string) of the records of a slice, in no order; a key may occur several times.
+        """The keys (string) of the records of a slice, in any order; a key may occur several times.
 
         Args:
             file_slice: The slice.
@@ -218,7 +221,7 @@ class SliceKeys:
         return self._read_merged(file_slice)[0]
 
     def changed(self, change: FileGroupChange) -> tuple[pa.Array, pa.Array]:
-        """The keys that a file group gained, and those that it lost; each once.
+        """The keys that a file group gained, and the keys that it lost; each once.
 
         Args:
             change: The change.
@@ -239,19 +242,19 @@ class SliceKeys:
             gained = self._appended(before, after, change.row_count)
             if gained is not None:
                 return gained, _NO_KEYS
-        had, has = self.read(before).unique(), self.read(after).unique()
-        gained = has.filter(pc.invert(pc.is_in(has, value_set=had)))
-        if len(has) - len(gained) == len(had):
+        keys_before, keys_after = self.read(before).unique(), self.read(after).unique()
+        gained = keys_after.filter(pc.invert(pc.is_in(keys_after, value_set=keys_before)))
+        if len(keys_after) - len(gained) == len(keys_before):
             return gained, _NO_KEYS
-        return gained, had.filter(pc.invert(pc.is_in(had, value_set=has)))
+        return gained, keys_before.filter(pc.invert(pc.is_in(keys_before, value_set=keys_after)))
 
     @property
     def _merges_by_class(self) -> bool:
-        """Whether a user's class merges rows: it may delete one where no file has a delete."""
+        """Whether a user's class merges rows. Such a class may delete a row although no file has a delete."""
         return self.merging is not None and self.merging.merge_spec.merger is not None
 
     def _added(self, before: FileSlice, log_files: tuple[HoodieLogFile, ...]) -> pa.Array | None:
-        """The keys of new log files that the slice lacks; None if there are deletes, which may have been or may win."""
+        """The keys of new log files that the slice lacks; None if a file has deletes, which may hide keys."""
         keys, deletes = self._read_merged(attrs.evolve(before, base_file=None, log_files=log_files))
         if deletes:
             return None
@@ -268,10 +271,10 @@ class SliceKeys:
         return keys.filter(pc.invert(pc.is_in(keys, value_set=stored))) if len(stored) else keys
 
     def _appended(self, before: FileSlice, after: FileSlice, count: int) -> pa.Array | None:
-        """The keys of the last rows of a base file, if these are all that it has more than the version before.
+        """The keys of the last rows of a base file, if these are all that its previous version lacks.
 
-        That is so if it has as many rows more as the last ones are, none of which has a key of the version before:
-        nothing was deleted. Writers put new rows behind the others; None where one did not.
+        This is known without reading all keys. If the file has as many more rows as it has new ones, and the previous
+        version has none of the keys of its last rows, nothing was deleted. Writers put new rows last; None if not so.
 
         Args:
             before: A base file.
@@ -279,11 +282,11 @@ class SliceKeys:
             count: The rows that were added.
         """
         with HoodieParquetReader(self.storage, after.sole_base_file.path) as new:
-            rows, groups, left = new.row_group_rows, list[int](), count
+            rows, groups, missing_count = new.row_group_rows, list[int](), count
             for number in range(len(rows) - 1, -1, -1):
-                if left > 0:
+                if missing_count > 0:
                     groups.insert(0, number)
-                    left -= int(rows[number])
+                    missing_count -= int(rows[number])
             keys = _one(new.read_record_keys(groups)) if groups else _NO_KEYS
             total = new.num_rows
         keys = keys[len(keys) - count :] if count <= len(keys) else _NO_KEYS
@@ -296,7 +299,7 @@ class SliceKeys:
         return distinct
 
     def _read_merged(self, file_slice: FileSlice) -> tuple[pa.Array, int]:
-        """The keys of a slice with log files, and the number of deletes in these."""
+        """The keys of a slice with log files, and the number of deletes in its log files."""
         reading = HoodieFileGroupReader(
             HoodieReaderContext(self.storage, self.schema, [RECORD_KEY_META], self.merging), file_slice
         ).merged_rows()
@@ -305,10 +308,10 @@ class SliceKeys:
 
 
 def _stored(reader: HoodieParquetReader, keys: pa.Array) -> pa.Array:
-    """Those of some keys that a base file has. Its key column is read if its bloom filter may know one of them.
+    """The given keys that a base file has. The key column is read only if the bloom filter may know one of them.
 
     Args:
-        reader: Of the file, open.
+        reader: An open reader of the file.
         keys: Distinct keys (string).
     """
     try:
@@ -316,7 +319,7 @@ def _stored(reader: HoodieParquetReader, keys: pa.Array) -> pa.Array:
         if bloom_filter is not None:
             keys = keys.filter(pa.array(bloom_filter.might_contain(keys)))
     except (HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException):
-        # A filter that cannot be used tells nothing.
+        # A filter that cannot be used excludes no key.
         pass
     return keys.take(pa.array(reader.find_record_keys(keys)[0])) if len(keys) else keys
 

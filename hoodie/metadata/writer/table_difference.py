@@ -1,8 +1,8 @@
-"""The committed files of a table at two moments, and what has changed between them.
+"""The committed files of a table at two moments, and the difference between them.
 
-A partition of a metadata table that is built beside writers holds what the table was when the building began. Then it
-is brought up to date by the difference: of files, and of the latest slices of file groups. So it does not matter which
-actions came meanwhile, nor in which order.
+A partition of a metadata table that is built beside writers holds the state of the table when its build began. The
+difference then brings it up to date: of files, and of the latest slices of file groups. So it does not matter which
+actions were completed meanwhile, nor in which order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FileGroup = tuple[str, str]
 
 @attrs.frozen
 class _Lister:
-    """Lists the files that are known; see `ListingChoice`."""
+    """Lists the given files; see `ListingChoice`."""
 
     files: Mapping[str, Sequence[FileStatus]]
 
@@ -54,7 +54,7 @@ class ListedTable:
 
     @classmethod
     def of(cls, table: TableSnapshot) -> Self:
-        """List a table by ``files`` of its metadata table, which knows what is committed in log files, too.
+        """List a table by ``files`` of its metadata table, which also knows the committed log files.
 
         Args:
             table: The table.
@@ -67,7 +67,7 @@ class ListedTable:
 
     @property
     def last_instant(self) -> str:
-        """The last completed instant; ``00000000000000`` without any."""
+        """The last completed instant; ``00000000000000`` if there is none."""
         last = self.table.active_timeline.filter_completed_instants().last_instant
         return _NO_INSTANT if last is None else last.requested_time
 
@@ -79,19 +79,19 @@ class ListedTable:
         return {(path, part.file_id): part for path in paths for part in view.latest_file_slices(path)}
 
     def lacks_files_of(self, earlier: ListedTable) -> bool:
-        """Whether files are not committed any more that were so at an earlier moment: a clean deleted them, perhaps."""
+        """Whether files were committed at an earlier moment and are not any more, perhaps because of a clean."""
         return bool(_names(earlier.files) - _names(self.files))
 
 
 @attrs.frozen(eq=False)
 class TableDifference:
-    """What has changed in a table.
+    """The difference between a table at two moments.
 
     Attributes:
         after: The table now.
         new_files: Files that were not committed before, by partition.
         gone_files: Partition path and name of files that are not committed any more.
-        slices: The latest slices before and now, of each file group where they differ; None of one that was not there.
+        slices: The latest slices before and now, for each file group where they differ; None if there was or is none.
     """
 
     after: ListedTable
@@ -101,11 +101,11 @@ class TableDifference:
 
     @classmethod
     def between(cls, before: ListedTable, after: ListedTable) -> Self:
-        """That of a table at two moments.
+        """The difference between a table at two moments.
 
         Args:
-            before: The earlier one.
-            after: The later one.
+            before: The table at the earlier moment.
+            after: The table at the later moment.
 
         Raises:
             HoodieException: The timeline is damaged, or storage failed.
@@ -115,18 +115,22 @@ class TableDifference:
             path: [status for status in listed if (path, status.name) not in known]
             for path, listed in after.files.items()
         }
-        had, has = before.latest_slices(), after.latest_slices()
-        changed = [group for group in dict.fromkeys([*had, *has]) if had.get(group) != has.get(group)]
+        slices_before, slices_after = before.latest_slices(), after.latest_slices()
+        changed = [
+            group
+            for group in dict.fromkeys([*slices_before, *slices_after])
+            if slices_before.get(group) != slices_after.get(group)
+        ]
         return cls(
             after,
             {path: listed for path, listed in new.items() if listed},
             tuple(sorted(known - _names(after.files))),
-            {group: (had.get(group), has.get(group)) for group in changed},
+            {group: (slices_before.get(group), slices_after.get(group)) for group in changed},
         )
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has changed."""
+        """Whether there is no difference."""
         return not self.new_files and not self.gone_files and not self.slices
 
 
@@ -139,7 +143,7 @@ class CatchingUpIndexer(MetadataPartitionIndexer):
 
         Args:
             context: The table now; its metadata table shows the partition as it was built.
-            difference: What has changed since.
+            difference: The difference since then.
 
         Raises:
             HoodieException: A file cannot be read.

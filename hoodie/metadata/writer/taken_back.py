@@ -1,4 +1,4 @@
-"""Take a delta commit of a metadata table back, as if it had never been."""
+"""Withdrawal of a delta commit of a metadata table, as if it had never been written."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 
 _FIRST_SUFFIX = 10
-"""Of the times of instants that built partitions, in table version 6."""
+"""The first suffix in the times of instants that built partitions, in table version 6."""
 PENDING_KEY = "hoodie.metadata.pending.instants"
-"""In the metadata of what builds a partition beside writers: the pending instants of the table, separated by commas."""
+"""A key in the metadata of a build beside writers: the table's pending instants at that time, separated by commas."""
 _DIGITS = 17
-"""Of an instant time of the table."""
+"""The length of an instant time of the table."""
 
 
 def withdraw_delta_commit(files: MetadataTableFiles, instant_time: str) -> bool:
-    """Delete a delta commit: its completed file, what it wrote, then the instant.
+    """Delete a delta commit: its completed file, then the files that it wrote, then the instant.
 
-    Its action in the table must be pending, or never have been: so readers ignore it all the time. Call this under the
+    Its action in the table must be pending or unknown, so that readers ignore it throughout. Call this under the
     table's lock.
 
     Args:
@@ -33,8 +33,8 @@ def withdraw_delta_commit(files: MetadataTableFiles, instant_time: str) -> bool:
         instant_time: The delta commit; nothing happens if there is none.
 
     Returns:
-        False if base files of the metadata table hold its records already, since a compaction or since a partition was
-        built: nothing is deleted then, and the metadata table must be built anew.
+        False if base files of the metadata table already hold its records, since a compaction or the build of a
+        partition. Then nothing is deleted, and the metadata table must be built anew.
 
     Raises:
         HoodieCorruptedDataException: A log file holds records of other instants, too.
@@ -42,11 +42,11 @@ def withdraw_delta_commit(files: MetadataTableFiles, instant_time: str) -> bool:
     """
     timeline = files.snapshot.active_timeline
     instant = timeline.find(instant_time, Action.DELTA_COMMIT)
-    # What is pending in the metadata table is in no base file of it.
+    # No base file of the metadata table holds records of an instant that is pending there.
     if (instant is None or instant.is_completed) and is_initial(files, instant_time):
         return False
     if instant is None:
-        # An instant that was never recorded is nowhere.
+        # An instant that was never recorded is in neither timeline.
         return not files.snapshot.archived_timeline.completed_writes().contains(instant_time)
     if instant.is_completed and is_compacted(files, instant_time):
         return False
@@ -67,18 +67,18 @@ def is_compacted(files: MetadataTableFiles, instant_time: str) -> bool:
     """
     timeline = files.snapshot.active_timeline
     found = timeline.find(instant_time, Action.DELTA_COMMIT)
-    seen = instant_time if found is None or found.completion_time is None else found.completion_time
+    completed_at = instant_time if found is None or found.completion_time is None else found.completion_time
     return any(
-        is_after(compaction.requested_time, seen)
+        is_after(compaction.requested_time, completed_at)
         for compaction in timeline.filter_actions(Action.COMMIT).filter_completed_instants()
     )
 
 
 def is_initial(files: MetadataTableFiles, instant_time: str) -> bool:
-    """Whether a partition of the metadata table was built when an instant was completed already.
+    """Whether a partition of the metadata table was built after an instant was completed.
 
-    Of what was requested before, all was completed, but for what is noted as pending where a partition was built beside
-    writers. Hudi may name what builds a partition as an indexing of the table.
+    A build beside writers notes the instants that were pending then; all other instants requested before it were
+    completed. Hudi may name the delta commit of a build by an indexing of the table.
 
     Args:
         files: The metadata table.
@@ -94,7 +94,7 @@ def is_initial(files: MetadataTableFiles, instant_time: str) -> bool:
             recorded = instant_time if found is None else found.newest_time
             was_before = built.completion_time is not None and is_before(recorded, built.completion_time)
         else:
-            # Its time is that of the last instant of the table, and more digits.
+            # A build has the time of the last instant of the table, with more digits.
             has_suffix = len(time) > _DIGITS and int(time[_DIGITS:]) >= _FIRST_SUFFIX
             is_of_build = has_suffix or time in indexings
             was_before = not is_after(instant_time, time[:_DIGITS])
@@ -110,7 +110,7 @@ def _pending_at(files: MetadataTableFiles, built: HoodieInstant) -> frozenset[st
 
 
 def _files_of(files: MetadataTableFiles, instant_time: str) -> Iterator[str]:
-    """The paths of the files that an instant alone wrote."""
+    """The paths of the files that only the given instant wrote."""
     snapshot = files.snapshot
     by_commit = snapshot.active_timeline.layout.has_completion_times
     for folder in snapshot.storage.list_directory(snapshot.base_path):
@@ -125,7 +125,7 @@ def _files_of(files: MetadataTableFiles, instant_time: str) -> Iterator[str]:
             elif by_commit:
                 is_wanted = log.instant_time == instant_time
             else:
-                # A partition that was built beside writers may be newer than the request of one of them.
+                # A partition that was built beside writers may be newer than the request of such a writer.
                 is_older = is_before(log.instant_time, instant_time) or len(log.instant_time) > _DIGITS
                 is_wanted = is_older and _is_of_instant(files, file, instant_time)
             if is_wanted:
@@ -133,7 +133,7 @@ def _files_of(files: MetadataTableFiles, instant_time: str) -> Iterator[str]:
 
 
 def _is_of_instant(files: MetadataTableFiles, file: FileStatus, instant_time: str) -> bool:
-    """Whether the blocks of a log file are those of an instant; see `withdraw_delta_commit`."""
+    """Whether all blocks of a log file are of an instant; see `withdraw_delta_commit`."""
     with open_log_file(files.snapshot.storage, file.path) as reader:
         times = {block.headers.get(HeaderMetadataType.INSTANT_TIME) for block in reader.stored_blocks()}
     if instant_time in times and times != {instant_time}:

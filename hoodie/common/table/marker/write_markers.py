@@ -115,7 +115,7 @@ class WriteMarkers:
             )
 
     def close(self) -> None:
-        """Stop tasks from writing: they delete what they announce from now on.
+        """Stop tasks from writing: from now on they delete the files that they announce.
 
         Call this before the markers are listed. An attempt that is still running either has its marker in that list, or
         finds at its end that it came too late.

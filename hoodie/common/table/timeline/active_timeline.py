@@ -83,8 +83,8 @@ class HoodieActiveTimeline(HoodieTimeline):
         clock: The present, as an aware datetime.
         newest_archived_time: Returns the greatest instant time of the archived timeline, None if that is empty. Called
             for every new instant.
-        read_archived: Returns the metadata of an archived completed commit, None for any other instant. Called when the
-            file of a commit is gone.
+        read_archived: Returns the metadata of an archived completed commit, None for any other instant. Called if the
+            file of a commit is missing.
         clock_skew_ms: How much the clocks of writers may differ, in milliseconds. In layout 2 a step that takes a time
             lasts that long, so that writers that trust their clocks, as Hudi does, take later ones under the same lock.
 
@@ -143,7 +143,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         )
 
     def reload(self) -> HoodieActiveTimeline:
-        """The timeline as it is now.
+        """The timeline in its present state.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -174,7 +174,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         with the time of another action's instant must never be there, as its writer may die before it withdraws it.
 
         Args:
-            action: What will be done.
+            action: The action to come.
             content: The content of the requested file: a plan, or nothing.
             announce: Called with each candidate time, before other writers can see it. If it returns False, that time
                 is not taken.
@@ -237,7 +237,7 @@ class HoodieActiveTimeline(HoodieTimeline):
 
         Args:
             instant_time: The instant time.
-            action: What will be done.
+            action: The action to come.
             content: The content of the requested file: a plan, or nothing.
 
         Returns:
@@ -250,11 +250,11 @@ class HoodieActiveTimeline(HoodieTimeline):
         return self.storage.create_if_absent(self._path(instant_time, action, State.REQUESTED), self._encoded(content))
 
     def transition_requested_to_inflight(self, instant_time: str, action: Action, content: Content = b"") -> bool:
-        """Make the inflight file of a requested instant; of a savepoint, which is never requested, its first file.
+        """Make the inflight file of a requested instant; for a savepoint, which is never requested, its first file.
 
         Args:
             instant_time: The instant time.
-            action: What is being done.
+            action: The action that begins.
             content: The content: a workload profile, a plan, or nothing.
 
         Returns:
@@ -295,14 +295,14 @@ class HoodieActiveTimeline(HoodieTimeline):
 
         Args:
             instant_time: The instant time.
-            action: What was done; COMPACTION completes as a commit.
-            content: The metadata of what was done; never empty.
+            action: The finished action; COMPACTION completes as a commit.
+            content: The metadata of the action; never empty.
             check: Called right before the file is made; if it raises, the instant stays as it is.
-            is_sole_writer: Whether nobody else writes to this timeline since it was loaded, such as that of a metadata
+            is_sole_writer: Whether the timeline has had no other writer since it was loaded, such as that of a metadata
                 table under the table's lock. Then it is not listed again.
 
         Returns:
-            The completed instant; None when it was complete already.
+            The completed instant; None if it was complete already.
 
         Raises:
             HoodieCommitException: There is no inflight file: the instant was never started, or was rolled back.
@@ -352,7 +352,7 @@ class HoodieActiveTimeline(HoodieTimeline):
 
         Args:
             instant_time: The instant time.
-            action: What was being done.
+            action: The action of the instant.
             keeps_plan: Whether the requested file stays, so that the plan can be carried out again.
 
         Raises:
@@ -412,13 +412,13 @@ class HoodieActiveTimeline(HoodieTimeline):
         return True
 
     def revert_completed_to_inflight(self, instant_time: str, action: Action) -> None:
-        """Make a completed instant pending again, the first step of undoing it; a pending one stays as it is.
+        """Make a completed instant pending again, the first step of undoing it; a pending one is not changed.
 
         Missing requested and inflight files are created first, empty.
 
         Args:
             instant_time: The instant time.
-            action: What was done.
+            action: The action of the instant.
 
         Raises:
             HoodieIOException: Storage failed; call again.
@@ -476,7 +476,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         return self.layout.decode(self.read_details(instant), record, self.path_of(instant))
 
     def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
-        """What a commit, deltacommit or replacecommit wrote; of an inflight one, its workload profile.
+        """The metadata of a commit, deltacommit or replacecommit; for an inflight one, its workload profile.
 
         If a completed one was archived since the timeline was loaded, it is read from the archive, which does not keep
         everything: see `HoodieArchivedTimeline.read_commit_metadata`.
@@ -524,7 +524,7 @@ class HoodieActiveTimeline(HoodieTimeline):
 
     @cached_property
     def visible_instants(self) -> VisibleInstants:
-        """Which instants of this timeline make their files visible."""
+        """The instants of this timeline whose files readers see."""
         return VisibleInstants.of(self.instants, has_completion_times=self.layout.has_completion_times)
 
     # --- inside ---------------------------------------------------------------------------------------------------
@@ -549,7 +549,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         return False
 
     def _is_only_one(self, completed: HoodieInstant) -> bool:
-        """Whether nobody else has completed an instant at the same moment; the file with the earlier time stays.
+        """Whether no other writer completed an instant at the same moment; the file with the earlier time stays.
 
         Names of layout 2 hold completion times, so "create if absent" succeeds for two writers of one instant.
         """
@@ -558,7 +558,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         try:
             rivals = [found for found in self._list_states() if found.key == completed.key and found.is_completed]
         except HoodieIOException as error:
-            # The instant is complete: this must not look as if it were not.
+            # The instant is complete, so this must not look like a failure.
             logger.warning("whether others completed %s too could not be found out: %s", completed, error)
             rivals = []
         if any((found.completion_time or "") < (completed.completion_time or "") for found in rivals):

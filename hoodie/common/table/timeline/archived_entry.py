@@ -71,16 +71,16 @@ def encode_archived_entry(instant: HoodieInstant, content: bytes, transition_tim
 
 
 def completed_content(instant: HoodieInstant, schema: str, datum: bytes, source: str) -> bytes | None:
-    """What the completed file of an archived instant held, for actions whose files are the same in all layouts.
+    """The content of the completed file of an archived instant, for actions whose files are the same in all layouts.
 
     Args:
         instant: A completed instant that is no commit.
         schema: The schema of its record.
         datum: The record.
-        source: Where it comes from, for the error message.
+        source: The file of the archive, for the error message.
 
     Returns:
-        The content; None if the archive holds none.
+        The content; None if the archive has none.
 
     Raises:
         HoodieCorruptedDataException: The record is damaged.

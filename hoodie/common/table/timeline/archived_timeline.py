@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _MAX_LISTINGS = 5
 _HEAD_FIELDS = ("commitTime", "actionType", "actionState")
-"""The fields of an entry that say which instant it is; a reader of only these skips the contents."""
+"""The fields of an entry that identify its instant; a reader of only these skips the contents."""
 
 
 @attrs.frozen
@@ -101,7 +101,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
         return decode_datums(entry.schema, [entry.datum], entry.source)[0]
 
     def completion_time(self, instant: HoodieInstant) -> str:
-        """When an instant was completed, as its archiver noted; where none did, when it was requested.
+        """The completion time of an instant, as its archiver stored it; without one, its request time.
 
         Args:
             instant: An instant of this timeline.
@@ -115,7 +115,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
         return head["stateTransitionTime"] or instant.requested_time
 
     def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
-        """What a commit, delta commit or replace commit wrote.
+        """The metadata of a commit, delta commit or replace commit.
 
         The archive does not keep everything: event times, run times and the fields of log files are missing.
 
@@ -166,7 +166,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
             found: dict[HoodieInstant, dict[str, str]] = {}
             for path in paths:
                 for instant, entry in read_archive_file(storage, path):
-                    # Avro stores text as it is, so most records need not be decoded.
+                    # Avro stores text unchanged, so most records need not be decoded.
                     is_commit = instant.is_completed and instant.action.completed_action in COMMIT_ACTIONS
                     if not is_commit or wanted not in entry.datum:
                         continue
@@ -207,7 +207,7 @@ def archive_files(storage: HoodieStorage, folder: str, layout: TimelineLayout) -
 def _read_while_merged(
     storage: HoodieStorage, folder: str, layout: TimelineLayout, read: Callable[[Sequence[str]], T]
 ) -> T:
-    """Read the files of an archive; again if a writer has merged some of them meanwhile."""
+    """Read the files of an archive, and again if a writer merged some of them meanwhile."""
     for attempt in range(1, _MAX_LISTINGS + 1):
         try:
             return read([status.path for status in archive_files(storage, folder, layout)])

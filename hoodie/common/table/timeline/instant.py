@@ -1,4 +1,4 @@
-"""One action on the timeline: what it is, when it was requested, and its state."""
+"""One action on the timeline: its kind, its request time, and its state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 
 
 class Action(StrEnum):
-    """What an instant does to the table; the value is the word in file names.
+    """The kind of an action on the timeline; the value is the word in file names.
 
     Hudi: the ``*_ACTION`` constants of org.apache.hudi.common.table.timeline.HoodieTimeline.
     """
@@ -44,7 +44,7 @@ _COMPLETED_ACTIONS = {
 }
 
 COMMIT_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
-"""The completed actions that change what the table holds."""
+"""The completed actions that change the content of the table."""
 WRITE_ACTIONS = frozenset(action for action in Action if action.completed_action in COMMIT_ACTIONS)
 """The actions that complete as one of them."""
 
@@ -59,7 +59,7 @@ def commit_action(table_type: HoodieTableType) -> Action:
 
 
 class State(IntEnum):
-    """How far an instant has come; an instant has the highest state of its files."""
+    """The state of an instant; it has the highest state of its files."""
 
     REQUESTED = 0
     INFLIGHT = 1
@@ -72,14 +72,14 @@ class HoodieInstant:
 
     Attributes:
         requested_time: The instant time, 17 digits (14 in old tables); compared as a string.
-        action: What it does. A pending compaction is COMPACTION, a completed one COMMIT.
+        action: The kind of the action. A pending compaction is COMPACTION, a completed one COMMIT.
         state: REQUESTED, INFLIGHT or COMPLETED.
-        completion_time: When it was completed, in the form of an instant time. None while it is pending, and always
+        completion_time: Its completion time, in the form of an instant time. None while it is pending, and always
             None in timeline layout 1, whose files do not hold it.
         has_legacy_name: Whether the name of its completed file lacks the completion time in timeline layout 2, as in
             tables of early releases; the time is then that of the file's last change.
-        key: What all states of one instant share; a compaction and the commit that completes it share it as well.
-        newest_time: The completion time, or the requested time where there is none; or the later one.
+        key: The identity that all states of one instant share, also a compaction and the commit that completes it.
+        newest_time: The later of requested and completion time; the requested time if there is no completion time.
 
     Hudi: org.apache.hudi.common.table.timeline.HoodieInstant.
     """
@@ -89,7 +89,7 @@ class HoodieInstant:
     state: State
     completion_time: str | None = None
     has_legacy_name: bool = False
-    # Computed once: the same instants are met in each listing.
+    # Computed once: the same instants are compared in each listing.
     key: tuple[str, Action] = attrs.field(init=False, eq=False, repr=False)
     newest_time: str = attrs.field(init=False, eq=False, repr=False)
 
@@ -103,7 +103,7 @@ class HoodieInstant:
 
     @property
     def is_requested(self) -> bool:
-        """Whether nothing but the request exists."""
+        """Whether only the request exists."""
         return self.state is State.REQUESTED
 
     @property

@@ -18,7 +18,7 @@ from hoodie.common.table.timeline.instant_time import in_order, is_after
 
 @attrs.frozen
 class InstantRange:
-    """Some instants: those after one and up to another, or those that are named. A range without limits is all of them.
+    """A set of instants: those after one and up to another, or named ones. A range without limits has all instants.
 
     Tables without meta columns have rows without a commit time. No range holds such a row.
 
@@ -49,7 +49,7 @@ class InstantRange:
         return self.after is not None and not is_after(instant_time, self.after)
 
     def holds(self, commit_times: pa.Array) -> pa.Array:
-        """Which rows these instants wrote.
+        """True for rows that these instants wrote.
 
         Args:
             commit_times: ``_hoodie_commit_time`` of the rows (string).
@@ -68,7 +68,7 @@ class InstantRange:
 
     @property
     def condition(self) -> pc.Expression | None:
-        """What ``_hoodie_commit_time`` of a row fulfils if these instants wrote it; None for all."""
+        """The condition on ``_hoodie_commit_time`` of rows that these instants wrote; None for all rows."""
         commit_time = pc.field(COMMIT_TIME_META)
         found = []
         if self.after is not None:

@@ -1,12 +1,12 @@
 """Instant times: ``yyyyMMddHHmmssSSS`` in the table's time zone, and their order.
 
 They are compared as strings, in this package only: ``.ci/instant_times`` finds comparisons elsewhere. The functions
-here tell which of two instants was *requested* first. The timeline tells what a reader of an instant sees: in later
-table versions, completion times decide that.
+here decide which of two instants was *requested* first. What a reader of an instant sees is decided by the timeline: in
+later table versions by completion times.
 
-A time of 14 digits (tables of Hudi before 0.10) stands for the last millisecond of its second when it is read as a
-date. Tables of time zone LOCAL hold wall clock times, which daylight saving repeats for an hour every autumn:
-`next_instant_time` therefore counts on from the newest time that exists instead of trusting the clock.
+A time of 14 digits (tables of Hudi before 0.10) is read as the last millisecond of its second. Tables of time zone
+LOCAL hold wall clock times, which daylight saving repeats for an hour every autumn. `next_instant_time` therefore
+counts on from the newest time that exists instead of trusting the clock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LEADING = re.compile(r"^(\d{17}|\d{14})", re.ASCII)
 
 
 def is_before(instant_time: str, other: str) -> bool:
-    """Whether an instant was requested before another one; "" stands for the time before all instants.
+    """Whether an instant was requested before another one; "" is the time before all instants.
 
     Hudi: compareTimestamps(instant_time, LESSER_THAN, other).
     """
@@ -35,17 +35,17 @@ def is_before(instant_time: str, other: str) -> bool:
 
 
 def is_after(instant_time: str, other: str) -> bool:
-    """Whether an instant was requested after another one; "" stands for the time before all instants."""
+    """Whether an instant was requested after another one; "" is the time before all instants."""
     return instant_time > other
 
 
 def oldest(instant_times: Iterable[str | None]) -> str | None:
-    """The first of some instant times, skipping None; None if there is no time."""
+    """The first of the given instant times, skipping None; None if there is no time."""
     return min((time for time in instant_times if time is not None), default=None)
 
 
 def newest(instant_times: Iterable[str | None]) -> str | None:
-    """The last of some instant times, skipping None; None if there is no time."""
+    """The last of the given instant times, skipping None; None if there is no time."""
     return max((time for time in instant_times if time is not None), default=None)
 
 

@@ -1,6 +1,6 @@
 """Write the archive of timeline layout 2: append files, compact their levels, delete those that are not needed.
 
-Each change is three steps, and readers see it with the last one:
+Each change has three steps, and readers see it after the last one:
 
 1. a data file, which no manifest lists yet;
 2. the next manifest, which lists it;
@@ -90,7 +90,7 @@ class LsmEntry:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells an instant from others."""
+        """The identity of the instant."""
         return self.requested_time, str(self.action)
 
     @property
@@ -221,7 +221,7 @@ class LsmArchiveWriter:
     # --- steps --------------------------------------------------------------------------------------------------
 
     def _begin(self) -> LsmManifest:
-        """The newest manifest, after what writers that died left behind was put in order."""
+        """The newest manifest, after leftovers of dead writers were cleaned up."""
         # Listed before the version is read: so the manifest of a writer that is alive is not taken for a left-over.
         numbers = manifest_numbers(self._storage, self._folder)
         manifest = self._newest()
@@ -236,14 +236,14 @@ class LsmArchiveWriter:
         return manifest
 
     def _publish(self, manifest: LsmManifest, files: Sequence[LsmFile]) -> LsmManifest:
-        """Let readers see other files than those of a manifest; returns the new one."""
+        """Make other files than those of a manifest visible to readers; returns the new manifest."""
         number = manifest.number + 1
         path = self._path_of(number)
         self._check()
         if not self._storage.create_if_absent(path, encode_manifest(files)):
             raise self._rival(path)
         self._check()
-        # Cleaned by another writer, the number of a manifest can be free though the archive has come further.
+        # If another writer cleaned manifests, the number can be free although the archive has newer ones.
         if version_of(self._storage, self._folder) not in (None, manifest.number):
             raise self._rival(path)
         self._write_version(number)
@@ -280,9 +280,9 @@ class LsmArchiveWriter:
         paths = [join(self._folder, file.name) for file in chosen]
         rows = _rows_of(self._storage, paths)
         size_bytes = write_rows(self._storage.open_output_stream(path), rows, _SCHEMA, _AVRO_SCHEMA, path)
-        left = [file for file in manifest.files if file not in chosen]
+        remaining_files = [file for file in manifest.files if file not in chosen]
         first, last = chosen[0].first, max(file.last for file in chosen)
-        published = self._publish(manifest, (*left, LsmFile(first, last, level, name, size_bytes)))
+        published = self._publish(manifest, (*remaining_files, LsmFile(first, last, level, name, size_bytes)))
         logger.info("compacted %d files of the archive into %s", len(chosen), path)
         return published
 
@@ -330,7 +330,7 @@ def _encoded(entries: Sequence[LsmEntry], path: str) -> bytes:
 
 
 def _to_compact(manifest: LsmManifest, level: int, batch_size: int, max_bytes: int) -> list[LsmFile]:
-    """The oldest files of a level, if it has enough for a compaction; else []."""
+    """The oldest files of a level, if there are enough for a compaction; otherwise []."""
     files = sorted(file for file in manifest.files if file.level == level)
     if len(files) < max(batch_size, _LEAST_COMPACTED):
         return []
@@ -351,7 +351,7 @@ def _compacted_name(files: Sequence[LsmFile], level: int) -> str:
 
 
 def _rows_of(storage: HoodieStorage, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of some files in their order, in batches for row groups."""
+    """The rows of the given files in their order, in batches for row groups."""
     held: list[pa.RecordBatch] = []
     for path in paths:
         with HoodieParquetReader(storage, path) as reader:

@@ -1,4 +1,4 @@
-"""Which files make up the archive of timeline layout 2.
+"""The manifest of the archive of timeline layout 2: the files that it consists of.
 
 ::
 

@@ -6,8 +6,8 @@
     manifest_7                                      {"files": [{"fileName": ..., "fileLen": ...}, ...]}
     20260102101530123_20260102111530123_0.parquet   one row for each instant: times, action, contents of its files
 
-Only files that the newest manifest lists count. The times in a file's name say nothing for certain about its rows, and
-an instant may be in several files.
+Only files that the newest manifest lists count. The times in a file's name do not limit its rows for certain, and an
+instant may be in several files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MAX_READS = 5
 
 @attrs.frozen
 class _Place:
-    """Where the contents of an instant are."""
+    """The file and the row with the contents of an instant."""
 
     path: str
     row: int
@@ -100,7 +100,8 @@ class HoodieLsmTimeline(HoodieArchivedTimeline):
         return cls(tuple(places), storage=storage, folder=folder, layout=layout, places=places)
 
     def read_entry(self, instant: HoodieInstant) -> dict[str, Any]:
-        """An instant's contents: ``metadata``, what its completed file held, and ``plan``; None for what was empty.
+        """The contents of an instant: ``metadata``, the content of its completed file, and ``plan``; None for
+        empty ones.
 
         Args:
             instant: An instant of this timeline.
@@ -121,7 +122,7 @@ class HoodieLsmTimeline(HoodieArchivedTimeline):
         return self._read[place.path][place.row]
 
     def completion_time(self, instant: HoodieInstant) -> str:
-        """When an instant was completed.
+        """The completion time of an instant.
 
         Args:
             instant: An instant of this timeline.
@@ -133,7 +134,7 @@ class HoodieLsmTimeline(HoodieArchivedTimeline):
         return instant.completion_time or instant.requested_time
 
     def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
-        """What a commit, delta commit or replace commit wrote: all that its file held.
+        """The metadata of a commit, delta commit or replace commit, with the full content of its file.
 
         Args:
             instant: An instant of this timeline.
@@ -168,7 +169,7 @@ class HoodieLsmTimeline(HoodieArchivedTimeline):
                 rows = _rows_of(storage, path, (*_HEAD, "metadata"))
                 for instant, row in zip(_instants_of(path, rows), rows, strict=True):
                     content = row["metadata"] or b""
-                    # Avro stores text as it is, so most records need not be decoded.
+                    # Avro stores text unchanged, so most records need not be decoded.
                     if instant is None or instant.action not in COMMIT_ACTIONS or wanted not in content:
                         continue
                     extra = layout.decode(content, HoodieCommitMetadata, f"{instant} in {path}").extra_metadata
@@ -199,12 +200,12 @@ def archive_of(layout: TimelineLayout) -> type[HoodieArchivedTimeline]:
 
 
 def read_while_compacted(storage: HoodieStorage, folder: str, read: Callable[[LsmManifest], T]) -> T:
-    """Read the files of an archive; again if a writer has compacted and cleaned some of them meanwhile.
+    """Read the files of an archive, and again if a writer compacted and cleaned some of them meanwhile.
 
     Args:
         storage: Where the table is.
         folder: Full path of the archive.
-        read: Reads the files of a manifest; raises FileNotFoundError for one that is gone.
+        read: Reads the files of a manifest; raises FileNotFoundError for a missing one.
 
     Raises:
         HoodieCorruptedDataException: A file of the archive is damaged.
@@ -248,7 +249,7 @@ def newest_lsm_time(storage: HoodieStorage, folder: str, file: LsmFile) -> str:
 
 
 def _places_in(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInstant, _Place]:
-    """Each instant of some files once, and where its contents are."""
+    """Each instant in the given files, once, with the place of its contents."""
     newest: dict[tuple[str, Action], tuple[HoodieInstant, _Place]] = {}
     for path in paths:
         for row, instant in enumerate(_instants_of(path, _rows_of(storage, path, _HEAD))):
@@ -261,7 +262,7 @@ def _places_in(storage: HoodieStorage, paths: Iterable[str]) -> dict[HoodieInsta
 
 
 def _rows_of(storage: HoodieStorage, path: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Some columns of a file of the archive.
+    """The given columns of a file of the archive.
 
     Raises:
         FileNotFoundError: The file has been compacted into another one meanwhile.

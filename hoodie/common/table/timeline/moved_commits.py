@@ -1,11 +1,11 @@
-"""Commits that are missing in a table's timeline because another program has moved them to that of the other layout.
+"""Commits that a table's timeline lacks because another program moved them to the timeline of the other layout.
 
 Hudi upgrades and downgrades a table by moving the files of the timeline, one after the other. If it dies in between,
-half of the commits are in each folder. A writer that has not seen an upgrade leaves such commits too. Neither must be
-deleted, nor written over: the rows of these commits would be gone.
+half of the commits are in each folder. A writer that has not noticed an upgrade leaves such commits, too. None of them
+may be deleted or overwritten: their rows would be lost.
 
-hoodie copies the files. Copies that an upgrade has left stay behind when their commits are archived or undone; these
-commits are not missing.
+hoodie copies the files. The copies that an upgrade leaves stay when their commits are archived or undone; these commits
+are not missing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def moved_commits(storage: HoodieStorage, meta_path: str, table_config: HoodieTa
 
 
 def refusal_of_moved_commits(meta_path: str, table_config: HoodieTableConfig, commits: list[str]) -> str:
-    """What to tell of such commits.
+    """The error message about such commits.
 
     Args:
         meta_path: The table's ``.hoodie`` folder.

@@ -54,9 +54,9 @@ class _NewestOfLog:
 class _NewestOfLsm:
     """Layout 2: the greatest requested or completion time, by the statistics in the footers of all files.
 
-    An instant can be archived though it was completed after all active ones, so the names of files, which hold
-    requested times, do not suffice. The footer of a file is read once. While ``_version_`` stays, nothing else is read.
-    An archive that was not there is listed: one request tells of a manifest as well as of ``_version_``.
+    An archived instant may have been completed after all active ones, so the names of files, which hold requested
+    times, do not suffice. The footer of a file is read once. While ``_version_`` is unchanged, nothing else is read. If
+    the archive did not exist, it is listed: one request finds a manifest as well as ``_version_``.
     """
 
     def __init__(self, storage: HoodieStorage, folder: str) -> None:

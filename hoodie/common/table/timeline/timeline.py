@@ -71,7 +71,7 @@ class HoodieTimeline:
         return self.filter(lambda instant: instant.state is not State.COMPLETED)
 
     def filter_actions(self, *actions: Action) -> HoodieTimeline:
-        """The instants of some actions.
+        """The instants of the given actions.
 
         Args:
             actions: The actions as the instants hold them: a pending compaction is COMPACTION, a completed one COMMIT.
@@ -157,22 +157,22 @@ class HoodieTimeline:
     def undone_since(self, known: Collection[str], held: Collection[str] = ()) -> list[str]:
         """Earlier completed writes that a rollback or restore has removed since, in order.
 
-        A write that is gone may have been archived instead, but only if it is older than all that are left::
+        A missing write may have been archived instead, but only if it is older than all remaining ones::
 
             known 10 20 30 40    completed now 20 40    undone 30
 
         Args:
             known: Times of completed writes of an earlier timeline.
-            held: Times of savepoints. Archiving goes past them, so a savepointed write that is left proves nothing.
+            held: Times of savepoints. Archiving goes past them, so a savepointed write that remains proves nothing.
         """
-        left = self.completed_writes().times
-        start = oldest(left.difference(held))
-        gone = (time for time in known if time not in left)
-        return in_order(time for time in gone if start is None or not is_before(time, start))
+        remaining_times = self.completed_writes().times
+        start = oldest(remaining_times.difference(held))
+        missing_times = (time for time in known if time not in remaining_times)
+        return in_order(time for time in missing_times if start is None or not is_before(time, start))
 
     @cached_property
     def visible_instants(self) -> VisibleInstants:
-        """Which instants of this timeline make their files visible; only for a timeline that is not filtered.
+        """The instants of this timeline whose files readers see; only for a timeline that is not filtered.
 
         A timeline that is not read from storage counts as one of layout 1.
         """

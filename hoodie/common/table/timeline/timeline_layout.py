@@ -77,19 +77,19 @@ class TimelineLayout(ABC):
         """
 
     def name_of(self, instant: HoodieInstant) -> str:
-        """The name of the file that put an instant into its state.
+        """The name of the file for the present state of an instant.
 
         Args:
-            instant: An instant that was listed, or one that is pending.
+            instant: An instant of a listing, or a pending one.
         """
         return self.file_name(instant.requested_time, instant.action, instant.state, instant.completion_time)
 
     @abstractmethod
     def parse_file_name(self, name: str) -> HoodieInstant | None:
-        """The instant in the state that a file name stands for; None for a file that is not of the timeline."""
+        """The instant and state of a file name; None for a file that is not of the timeline."""
 
     def instant_of(self, status: FileStatus) -> HoodieInstant | None:
-        """The instant in the state that an entry of the timeline's folder stands for; None for any other entry."""
+        """The instant and state of an entry of the timeline's folder; None for any other entry."""
         return None if status.is_directory else self.parse_file_name(status.name)
 
     def may_be_empty(self, instant: HoodieInstant) -> bool:
@@ -111,7 +111,7 @@ class TimelineLayout(ABC):
         Args:
             data: The content of the file, not empty.
             record: The class of the value.
-            source: Where it comes from (a path), for the error message.
+            source: The path of the file, for the error message.
 
         Raises:
             HoodieCorruptedDataException: The content is truncated, damaged or another record.
@@ -182,7 +182,7 @@ class TimelineLayoutV1(TimelineLayout):
         return _parsed_v1(name)
 
     def encode(self, content: attrs.AttrsInstance) -> bytes:
-        """JSON for commit metadata, Avro for all else."""
+        """JSON for commit metadata, Avro for all other content."""
         return content.to_json() if isinstance(content, HoodieCommitMetadata) else timeline_metadata.encode(content)
 
     def decode(self, data: bytes, record: type[ContentT], source: str) -> ContentT:
@@ -270,12 +270,12 @@ class TimelineLayoutV2(TimelineLayout):
         return timeline_metadata.encode(content)
 
     def decode(self, data: bytes, record: type[ContentT], source: str) -> ContentT:
-        """Avro in any schema of its writer; JSON where a legacy name may stand for the file."""
+        """Avro in any schema of its writer; JSON if the file may have a legacy name."""
         if not issubclass(record, HoodieCommitMetadata):
             return timeline_metadata.decode(data, record, source)
         if data and not data.startswith(_AVRO_MAGIC):
             return record.from_json(data, source)
-        # What the class leaves out does not matter to its reader; what it needs must be there.
+        # The class may lack fields of the record, but the record must have the fields of the class.
         names = {record.__name__, HoodieReplaceCommitMetadata.__name__}
         return record.from_value(timeline_metadata.decode_as_written(data, names, source), source)
 

@@ -1,4 +1,4 @@
-"""List the instants of a timeline from its files, also while an archiver or an upgrade deletes some of them."""
+"""Listing of the instants of a timeline from its files, also while an archiver or an upgrade deletes some of them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ logger = logging.getLogger(__name__)
 _MAX_LISTINGS = 10
 _LISTED_AT_ONCE = 300
 _WRITTEN_WITHIN = timedelta(minutes=1)
-"""How long after its requested time the first file of an instant is written, at most."""
+"""The longest time between the requested time of an instant and the writing of its first file."""
 
 
 UPGRADE_FILE_NAME = ".hoodie_upgrade"
 """A file in the folder of layout 2 while hoodie upgrades or downgrades the table.
 
 It is made before the first file of the other timeline is written, and deleted after the last file of the old one is
-gone. Meanwhile the properties decide which timeline counts, and that one is whole. A listing that comes in pages has
-this name first.
+deleted. Meanwhile the properties decide which timeline counts, and that one is whole. A listing in pages has this name
+first.
 """
 
 

@@ -1,4 +1,4 @@
-"""Which instants count for readers.
+"""The instants that count for readers.
 
 Hudi: org.apache.hudi.common.table.timeline.HoodieTimeline (containsOrBeforeTimelineStarts), and its use in
 AbstractTableFileSystemView.
@@ -18,19 +18,19 @@ _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
 
 @attrs.frozen
 class VisibleInstants:
-    """Which instants of a timeline make their files visible.
+    """The instants of a timeline whose files readers see.
 
     Attributes:
         completed: Requested times of completed commits, delta commits and replace commits.
-        pending: Requested times of requested and inflight ones.
+        pending: Requested times of such commits that are requested or inflight.
         pending_compactions: Requested times of requested and inflight compactions. The log files of their slices count
             already, their base files do not.
         start: The first of `completed` and `pending_compactions` without a savepoint. Instants before it have been
             archived, so they are completed. (Archiving may go past a savepointed commit, so the start need not be the
-            first instant.) If all have savepoints, as after a restore to one, it is the last of them. None if there are
-            none. In timeline layout 2 nothing that is newer than a pending instant is archived, so it is not later than
-            the first pending one.
-        completion_times: Timeline layout 2: requested to completion time of those that are completed.
+            first instant.) If all have savepoints, as after a restore to one, it is the last of them. None if there is
+            no instant. In timeline layout 2 no instant newer than a pending one is archived, so the start is not later
+            than the first pending one.
+        completion_times: Timeline layout 2: the completion time of each completed instant, by its requested time.
         has_completion_times: Whether the instants are of timeline layout 2.
     """
 
@@ -43,7 +43,7 @@ class VisibleInstants:
 
     @classmethod
     def of(cls, instants: Iterable[HoodieInstant], *, has_completion_times: bool = False) -> VisibleInstants:
-        """Those of an active timeline.
+        """The visible instants of an active timeline.
 
         Args:
             instants: All its instants, of any action and state.
@@ -77,11 +77,11 @@ class VisibleInstants:
         )
 
     def without(self, hidden: Collection[str], compactions: Collection[str] = ()) -> VisibleInstants:
-        """Those that count for readers of a state in which some completed instants were still pending.
+        """The visible instants for readers of a state in which the given completed instants were still pending.
 
         Args:
             hidden: The requested times of the instants, active and archived.
-            compactions: Those among them that are compactions. Log files of their slices may count already.
+            compactions: The compactions among them. Log files of their slices may count already.
         """
         return attrs.evolve(
             self,
@@ -108,7 +108,7 @@ class VisibleInstants:
         return is_slice or self.is_committed(instant_time)
 
     def is_seen_at(self, instant_time: str, as_of: str | None) -> bool:
-        """Whether readers of the table as of another instant see what a committed instant did.
+        """Whether a committed instant is visible to readers of the table as of another instant.
 
         Args:
             instant_time: The instant.

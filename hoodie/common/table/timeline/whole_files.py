@@ -31,7 +31,7 @@ def read_whole_file(storage: HoodieStorage, path: str, begun: str, *, may_be_emp
         may_be_empty: Whether the file can be whole and empty.
 
     Returns:
-        The content; that of a damaged file as it is.
+        The content, also of a damaged file.
 
     Raises:
         FileNotFoundError: There is no such file.

@@ -1,16 +1,16 @@
-"""How many bytes of log files completed instants wrote: it tells a damaged file from what a dead writer left.
+"""The bytes that completed instants wrote to log files: they tell damaged files from leftovers of dead writers.
 
-Commit metadata tells where the bytes of a commit in a log file begin and end::
+Commit metadata has the range of the bytes that a commit wrote to a log file::
 
     bytes         0        400              900      960
     written by    |  10    |  12            |  14, which died
     blocks        |  whole |  whole | whole |  torn
 
-Bytes that a completed instant tells of are whole blocks, or the file is damaged. Torn bytes that none tells of are
-those of a writer that died. In table version 6 writers append to log files, and rollbacks write some. In versions 8 and
-9 a log file is that of the instant in its name.
+Bytes of a completed instant are whole blocks, or the file is damaged. Torn bytes that belong to no completed instant
+are those of a dead writer. In table version 6 writers append to log files, and rollbacks write some. In versions 8 and
+9 a log file belongs to the instant in its name.
 
-Hudi has no such check: it leaves out all that is torn.
+Hudi has no such check: it skips all torn bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 _CACHED_BYTES = 16 << 20
 _BYTES_OF_FILE = 400
-"""What the entry of a file takes in memory, about."""
+"""About the memory of the entry of a file."""
 
 
 @attrs.frozen
@@ -47,9 +47,9 @@ class CommittedBytes:
 
     Attributes:
         instant: The instant: a commit, or a rollback or restore that wrote a command.
-        start: Where they begin; 0 where the instant does not tell.
-        end: Where they end; None where it does not tell.
-        records: How many rows and deletes they hold, as far as the instant tells.
+        start: Their offset in the file; 0 if the instant does not store it.
+        end: The offset after them; None if the instant does not store it.
+        records: The number of their rows and deletes, if the instant stores it.
     """
 
     instant: HoodieInstant
@@ -58,31 +58,31 @@ class CommittedBytes:
     records: int = 0
 
 
-_Told = Mapping[str, CommittedBytes]
-"""Path of a log file, relative to the table, to what one instant wrote of it."""
-_READ_BEFORE: BoundedCache[_Told] = BoundedCache(_CACHED_BYTES, _CACHED_BYTES // 4)
-"""What this process has read of completed commits, by the paths of their files, which never change."""
+_BytesByPath = Mapping[str, CommittedBytes]
+"""Path of a log file, relative to the table, to the bytes that one instant wrote to it."""
+_READ_BEFORE: BoundedCache[_BytesByPath] = BoundedCache(_CACHED_BYTES, _CACHED_BYTES // 4)
+"""The metadata of completed commits that this process has read, by the paths of their files, which never change."""
 
 
 @attrs.frozen(slots=False, eq=False)
 class CommittedLogFiles:
-    """What completed instants of a table tell of its log files, read when it is asked for; crosses to tasks.
+    """The sizes that completed instants of a table give for its log files, read when asked for. Crosses to tasks.
 
     Attributes:
         base_path: The table's folder.
         timeline: Its active timeline.
         load_archive: Reads its archived timeline; called for files that look damaged.
-        remedy: What to do about a damaged log file, for error messages.
+        remedy: The advice for a damaged log file, for error messages.
     """
 
     base_path: str
     timeline: HoodieActiveTimeline = attrs.field(repr=False)
     load_archive: Callable[[], HoodieArchivedTimeline] = attrs.field(repr=False)
     remedy: str
-    _found: dict[HoodieInstant, _Told] = attrs.field(init=False, factory=dict, repr=False)
+    _found: dict[HoodieInstant, _BytesByPath] = attrs.field(init=False, factory=dict, repr=False)
 
     def bytes_of(self, log_file: HoodieLogFile) -> list[CommittedBytes]:
-        """What completed instants wrote of a log file; the archive is read too, where it may tell.
+        """The bytes that completed instants wrote to a log file. The archive is read, too, if it may have some.
 
         Args:
             log_file: A log file that looks damaged.
@@ -93,11 +93,11 @@ class CommittedLogFiles:
         """
         path = self._relative(log_file)
         own, others = self._may_have_written(log_file)
-        found = self._told_by(own, path)
+        found = self._bytes_in(own, path)
         if found and self.timeline.layout.has_completion_times:
             return found
-        # A file of version 6 may be left in the slices of an upgraded table, and the other way round.
-        found += self._told_by(others, path)
+        # A slice of an upgraded table may have a file of version 6, and a slice of a downgraded one a file of 8.
+        found += self._bytes_in(others, path)
         for instant in self.timeline.filter_actions(Action.ROLLBACK, Action.RESTORE).filter_completed_instants():
             if not is_before(instant.requested_time, log_file.instant_time):
                 found += self._commands_of(instant, path)
@@ -106,10 +106,10 @@ class CommittedLogFiles:
         return found
 
     def with_sizes(self, groups: Sequence[HoodieFileGroup]) -> list[HoodieFileGroup]:
-        """File groups whose log files know their sizes, so that a file that ends too early is seen.
+        """File groups with the committed sizes of their log files, so that files that end too early are noticed.
 
-        A metadata table has listed the committed sizes. Where storage was listed, the active commits are read that may
-        have written the files, each once.
+        A metadata table lists the committed sizes. If storage was listed, the active commits that may have written the
+        files are read, each once.
 
         Args:
             groups: The groups.
@@ -128,17 +128,17 @@ class CommittedLogFiles:
         return [self._sized_group(group, sizes) for group in groups] if sizes else list(groups)
 
     def with_sizes_of_slice(self, file_slice: FileSlice) -> FileSlice:
-        """A slice whose log files know their sizes; see `with_sizes`."""
+        """A slice with the committed sizes of its log files; see `with_sizes`."""
         logs = [log_file for log_file in file_slice.log_files if not log_file.is_cdc]
         return _sized_slice(file_slice, self._largest_sizes(logs), self._relative)
 
     def read_before(self) -> dict[HoodieInstant, frozenset[str]]:
         """The paths of log files, relative to the table, that each active commit names that was read for sizes."""
-        return {commit: frozenset(told) for commit, told in self._found.items()}
+        return {commit: frozenset(log_files) for commit, log_files in self._found.items()}
 
     def read_also(self, commits: Sequence[HoodieInstant]) -> None:
         """Read active commits, so that `read_before` has them. Damaged ones are logged and left out."""
-        for _ in map_concurrently(self._told_if_readable, commits):
+        for _ in map_concurrently(self._log_files_if_readable, commits):
             pass
 
     def _sized_group(self, group: HoodieFileGroup, sizes: Mapping[str, int]) -> HoodieFileGroup:
@@ -147,7 +147,7 @@ class CommittedLogFiles:
         return attrs.evolve(group, slices=tuple(_sized_slice(part, sizes, self._relative) for part in group.slices))
 
     def _largest_sizes(self, logs: Sequence[HoodieLogFile]) -> dict[str, int]:
-        """The largest sizes that active commits tell of log files, by their relative paths."""
+        """The largest sizes of log files by active commits, by their relative paths."""
         commits: dict[HoodieInstant, None] = {}
         if self.timeline.layout.has_completion_times:
             times = {log_file.instant_time for log_file in logs}
@@ -157,8 +157,8 @@ class CommittedLogFiles:
             writes = self.timeline.completed_writes()
             commits = dict.fromkeys(one for one in writes if not is_before(one.requested_time, first))
         sizes: dict[str, int] = {}
-        for told in map_concurrently(self._told_if_readable, list(commits)):
-            for path, found in told.items():
+        for log_files in map_concurrently(self._log_files_if_readable, list(commits)):
+            for path, found in log_files.items():
                 sizes[path] = max(found.end or 0, sizes.get(path, 0))
         return sizes
 
@@ -169,10 +169,12 @@ class CommittedLogFiles:
         own = [one for one in writes if one.requested_time == named]
         return own, [one for one in writes if one.requested_time != named]
 
-    def _told_by(self, commits: Sequence[HoodieInstant], path: str) -> list[CommittedBytes]:
-        return [told[path] for told in map_concurrently(self._told, commits) if path in told]
+    def _bytes_in(self, commits: Sequence[HoodieInstant], path: str) -> list[CommittedBytes]:
+        return [
+            log_files[path] for log_files in map_concurrently(self._log_files_of_commit, commits) if path in log_files
+        ]
 
-    def _told(self, commit: HoodieInstant) -> _Told:
+    def _log_files_of_commit(self, commit: HoodieInstant) -> _BytesByPath:
         """The log files of an active commit."""
         key = self.timeline.path_of(commit)
         found = self._found.get(commit)
@@ -184,16 +186,16 @@ class CommittedLogFiles:
         self._found[commit] = found
         return found
 
-    def _told_if_readable(self, commit: HoodieInstant) -> _Told:
+    def _log_files_if_readable(self, commit: HoodieInstant) -> _BytesByPath:
         try:
-            return self._told(commit)
+            return self._log_files_of_commit(commit)
         except HoodieException as error:
-            # Nothing looks damaged yet: it is looked at again if something does.
+            # Nothing looks damaged yet; if a file does, this commit is read again.
             logger.warning("how long the log files of %s of %s are is not known: %s", commit, self.base_path, error)
             return {}
 
     def _commands_of(self, instant: HoodieInstant, path: str) -> Iterator[CommittedBytes]:
-        """The bytes of commands that a rollback, or those of a restore, wrote into a log file."""
+        """The bytes of the commands that a rollback, or the rollbacks of a restore, wrote to a log file."""
         if instant.action is Action.RESTORE:
             restored = self.timeline.read_as(instant, HoodieRestoreMetadata)
             rollbacks = [one for found in restored.rollbacks.values() for one in found]
@@ -211,9 +213,9 @@ class CommittedLogFiles:
         for instant in archive.completed_writes():
             time = instant.requested_time
             if instant.is_completed and time not in active and not is_before(time, log_file.instant_time):
-                told = _log_files_of(instant, archive.read_commit_metadata(instant))
-                if path in told:
-                    yield told[path]
+                log_files = _log_files_of(instant, archive.read_commit_metadata(instant))
+                if path in log_files:
+                    yield log_files[path]
 
     def _relative(self, log_file: HoodieLogFile) -> str:
         return log_file.path.removeprefix(f"{self.base_path.rstrip('/')}/")
@@ -235,8 +237,8 @@ def _sized_slice(
     return attrs.evolve(file_slice, log_files=tuple(logs))
 
 
-def _log_files_of(instant: HoodieInstant, metadata: HoodieCommitMetadata) -> _Told:
-    """What a commit tells of the log files of records that it wrote."""
+def _log_files_of(instant: HoodieInstant, metadata: HoodieCommitMetadata) -> _BytesByPath:
+    """The bytes that a commit wrote to log files of records."""
     return {
         stat.path.lstrip("/"): CommittedBytes(
             instant, stat.log_offset or 0, stat.file_size_bytes or None, stat.num_writes + stat.num_deletes
@@ -247,5 +249,5 @@ def _log_files_of(instant: HoodieInstant, metadata: HoodieCommitMetadata) -> _To
 
 
 def largest_end(told: Iterable[CommittedBytes]) -> CommittedBytes | None:
-    """What ends last of what instants tell; None if none tells an end."""
+    """The bytes with the largest end; None if no instant stores an end."""
     return max((one for one in told if one.end is not None), key=lambda one: one.end or 0, default=None)

@@ -1,4 +1,4 @@
-"""From a listing of files to the file groups and slices that a reader may see.
+"""The view of a table's files: from a listing to the file groups and slices that a reader may see.
 
 ::
 
@@ -106,7 +106,7 @@ def build_file_groups(
             continue
         bases, logs = base_files.get(file_id, {}), log_files.get(file_id, ())
         if len(bases) == 1 and not logs and not (compactions or {}).get(group_id):
-            # Nothing is to be placed: most file groups of copy-on-write tables.
+            # No log file has to be placed: most file groups of copy-on-write tables.
             ((instant_time, candidates),) = bases.items()
             base_file = _the_base_file(group_id, candidates, committed_file_name)
             groups.append(HoodieFileGroup(group_id, (FileSlice(partition_path, file_id, instant_time, base_file),)))
@@ -194,9 +194,9 @@ class HoodieTableFileSystemView:
         Args:
             metadata: Lists partitions and files.
             timeline: The active timeline with instants of all actions and states.
-            archived: Reads the archived instants; called where only they tell which slice a log file belongs to.
-            instants: Those that count, of the timeline's; None for all that count for readers of today.
-            committed: Tells the sizes of log files that storage has listed, for who reads them; None: nobody does.
+            archived: Reads the archived instants; called if only they decide which slice a log file belongs to.
+            instants: The instants of the timeline that count; None for those that count for readers of today.
+            committed: The sizes of log files that storage has listed, for callers that read them; None for others.
         """
         self._metadata = metadata
         self._committed = committed
@@ -269,7 +269,7 @@ class HoodieTableFileSystemView:
         return list(self._groups[partition_path])
 
     def latest_base_files(self, partition_path: str) -> list[HoodieBaseFile]:
-        """The newest committed base file of each file group: what a snapshot of a copy-on-write table reads.
+        """The newest committed base file of each file group: the files of a snapshot of a copy-on-write table.
 
         Raises:
             HoodieIOException: The partition path would leave the table, or storage failed.
@@ -308,7 +308,7 @@ class HoodieTableFileSystemView:
 
     @property
     def listing(self) -> HoodieTableMetadata:
-        """What lists the partitions and their files."""
+        """The listing of the partitions and their files."""
         return self._metadata
 
     @property
@@ -318,7 +318,7 @@ class HoodieTableFileSystemView:
 
     @property
     def committed_log_files(self) -> CommittedLogFiles | None:
-        """What tells the sizes of log files that storage has listed; None if nobody asks for them."""
+        """The sizes of log files that storage has listed; None if the caller does not need them."""
         return self._committed
 
     def replaced_file_groups(self) -> Mapping[HoodieFileGroupId, str]:
@@ -359,8 +359,8 @@ class HoodieTableFileSystemView:
     def _slices_as_of(self, group: HoodieFileGroup, instant_time: str | None) -> list[FileSlice]:
         """The slices that a reader of an instant sees, newest first.
 
-        Where log files tell their own instant, it sees those up to the instant. Some may be in a later slice, which it
-        does not see: their instants were completed after a compaction was requested.
+        If log files name their own instant, the reader sees those up to its instant. Some may be in a later slice,
+        which it does not see: their instants were completed after a compaction was requested.
         """
         slices = [part for part in group.slices if self._instants.is_seen_at(part.base_instant_time, instant_time)]
         if not self._instants.has_completion_times or instant_time is None:

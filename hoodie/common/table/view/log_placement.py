@@ -1,6 +1,6 @@
-"""Which slice of its file group a log file belongs to.
+"""The placement of log files in the slices of their file group.
 
-In timeline layout 1 the name of a log file tells its slice; see `place_log_files_by_name`. In layout 2 it tells its own
+In timeline layout 1 the name of a log file names its slice; see `place_log_files_by_name`. In layout 2 it names its own
 delta commit::
 
     base files         10                20 (compaction)
@@ -8,10 +8,10 @@ delta commit::
     completed                14          21       24
     slices             10: 12            20: 16, 23
 
-A compaction takes the log files that were completed before it was requested, so the time of the completion decides.
+A compaction takes the log files that were completed before its request, so the completion time decides.
 
 Hudi: org.apache.hudi.common.model.HoodieFileGroup (getBaseInstantTime). Differs: base files of instants that are not
-completed count for nothing; Hudi gives log files to their slices, which readers do not see.
+completed are ignored; Hudi gives log files to their slices, which readers do not see.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 
 CompletionTime = Callable[[str], str | None]
-"""Takes the requested time of a completed instant; returns when it was completed, None if nothing tells any more."""
+"""Takes the requested time of a completed instant; returns its completion time, None if it is not stored any more."""
 
 
 class CompletionTimes:
-    """When the instants of a table were completed, as a `CompletionTime`; the archive is read once it is needed.
+    """The completion times of a table's instants, as a `CompletionTime`. The archive is read when it is first needed.
 
     Args:
         instants: The instants of the active timeline.

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class _Stopped(Exception):
-    """The other side is gone: a signal, never seen outside this module."""
+    """The other side has ended: a signal that never leaves this module."""
 
 
 class BoundedInMemoryQueue(Generic[T]):
@@ -43,7 +43,7 @@ class BoundedInMemoryQueue(Generic[T]):
         self._closed = False
 
     def put(self, item: T) -> None:
-        """Add an item; waits while the queue is full. Ends the calling producer when the consumer is gone."""
+        """Add an item; waits while the queue is full. Ends the calling producer if the consumer has ended."""
         size = self._size_of(item)
         with self._condition:
             while self._items and self._held_bytes + size > self._limit_bytes and not self._closed:
@@ -70,7 +70,7 @@ class BoundedInMemoryQueue(Generic[T]):
             self._condition.notify_all()
 
     def __iter__(self) -> Iterator[T]:
-        """The items as they come; raises what a producer raised."""
+        """The items in the order of their arrival; raises the error of a producer."""
         while True:
             with self._condition:
                 while not self._items and self._producing and self._error is None:

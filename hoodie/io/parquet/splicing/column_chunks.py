@@ -1,6 +1,6 @@
 """Columns of row groups as Parquet stores them: moved from file to file, or written twice, without decoding them.
 
-The pages of a column hold neither their file nor their place in it. Only the footer does. This module takes footers
+The pages of a column contain neither their file nor their place in it; only the footer does. This module takes footers
 apart and puts them together::
 
     PAR1 | chunks of a row group | ... | footer: schema, for each chunk its place, size, encodings, statistics | PAR1
@@ -38,9 +38,9 @@ _PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY = 0, 2, 3, 4, 8
 _BYTE_ARRAY, _REQUIRED, _OPTIONAL, _UTF8 = 6, 0, 1, 0
 _KNOWN_ENCODINGS = frozenset({_PLAIN, _PLAIN_DICTIONARY, _RLE, _BIT_PACKED, _RLE_DICTIONARY})
 _PAGES_ALWAYS = 64
-"""A kept chunk may have so many pages, however small they are."""
+"""Up to this number of pages, a kept chunk may have small pages."""
 _ROWS_OF_PAGE = 1000
-"""A chunk with more pages keeps them if they have so many rows on average: each upsert adds a page of any size."""
+"""A chunk with more pages is kept only if they have this many rows on average: each upsert adds a page of any size."""
 
 # Numbers of the fields in Parquet's footer.
 _FILE_SCHEMA, _FILE_ROWS, _FILE_ROW_GROUPS, _FILE_ENTRIES = 2, 3, 4, 5
@@ -230,7 +230,7 @@ class StoredColumns:
         return StoredChunks(self.row_groups[row_group][0], found)
 
     def _copyable(self, field: pa.Field, compression: str) -> list[ColumnChunk] | None:
-        """The chunks of a column of strings in each row group, without pages; None if it cannot be copied."""
+        """The chunks of a column of strings in each row group, without pages; None if the column cannot be copied."""
         if field.type != pa.string():
             return None
         if field.nullable not in self._strings:
@@ -302,7 +302,7 @@ def write_footer(
     """Finish a file whose chunks are already in its stream.
 
     Args:
-        stream: Where the chunks were written.
+        stream: The stream with the chunks.
         whole: Metadata of a file without rows that has the schema of this one.
         part: Metadata of the columns that pyarrow wrote to the stream.
         more: For each row group, its further columns: name -> the result of `ColumnChunk.write`.
@@ -454,7 +454,7 @@ def _added_page_counts(first: Struct, second: Struct) -> Field:
 
 
 def _united_statistics(first: Struct, second: Struct) -> Struct:
-    """Statistics of both columns of strings, which Parquet orders by bytes; without those that one side lacks."""
+    """Statistics of both columns of strings, which Parquet orders by bytes; without values that one side lacks."""
     united: Struct = {}
     if _NULLS in first and _NULLS in second:
         united[_NULLS] = Field(I64, first[_NULLS].value + second[_NULLS].value)

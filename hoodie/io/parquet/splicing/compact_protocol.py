@@ -158,7 +158,7 @@ def _read_list(data: bytes | memoryview, at: int, depth: int) -> tuple[ListValue
 
 
 def _read_item(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    """An element of a list or map; booleans take a byte there."""
+    """An element of a list or map; booleans take a byte here."""
     return (data[at] == TRUE, at + 1) if kind in (TRUE, FALSE) else _read_value(data, at, kind, depth)
 
 

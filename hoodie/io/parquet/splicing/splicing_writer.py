@@ -21,11 +21,11 @@ class SplicingWriter:
     that pyarrow writes. The footer of the whole file then follows the footer that pyarrow writes.
 
     Args:
-        stream: Where to write; the caller closes it.
+        stream: The target; the caller closes it.
         schema: Columns of the file.
         options: Options of `pyarrow.parquet.ParquetWriter`.
         first_rows: Rows of the first row group; they decide which columns are equal, and which are dictionaries.
-        copied: Names of columns that `write_row_group` takes as they are stored.
+        copied: Names of columns that `write_row_group` copies as they are stored.
         key: If nothing is copied, the column to which others may be equal.
         like_key: Names of the columns that may be equal to it.
         path: The file, for messages.
@@ -135,7 +135,7 @@ class SplicingWriter:
 
 
 def _is_same(column: pa.Array, keys: pa.Array) -> bool:
-    """Whether a column has the values of another one; most of the many columns differ in the first value."""
+    """Whether a column equals another one. Usually the first value already shows that it does not."""
     if column.type != keys.type or len(column) != len(keys) or column.null_count or keys.null_count:
         return False
     return not len(keys) or (column[0] == keys[0] and column[-1] == keys[-1] and bool(column.equals(keys)))

@@ -1,0 +1,50 @@
+"""The wording of docstrings: the first sentence names its subject."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hoodie
+
+ROOT = Path(hoodie.__file__).parent
+PACKAGES = ("avro", "common", "index", "io", "keygen", "merge", "metadata", "query", "spark", "storage")
+NOT_YET = {
+    ROOT / "metadata" / "writer" / name
+    for name in (
+        "compacted_slice.py",
+        "compaction_planning.py",
+        "metadata_table_services.py",
+        "table_metadata_writer.py",
+    )
+}
+"""Modules whose docstrings are still to be written anew."""
+HEADLESS = re.compile(r"(What|Those|That of|How|Which|Where|Who|When|Of|As|None of)\b")
+"""Words that begin a docstring in place of a noun or verb."""
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of the docstrings of a module, of its classes and of its functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text is not None:
+                yield node.body[0].lineno, text
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_docstring_begins_without_its_subject(package: str) -> None:
+    """It is "The properties of a table", not "What a table says of itself"."""
+    paths = sorted(set((ROOT / package).rglob("*.py")) - NOT_YET)
+    assert paths
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
+        for path in paths
+        for line, text in docstrings(path)
+        if HEADLESS.match(text)
+    ]
+    assert not found, "name the thing first:\n" + "\n".join(found)
