@@ -203,7 +203,9 @@ class HoodieWriteHandle(ABC):
                 f"{self.path} was not written: instant {context.instant_time} is being completed or rolled back, "
                 "or was. This attempt of the task came too late, and nothing of it counts"
             )
-        ensure_partition_metadata(context.storage, context.base_path, self.partition_path, context.instant_time)
+        if not self._has_files:
+            # The folder of a file group that has files is a partition already.
+            ensure_partition_metadata(context.storage, context.base_path, self.partition_path, context.instant_time)
         markers.create(self.partition_path, self.file_name, self.io_type)
         self._open_file()
 
@@ -265,6 +267,11 @@ class HoodieWriteHandle(ABC):
     def _previous_version(self) -> tuple[str, str | None]:
         """The instant and the name of the file group's previous base file."""
         return NULL_COMMIT, None
+
+    @property
+    def _has_files(self) -> bool:
+        """Whether the file group has committed files."""
+        return self._previous_version()[0] != NULL_COMMIT
 
     def _is_wanted(self) -> bool:
         """Whether the instant still takes the file: it is open, and the file is announced."""

@@ -86,7 +86,7 @@ def complete_instant(
     timeline = snapshot.active_timeline
     now = snapshot if is_current else snapshot.with_properties_reloaded()
     if not now.table_config.metadata_partitions:
-        completed = timeline.save_as_complete(instant_time, action, metadata, check)
+        completed = timeline.save_as_complete(instant_time, action, metadata, check, is_current=is_current)
         return None if completed is None else CompletedAction(completed)
     with one_at_a_time(now):
         now = now if is_current else now.refreshed()
@@ -95,7 +95,7 @@ def complete_instant(
             return None
         recorded = record_action(now, instant_time, action, metadata, check, upkeep or MetadataTableUpkeep())
         try:
-            completed = timeline.save_as_complete(instant_time, action, metadata, check)
+            completed = timeline.save_as_complete(instant_time, action, metadata, check, is_current=is_current)
         except HoodieCommitException:
             # It was rolled back: no rollback will take back what was just recorded.
             if recorded is not None:
