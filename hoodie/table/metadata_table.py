@@ -30,7 +30,7 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.index_plans import pending_index_plans
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import HoodieTableConfig
-from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.table_snapshot import TableSnapshot, is_table
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.config.write_config import HoodieWriteConfig
@@ -39,18 +39,13 @@ from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
-    HoodieException,
     HoodieMetadataException,
     HoodieNotSupportedException,
     TableNotFoundException,
 )
 from hoodie.merge.record_merger import HoodieRecordMerger, named_merger
 from hoodie.metadata.reader.index_definition_file import DEFINITIONS, read_index_definitions
-from hoodie.metadata.reader.metadata_table_files import (
-    MetadataTableFiles,
-    metadata_folder,
-    metadata_table_snapshot,
-)
+from hoodie.metadata.reader.metadata_table_files import metadata_folder, metadata_table_snapshot
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.writer.due_partitions import due_partitions
 from hoodie.metadata.writer.index_definition_writer import delete_index_definition
@@ -437,13 +432,7 @@ def is_metadata_table_gone(snapshot: TableSnapshot) -> bool:
     """
     if not snapshot.table_config.metadata_partitions:
         return False
-    try:
-        MetadataTableFiles.opened(snapshot)
-    except TableNotFoundException:
-        return True
-    except HoodieException as error:
-        logger.debug("the metadata table of %s cannot be read: %s", snapshot.base_path, error)
-    return False
+    return not snapshot.metadata_table and not is_table(snapshot.storage, metadata_folder(snapshot))
 
 
 def set_aside_metadata_table(

@@ -106,6 +106,9 @@ class RollbackService:
         else:
             snapshot = snapshot.refreshed()
             refuse_pending_restore(snapshot, _NO_WRITES)
+        if self._config.metadata.enable is not False:
+            # Opens the metadata table, which tells whether it is there.
+            misplaced_time_of(snapshot)
         snapshot = self._without_misplaced_times(self.with_metadata_table(snapshot))
         return rolled_back, self.initialise_metadata_table(snapshot)
 
