@@ -38,6 +38,7 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
@@ -105,6 +106,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             self._metrics, (self._publisher, CommitCallbacks(config, self._metrics)), self._run_due_services
         )
         self._service_errors: tuple[str, ...] = ()
+        self._found: TableSnapshot | None = None
+        self._begun: tuple[str, TableSnapshot] | None = None
         self._validators = PreCommitValidators(config, validators, self.sql_validators)
         self._committer = Committer(
             config,
@@ -113,7 +116,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             context,
             self._transactions,
             self._heartbeats,
-            self._validate,
+            self._validate if self._validators else None,
             self._listeners,
             self._rollbacks,
         )
@@ -137,6 +140,14 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """
         self._check_open("refuse_writes_beyond")
         self._committer.known = known
+
+    def go_on_from(self, found: TableSnapshot) -> None:
+        """Let the next write begin from a table that was just loaded, instead of loading it.
+
+        Args:
+            found: What `hoodie.client.open_table.find_table` returned.
+        """
+        self._found = found
 
     # --- starting -----------------------------------------------------------------------------------------------
 
@@ -182,14 +193,21 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 snapshot = self._prepare_table(operation)
                 action = action_of(operation, snapshot.table_config.table_type)
                 with self._metrics.step("create the instant"), self._transactions.giving_a_time(snapshot):
-                    instant_time = self._create_instant(snapshot, action, given_time)
+                    instant_time, timeline = self._create_instant(snapshot, action, given_time)
                 self._transactions.keep(instant_time)
+        self._begun = instant_time, snapshot.with_timeline(timeline)
         self._open_instants[instant_time] = action
         self._measured_instant = instant_time
         return instant_time
 
-    def _create_instant(self, snapshot: TableSnapshot, action: Action, given_time: str | None) -> str:
-        """Take an instant time. Its heartbeat starts before other writers can see it, so that none rolls it back."""
+    def _create_instant(
+        self, snapshot: TableSnapshot, action: Action, given_time: str | None
+    ) -> tuple[str, HoodieActiveTimeline]:
+        """Take an instant time. Its heartbeat starts before other writers can see it, so that none rolls it back.
+
+        Returns:
+            The instant time, and the timeline as it was listed after the instant was made.
+        """
         timeline, content = snapshot.active_timeline, requested_content(action)
         tried: list[str] = []
 
@@ -198,19 +216,21 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             return self._announce(snapshot, instant_time)
 
         created: str | None = None
+        listed: HoodieActiveTimeline | None = None
         try:
             if given_time is None:
-                created = timeline.create_new_instant_time(action, content, announce)
-            elif announce(given_time) and timeline.create_requested_at(given_time, action, content):
-                created = given_time
+                created, listed = timeline.take_new_instant(action, content, announce)
+            elif announce(given_time):
+                listed = timeline.take_instant_at(given_time, action, content)
+                created = None if listed is None else given_time
         finally:
             for instant_time in tried:
                 if instant_time != created:
                     self._heartbeats.stop(instant_time)
                     self._transactions.drop(instant_time)
-        if created is None:
+        if created is None or listed is None:
             raise HoodieCommitException(f"instant {given_time} of {snapshot.base_path} is taken; use start_commit()")
-        return created
+        return created, listed
 
     def _announce(self, snapshot: TableSnapshot, instant_time: str) -> bool:
         """Start the heartbeat of an instant time, if it needs one; False when another writer's heartbeat is there."""
@@ -236,7 +256,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
     def _prepare_table(self, operation: WriteOperationType | str | None = None) -> TableSnapshot:
         """Load and check the table, roll back its failed writes, build its metadata table, and upgrade it."""
-        snapshot = load_table(self._config)
+        found, self._found = self._found, None
+        snapshot = load_table(self._config, found)
         self._take_index(snapshot, replaces_all(operation))
         refuse_consistent_hashing(snapshot)
         self._transactions.check(snapshot)
@@ -248,6 +269,19 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 self._index.rollback_commit(instant_time)
             self._forget_ended(snapshot.active_timeline)
         return self._upgraded(snapshot)
+
+    def _begun_table(self, instant_time: str) -> TableSnapshot:
+        """The table as it was listed right after this client made an instant; otherwise as it is now.
+
+        Its properties are read again: before the instant could be seen, others may have upgraded the table, or built
+        partitions of its metadata table.
+        """
+        begun, self._begun = self._begun, None
+        if begun is not None and begun[0] == instant_time:
+            snapshot = begun[1]
+            if snapshot.with_properties_reloaded().table_config == snapshot.table_config:
+                return snapshot
+        return load_table(self._config)
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -501,7 +535,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         table: HoodieTable | None = None
         try:
             with self._metrics.step("load the table"):
-                snapshot = load_table(self._config)
+                snapshot = self._begun_table(instant_time) if started_here else load_table(self._config)
                 self._services.table_type = snapshot.table_config.table_type
                 reads_table = isinstance(records, MadeOfTable)
                 action = action_of(operation, snapshot.table_config.table_type)
@@ -543,7 +577,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         try:
             if not self._config.write.commit_on_errors:
                 refuse_errors(result, f"; the instant is rolled back. {_COMMIT_ON_ERRORS}")
-            is_committed = self._commit(instant_time, result, {})
+            is_committed = self._commit(instant_time, result, {}, snapshot)
         except BaseException as error:
             self._try_rollback(instant_time, error)
             raise
@@ -602,11 +636,17 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             call.summary = f"commit {instant_time}" if is_committed else f"nothing to commit at {instant_time}"
         return is_committed
 
-    def _commit(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> bool:
+    def _commit(
+        self,
+        instant_time: str,
+        result: HoodieWriteResult,
+        extra_metadata: Mapping[str, str],
+        written_to: TableSnapshot | None = None,
+    ) -> bool:
         self._metrics.instant_time = instant_time
         with self._metrics.step("commit"):
             try:
-                is_committed = self._committer.complete(instant_time, result, extra_metadata)
+                is_committed = self._committer.complete(instant_time, result, extra_metadata, written_to)
             except HoodieWriteConflictException as error:
                 if self._config.write.has_several_writers and not self._config.write.auto_commit:
                     # The instant can never be completed, so its files are of no use.
@@ -622,10 +662,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         return is_committed
 
     def _validate(self, snapshot: TableSnapshot, result: HoodieWriteResult, metadata: HoodieCommitMetadata) -> None:
-        """Ask the validators, if there are any."""
-        if self._validators:
-            with self._metrics.step("validate"):
-                self._validators.check(self._pending_commit(snapshot, result, metadata))
+        """Ask the validators."""
+        with self._metrics.step("validate"):
+            self._validators.check(self._pending_commit(snapshot, result, metadata))
 
     def _pending_commit(
         self, snapshot: TableSnapshot, result: HoodieWriteResult, metadata: HoodieCommitMetadata

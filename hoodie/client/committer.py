@@ -12,7 +12,7 @@ from contextlib import ExitStack, nullcontext
 import attrs
 
 from hoodie.callback.write_commit_callback import HoodieWriteCommitCallbackMessage
-from hoodie.client.open_table import load_table
+from hoodie.client.open_table import load_table, refuse_moved_commits
 from hoodie.client.streaming_checkpoint import refuse_repeated_batch
 from hoodie.client.unknown_writes import refuse_unknown_writes
 from hoodie.client.write_operations import action_of, key_look_up
@@ -74,7 +74,7 @@ class Committer:
         context: The engine for the index's update.
         transactions: The table's lock.
         heartbeats: The heartbeats of the instants that the client writes.
-        validate: Raises if what was written must not be completed.
+        validate: Raises if what was written must not be completed; None without validators.
         listeners: Are told of each completed instant.
         rollbacks: Rolls back instants that must not be completed.
     """
@@ -85,7 +85,7 @@ class Committer:
     _context: HoodieEngineContext
     _transactions: TransactionManager
     _heartbeats: HoodieHeartbeatClient
-    _validate: Callable[[TableSnapshot, HoodieWriteResult, HoodieCommitMetadata], None]
+    _validate: Callable[[TableSnapshot, HoodieWriteResult, HoodieCommitMetadata], None] | None
     _listeners: CompletionListeners
     _rollbacks: RollbackService
     _resolver: ConflictResolver = attrs.field(init=False)
@@ -148,13 +148,21 @@ class Committer:
         self._heartbeats.stop(instant_time)
         self._resolver.forget()
 
-    def complete(self, instant_time: str, result: HoodieWriteResult, extra_metadata: Mapping[str, str]) -> bool:
+    def complete(
+        self,
+        instant_time: str,
+        result: HoodieWriteResult,
+        extra_metadata: Mapping[str, str],
+        written_to: TableSnapshot | None = None,
+    ) -> bool:
         """Complete a write, step by step.
 
         Args:
             instant_time: The instant.
             result: What was written.
             extra_metadata: Extra metadata of the commit, in addition to that of the result.
+            written_to: The table that the write has just written to, as it was when it began; None for one that was
+                written by an earlier call. Everything that must be true is checked again under the lock.
 
         Returns:
             Whether it was completed. False for an empty write with ``hoodie.allow.empty.commit=false``, and for a
@@ -166,22 +174,32 @@ class Committer:
             HoodieValidationException: A validator rejects the commit.
             HoodieAmbiguousKeyException: Keys would be in more file groups than the record index can name.
         """
-        snapshot = load_table(self._config)
+        is_empty = not (
+            result.statuses or result.partition_to_replace_file_ids or self._config.write.allow_empty_commit
+        )
+        is_plain = not (is_empty or self._validate is not None or self._config.write.has_several_writers)
+        if written_to is not None and is_plain and result.commit_metadata.schema:
+            snapshot = written_to
+        else:
+            # Validators see what others have committed, and most conflicts are found before the lock is taken.
+            snapshot = load_table(self._config)
         action = action_of(result.operation, snapshot.table_config.table_type)
         if not result.commit_metadata.schema:
             self._withdraw_delete(snapshot, instant_time, action)
             return False
-        self._check_inflight(snapshot, instant_time, action)
+        if snapshot is not written_to:
+            self._check_inflight(snapshot, instant_time, action)
         with self._metrics.step("reconcile with markers") as step:
             step.count(files=reconcile_with_markers(snapshot, instant_time, result.statuses))
-        if not (result.statuses or result.partition_to_replace_file_ids or self._config.write.allow_empty_commit):
+        if is_empty:
             self._rollbacks.rollback(snapshot, instant_time)
             self.forget(instant_time)
             return False
         metadata = attrs.evolve(
             result.commit_metadata, extra_metadata={**result.commit_metadata.extra_metadata, **extra_metadata}
         )
-        self._validate(snapshot, result, metadata)
+        if self._validate is not None:
+            self._validate(snapshot, result, metadata)
         operation = ConcurrentOperation.of_commit(HoodieInstant(instant_time, action, State.INFLIGHT), metadata)
         if self._config.write.has_several_writers:
             # Most conflicts are found without the lock, and then the lock need not be taken.
@@ -200,10 +218,13 @@ class Committer:
                 upkeep = MetadataTableUpkeep.of(self._config, self._context, looked_up)
                 check, is_locked = transaction.check_held, transaction.has_lock
                 done = complete_instant(snapshot, instant_time, action, metadata, check, upkeep, is_current=is_locked)
-                was_held = transaction.is_held()
-            if done is not None and was_held and done.to_compact is not None:
+                is_compacted_next = done is not None and done.to_compact is not None
+                was_held = (transaction.tells_at_release and not is_compacted_next) or transaction.is_held()
+            if done is not None and is_compacted_next and was_held:
                 with self._metrics.step("compact the metadata table"):
                     self._failures += compact_metadata_table(done, transaction.check_held, upkeep)
+        if transaction.tells_at_release and not is_compacted_next:
+            was_held = transaction.is_held() if transaction.was_held is None else transaction.was_held
         if done is None:
             raise HoodieCommitException(
                 f"instant {instant_time} of {snapshot.base_path} was just completed by another writer"
@@ -220,7 +241,7 @@ class Committer:
         is_undone = False
         try:
             with self._metrics.step("delete markers"):
-                WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time).delete_all()
+                WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time).delete_all(is_closed=True)
                 if not self._config.write.has_several_writers:
                     snapshot = snapshot.refreshed()
                     others = self._writes_of_others(snapshot.active_timeline, instant_time)
@@ -417,7 +438,7 @@ class Committer:
     ) -> TableSnapshot:
         """Check again, while any lock is held, everything that must be true when the instant is completed."""
         instant_time = operation.instant.requested_time
-        snapshot = self._with_same_properties(snapshot).refreshed()
+        snapshot = refuse_moved_commits(self._with_same_properties(snapshot).refreshed())
         timeline = snapshot.active_timeline
         self._check_inflight(snapshot, instant_time, operation.instant.action)
         if self._config.write.failed_writes is FailedWritesPolicy.LAZY:

@@ -24,6 +24,7 @@ from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.chosen_operation import DELETES, run_operation
 from hoodie.client.new_table import check_new_table, create_table, no_table_to_delete_from, taken_back_on_failure
+from hoodie.client.open_table import find_table
 from hoodie.client.table_replacement import TableReplacement, described_by
 from hoodie.client.unknown_writes import refuse_unknown_writes
 from hoodie.client.write_result import HoodieWriteResult
@@ -37,7 +38,6 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieSchemaException,
     TableExistsException,
-    TableNotFoundException,
 )
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.record_merger import named_merger
@@ -177,15 +177,13 @@ class ModeWrite:
                     return self._overwrite(table, frame)
                 config.check_against_table(table.table_config)
                 refuse_unknown_writes(table, self.completed)
+                client.go_on_from(table)
             return run_operation(client, self.operation, frame.data, config, self.completed)
 
     def _load(self) -> TableSnapshot | None:
-        config = self.config
-        try:
-            table = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
-        except TableNotFoundException:
-            return None
-        table.table_config.check_version(to_write=True)
+        table = find_table(self.config)
+        if table is not None:
+            table.table_config.check_version(to_write=True)
         return table
 
     def _overwrite(self, table: TableSnapshot, frame: WrittenFrame) -> HoodieWriteResult:
@@ -195,6 +193,7 @@ class ModeWrite:
         if not changes:
             config = config_of_replaced_rows(self.config, self.operation)
             with self.open_client(config) as client:
+                client.go_on_from(table)
                 return run_operation(client, REPLACE_ROWS, frame.data, config, self.completed)
         frame.check_new(described_by(self.config, table.table_config))
         logger.warning(

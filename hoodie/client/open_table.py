@@ -5,13 +5,35 @@ from __future__ import annotations
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.moved_commits import moved_commits, refusal_of_moved_commits
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieCommitException
+from hoodie.exception import HoodieCommitException, TableNotFoundException
 from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
 from hoodie.transaction.lock.lock_manager import clock_skew_ms
 
 
-def load_table(config: HoodieWriteConfig) -> TableSnapshot:
+def find_table(config: HoodieWriteConfig) -> TableSnapshot | None:
+    """The table of a writer's configuration, as it is now; None if there is none.
+
+    Whether it can be written is not checked; see `load_table`.
+
+    Args:
+        config: The configuration.
+
+    Raises:
+        HoodieNotSupportedException: The table has a version that hoodie does not know.
+        HoodieIOException: Storage failed.
+    """
+    try:
+        return _load(config)
+    except TableNotFoundException:
+        return None
+
+
+def load_table(config: HoodieWriteConfig, found: TableSnapshot | None = None) -> TableSnapshot:
     """The table of a writer's configuration, as it is now.
+
+    Args:
+        config: The configuration.
+        found: What `find_table` has just returned; None loads the table.
 
     Raises:
         TableNotFoundException: There is no table.
@@ -19,29 +41,43 @@ def load_table(config: HoodieWriteConfig) -> TableSnapshot:
         HoodieConfigException: The configuration contradicts the table, or names it by globs.
         HoodieCommitException: Commits of the table are in the timeline of another version.
     """
-    snapshot = TableSnapshot.load(
+    snapshot = found or _load(config)
+    snapshot.check_named_by(config.base_path)
+    snapshot.table_config.check_writable()
+    config.check_against_table(snapshot.table_config)
+    return refuse_moved_commits(snapshot)
+
+
+def _load(config: HoodieWriteConfig) -> TableSnapshot:
+    return TableSnapshot.load(
         config.base_path,
         config.storage_options,
         retry=config.retry.policy,
         clock_skew_ms=clock_skew_ms(config),
         listing_choice=MetadataListingChoice(config.metadata.enable is not False),
     )
-    snapshot.check_named_by(config.base_path)
-    snapshot.table_config.check_writable()
-    config.check_against_table(snapshot.table_config)
-    _refuse_moved_commits(snapshot)
-    return snapshot
 
 
-def _refuse_moved_commits(snapshot: TableSnapshot) -> None:
+def refuse_moved_commits(snapshot: TableSnapshot) -> TableSnapshot:
     """Refuse to write to a table of version 8 or 9 whose commits are partly in the folder of version 6.
 
     A write would build on older files, and the rows of these commits would be gone. (In version 6, each listing of the
     timeline looks for such commits.)
+
+    Args:
+        snapshot: The table.
+
+    Returns:
+        The table, with the names in ``.hoodie`` that were listed for that.
+
+    Raises:
+        HoodieCommitException: There are such commits.
     """
     if not snapshot.active_timeline.layout.has_completion_times:
-        return
-    moved = moved_commits(snapshot.storage, snapshot.meta_path, snapshot.table_config)
+        return snapshot
+    names = snapshot.storage.list_names(snapshot.meta_path)
+    moved = moved_commits(snapshot.storage, snapshot.meta_path, snapshot.table_config, names)
     if moved:
         why = refusal_of_moved_commits(snapshot.meta_path, snapshot.table_config, moved)
         raise HoodieCommitException(f"{snapshot.base_path}: {why}; nothing was written")
+    return snapshot.with_meta_names(names)

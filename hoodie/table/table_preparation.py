@@ -86,6 +86,9 @@ class TablePreparation:
         Raises:
             HoodieException: See `for_action` and `build_metadata_table`.
         """
+        if self.config.metadata.enable is not False:
+            # Opens the metadata table, which tells whether it is there; what was opened is asked again below.
+            self._metadata_table(snapshot).is_misplaced()
         snapshot = self.for_action(snapshot)
         metadata_table = self._metadata_table(snapshot)
         if self.config.metadata.enable is not False and metadata_table.is_misplaced():

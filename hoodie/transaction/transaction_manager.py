@@ -46,11 +46,18 @@ class Transaction:
 
     def __init__(self, lock_manager: LockManager | None) -> None:
         self._lock_manager = lock_manager
+        self.was_held: bool | None = None
+        """Whether the lock was held until it was released; None before, see `tells_at_release`."""
 
     @property
     def has_lock(self) -> bool:
         """Whether there is a lock, which all writers of the table wait for; False for a single writer without one."""
         return self._lock_manager is not None
+
+    @property
+    def tells_at_release(self) -> bool:
+        """Whether the end of the block tells by `was_held` if the lock was held until then."""
+        return self._lock_manager is not None and self._lock_manager.provider.tells_at_release
 
     def check_held(self) -> None:
         """Check the lock; call this right before a step that two writers must not take at once.
@@ -214,12 +221,12 @@ class TransactionManager:
             with self._noting():
                 manager.lock(is_patient)
             logger.debug("%s of %s holds %s", owner, snapshot.base_path, manager.provider.name)
-            self._current = Transaction(manager)
+            transaction = self._current = Transaction(manager)
             try:
-                yield self._current
+                yield transaction
             finally:
                 self._current = None
-                manager.unlock()
+                transaction.was_held = manager.unlock()
 
     def giving_a_time(self, snapshot: TableSnapshot) -> AbstractContextManager[object]:
         """Hold the lock for a block that takes an instant time or completes an instant, where that needs it.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import math
+import operator
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -511,41 +512,43 @@ class MetadataHistory:
             assert result.is_right, str(result)
         else:
             check_equals_a_new_one(self.path)
-        for condition in self.conditions(8, stored):
-            self.compare(condition, stored)
+        for condition, meant in self.conditions(8, stored):
+            self.compare(condition, stored.filter(meant))
         for time in self.random.sample(sorted(self.past), min(1, len(self.past))):
             try:
                 stored = hoodie.read_table(self.path, as_of=time, options=WITHOUT)
             except HoodieException:
                 continue
-            for condition in self.conditions(2, stored):
-                self.compare(condition, stored, as_of=time)
+            for condition, meant in self.conditions(2, stored):
+                self.compare(condition, stored.filter(meant), as_of=time)
 
-    def compare(self, condition: pc.Expression, stored: pa.Table, **query: Any) -> None:
+    def compare(self, condition: pc.Expression, rows: pa.Table, **query: Any) -> None:
         """A query gives the rows of the table that fulfil its condition."""
-        expected = _shown(stored.filter(condition))
+        expected = _shown(rows)
         plan = hoodie.plan_read(self.path, filters=condition, **query)
         found = _shown(scan(plan).read_all())
         assert found == expected, f"{condition} {query}: {found}, not {expected}\n{plan.explain()}"
         self.used |= {word for word in WORDS if word in plan.explain()}
 
-    def conditions(self, count: int, stored: pa.Table) -> Iterator[pc.Expression]:
+    def conditions(self, count: int, stored: pa.Table) -> Iterator[Condition]:
         """Conditions on the columns that a table has at some time."""
         more = [name for name in stored.schema.names if name.startswith("more")]
         for _ in range(count):
             one = self.condition(more)
             if self.random.random() < 0.3:
                 other = self.condition(more)
-                one = one & other if self.random.random() < 0.5 else one | other
+                join = operator.and_ if self.random.random() < 0.5 else operator.or_
+                one = join(one[0], other[0]), join(one[1], other[1])
             yield one
 
-    def condition(self, more: Sequence[str]) -> pc.Expression:
+    def condition(self, more: Sequence[str]) -> Condition:
         choice = self.random.choice
         kind = self.random.random()
         if kind < 0.2:
             keys = self.random.sample([*sorted(self.rows), "never", "k1", "k2"], 2)
             column = choice(["_hoodie_record_key", "id"])
-            return pc.field(column).isin(keys) if kind < 0.1 else pc.field(column) == keys[0]
+            by_key = pc.field(column).isin(keys) if kind < 0.1 else pc.field(column) == keys[0]
+            return by_key, by_key
         names = [*VALUES, "region", "ts", *(name for name in more if name in self.schema.names)]
         name = choice([*names, "Name", "Name", "n"])
         if name == "s":
@@ -557,23 +560,25 @@ class MetadataHistory:
         stored = [row[name] for row in self.rows.values() if name != "s" and row.get(name) is not None]
         known = [value for value in [*values, *stored] if value is not None]
         value = pa.scalar(choice(known), data_type)
-        make: list[Callable[[], pc.Expression]] = [
-            lambda: field == value,
-            lambda: field == value,
-            lambda: field != value,
-            lambda: field < value,
-            lambda: field >= value,
-            lambda: (field > value) | (field <= value),
-            lambda: field.is_null(),
-            lambda: field.is_valid(),
-            lambda: ~(field == value),
+        is_nan = isinstance(value.as_py(), float) and math.isnan(value.as_py())
+        equal = field == value, field.is_nan() if is_nan else field == value
+        conditions: list[Condition] = [
+            equal,
+            equal,
+            (field != value, ~equal[1] if is_nan else field != value),
+            *((one, one) for one in (field < value, field >= value, (field > value) | (field <= value))),
+            *((one, one) for one in (field.is_null(), field.is_valid())),
+            (~equal[0], ~equal[1]),
         ]
         if name not in ("s",) and not pa.types.is_floating(data_type):
             some = self.random.sample(known, min(2, len(known)))
-            make += [lambda: field.isin(pa.array(some, data_type))] * 2
-        return choice(make)()
+            is_in = field.isin(pa.array(some, data_type))
+            conditions += [(is_in, is_in)] * 2
+        return choice(conditions)
 
 
+Condition = tuple[pc.Expression, pc.Expression]
+"""A filter, and what it means: to a filter NaN equals NaN, to Arrow it does not."""
 WORDS = (
     "partition statistics of the metadata table",
     "column statistics of the metadata table",

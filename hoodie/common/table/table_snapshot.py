@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -79,6 +79,8 @@ class TableSnapshot:
         active_timeline: The instants that are not archived, of all actions and states.
         clock_skew_ms: See `HoodieActiveTimeline`.
         listing_choice: Chooses the listing of the committed files; None: storage is listed.
+        meta_names: The names in ``.hoodie`` when the timeline was listed, those of folders with ``/`` at the end; None
+            if they were not listed.
     """
 
     base_path: str
@@ -88,12 +90,17 @@ class TableSnapshot:
     active_timeline: HoodieActiveTimeline
     clock_skew_ms: int = 1
     listing_choice: ListingChoice | None = None
+    meta_names: frozenset[str] | None = None
     # Not cached_property: until Python 3.12 all instances share its lock, and these properties read storage.
     _archived: list[HoodieArchivedTimeline] = attrs.field(init=False, factory=list)
     _schema_read: list[tuple[str | None, Mapping[HoodieInstant, HoodieCommitMetadata]]] = attrs.field(
         init=False, factory=list
     )
     _listing: list[HoodieTableMetadata] = attrs.field(init=False, factory=list)
+    metadata_table: list[Any] = attrs.field(init=False, factory=list)
+    """The `MetadataTableFiles` of this snapshot, once they were opened."""
+    earlier_metadata_table: list[Any] = attrs.field(init=False, factory=list)
+    """Those of the snapshot that this one was made from, or of an earlier one."""
 
     @classmethod
     def load(
@@ -168,10 +175,28 @@ class TableSnapshot:
         """
         timeline = _load_active_timeline(self.storage, self.base_path, self.table_config, self.clock_skew_ms)
         before = self.active_timeline
-        if timeline.layout == before.layout:
+        timeline = attrs.evolve(timeline, commits_read=before.commits_read)
+        if (timeline.layout, timeline.meta_path) == (before.layout, before.meta_path):
             # It remembers files of the archive that it has read.
             timeline = attrs.evolve(timeline, newest_archived_time=before.newest_archived_time)
-        return attrs.evolve(self, active_timeline=timeline)
+        return self._changed(active_timeline=timeline, meta_names=None)
+
+    def with_timeline(self, timeline: HoodieActiveTimeline) -> TableSnapshot:
+        """The table with a newer listing of its timeline; where nothing was completed since, what was read stays.
+
+        Args:
+            timeline: The timeline, listed after that of this snapshot.
+        """
+        newer = self._changed(active_timeline=timeline)
+        if timeline.filter_completed_instants().instants == self.active_timeline.filter_completed_instants().instants:
+            newer.metadata_table.extend(self.metadata_table)
+            newer._schema_read.extend(self._schema_read)
+        return newer
+
+    def _changed(self, **changes: Any) -> TableSnapshot:
+        newer = attrs.evolve(self, **changes)
+        newer.earlier_metadata_table.extend(self.metadata_table or self.earlier_metadata_table)
+        return newer
 
     def with_properties_reloaded(self) -> TableSnapshot:
         """The same timeline, with the table's current properties.
@@ -180,12 +205,24 @@ class TableSnapshot:
             InvalidTableException: They are damaged.
             HoodieIOException: Storage failed.
         """
-        return attrs.evolve(self, table_config=HoodieTableConfig.load(self.storage, self.base_path))
+        return self._changed(table_config=HoodieTableConfig.load(self.storage, self.base_path))
 
     @property
     def meta_path(self) -> str:
         """The table's ``.hoodie`` folder."""
         return storage_path.join(self.base_path, METAFOLDER_NAME)
+
+    def with_meta_names(self, names: Iterable[str]) -> TableSnapshot:
+        """The same table, with the names in ``.hoodie`` as they were listed just now; see `meta_names`."""
+        return self._changed(meta_names=frozenset(names))
+
+    def may_have(self, folder: str) -> bool:
+        """Whether ``.hoodie`` may have a folder with files in it; False only if a listing did not show it.
+
+        Args:
+            folder: Its name.
+        """
+        return self.meta_names is None or f"{folder}/" in self.meta_names
 
     def heartbeat_path(self, instant_time: str) -> str:
         """The file that an instant's writer touches while it is alive."""
@@ -307,7 +344,7 @@ class TableSnapshot:
 
     def __getstate__(self) -> dict[str, Any]:
         # The listing holds the files of the metadata table; it is chosen again after unpickling.
-        return {**self.__dict__, "_listing": []}
+        return {**self.__dict__, "_listing": [], "metadata_table": [], "earlier_metadata_table": []}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -381,12 +418,15 @@ def _load_active_timeline(
         table_config.timeline_layout_version, table_config.timeline_folder, table_config.timeline_timezone
     )
     load_archive = partial(archive_of(layout).load, storage, meta_path, folder, layout)
+    archive = storage_path.join(meta_path, folder)
+    is_inside = storage_path.parent(archive) == layout.active_path(meta_path)
     return HoodieActiveTimeline.load(
         storage,
         meta_path,
         layout,
         timezone=table_config.timeline_timezone,
-        newest_archived_time=newest_archived_time(storage, storage_path.join(meta_path, folder), layout, load_archive),
+        newest_archived_time=newest_archived_time(storage, archive, layout, load_archive),
+        archive_name=storage_path.file_name(archive) if is_inside else None,
         read_archived=partial(_read_archived, load_archive),
         clock_skew_ms=clock_skew_ms,
     )

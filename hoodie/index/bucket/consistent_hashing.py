@@ -13,7 +13,8 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.storage.storage_path import join
 
-_RINGS = ".bucket_index/consistent_hashing_metadata"
+_FOLDER = ".bucket_index"
+_RINGS = f"{_FOLDER}/consistent_hashing_metadata"
 
 
 def refuse_consistent_hashing(snapshot: TableSnapshot) -> None:
@@ -32,7 +33,7 @@ def refuse_consistent_hashing(snapshot: TableSnapshot) -> None:
     if snapshot.table_config.table_type is not HoodieTableType.MERGE_ON_READ:
         return
     folder = join(snapshot.meta_path, _RINGS)
-    if snapshot.storage.list_directory(folder):
+    if snapshot.may_have(_FOLDER) and snapshot.storage.list_directory(folder):
         raise HoodieNotSupportedException(
             f"the table at {snapshot.base_path} has buckets with consistent hashing "
             f"(hoodie.index.bucket.engine=CONSISTENT_HASHING): {folder} has their rings, which hoodie does not keep. "

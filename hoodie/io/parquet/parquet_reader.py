@@ -27,6 +27,7 @@ from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, known_
 from hoodie.io.parquet.parquet_footer import Footer, parse_footer
 from hoodie.io.parquet.row_taking import RowTaker
 from hoodie.io.parquet.splicing import StoredColumns
+from hoodie.storage.listed_files import open_listed_file
 from hoodie.storage.storage import HoodieStorage
 
 _BUFFER_BYTES = 1 << 20
@@ -102,7 +103,7 @@ class HoodieParquetReader:
             self._stream = pa.BufferReader(self._content or b"")
         else:
             try:
-                self._stream = self._storage.open_input_file(self._path)
+                self._stream = open_listed_file(self._storage, self._path, self._told_bytes or None)
             except FileNotFoundError as error:
                 raise missing_base_file(self._storage, self._path) from error
         try:

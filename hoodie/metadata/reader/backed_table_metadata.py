@@ -96,7 +96,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
         """Open the metadata table of a table.
 
         Args:
-            table: The table.
+            table: The table. Readers see its metadata table as it was when this snapshot was first asked for it.
             for_readers: See `MetadataTableFiles.load`.
 
         Raises:
@@ -105,7 +105,8 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
             HoodieNotSupportedException: It has a version that hoodie does not know.
             HoodieIOException: Storage failed.
         """
-        return cls(table, MetadataTableFiles.load(table, for_readers=for_readers))
+        open_files = MetadataTableFiles.opened if for_readers else MetadataTableFiles.load
+        return cls(table, open_files(table, for_readers=for_readers))
 
     @property
     def definitions(self) -> Mapping[str, HoodieIndexDefinition]:

@@ -12,7 +12,8 @@ from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
-_PATH = (".index_defs", "index.json")
+DEFINITIONS_FOLDER = ".index_defs"
+_PATH = (DEFINITIONS_FOLDER, "index.json")
 DEFINITIONS = "indexDefinitions"
 _FIRST = "V1"
 

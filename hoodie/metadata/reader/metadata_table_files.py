@@ -26,7 +26,7 @@ import attrs
 from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.table_config import HoodieTableConfig
-from hoodie.common.table.table_snapshot import ListingChoice, TableSnapshot
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import is_after, is_before, newest, oldest
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
@@ -63,9 +63,7 @@ def metadata_folder(snapshot: TableSnapshot) -> str:
     return join(snapshot.meta_path, _FOLDER)
 
 
-def metadata_table_snapshot(
-    table: TableSnapshot, stored: HoodieTableConfig, listing_choice: ListingChoice | None = None
-) -> TableSnapshot:
+def metadata_table_snapshot(table: TableSnapshot, stored: HoodieTableConfig) -> TableSnapshot:
     """The metadata table of a table, with its present timeline. Every opener of a metadata table calls this.
 
     Its times are in the zone of the table and are compared with the table's times. Its own properties name no zone, or
@@ -74,14 +72,13 @@ def metadata_table_snapshot(
     Args:
         table: The table.
         stored: The stored properties of the metadata table.
-        listing_choice: The choice of its listing; None for storage.
 
     Raises:
         HoodieIOException: Storage failed.
     """
     config = HoodieTableConfig({**stored.properties, _TIMEZONE: table.table_config.timeline_timezone})
     folder = metadata_folder(table)
-    own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=listing_choice)
+    own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=None)
     return own.refreshed()
 
 
@@ -100,8 +97,18 @@ class MetadataTableFiles:
     snapshot: TableSnapshot
     instants: VisibleInstants
     view: HoodieTableFileSystemView
-    _compacted: list[Mapping[str, tuple[str, str, int]]] = attrs.field(init=False, factory=list)
-    _groups: dict[str, dict[str | None, list[FileSlice]]] = attrs.field(init=False, factory=dict)
+    _compacted: list[Mapping[str, tuple[str, str, int]]] = attrs.field(factory=list)
+    _groups: dict[str, dict[str | None, list[FileSlice]]] = attrs.field(factory=dict)
+
+    @classmethod
+    def opened(cls, table: TableSnapshot, *, for_readers: bool = False) -> MetadataTableFiles:
+        """The metadata table as it was when it was first asked for of this snapshot; see `load`."""
+        if not table.metadata_table:
+            table.metadata_table.append(cls.load(table))
+        found: MetadataTableFiles = table.metadata_table[0]
+        files = cls._of(table, found.snapshot, for_readers)
+        # What is listed is kept, for whoever opens it later.
+        return attrs.evolve(files, groups=found._groups, compacted=found._compacted)
 
     @classmethod
     def load(cls, table: TableSnapshot, *, for_readers: bool = False) -> MetadataTableFiles:
@@ -122,6 +129,12 @@ class MetadataTableFiles:
                 f"{table.base_path} has no metadata table: hoodie.table.metadata.partitions lists no partition. List "
                 "the file system; Hudi builds a metadata table at its next write with hoodie.metadata.enable=true"
             )
+        earlier: MetadataTableFiles | None = next(iter(table.earlier_metadata_table), None)
+        if earlier is not None and earlier.table.table_config == table.table_config:
+            snapshot = metadata_table_snapshot(table, earlier.snapshot.table_config)
+            if len(snapshot.active_timeline):
+                files = cls._of(table, snapshot, for_readers)
+                return attrs.evolve(files, groups={**earlier._groups}) if files._lists_as(earlier) else files
         folder = metadata_folder(table)
         try:
             config = HoodieTableConfig.load(table.storage, folder)
@@ -132,10 +145,26 @@ class MetadataTableFiles:
                 f"{REBUILD}"
             ) from error
         config.check_version()
+        return cls._of(table, metadata_table_snapshot(table, config), for_readers)
+
+    @classmethod
+    def _of(cls, table: TableSnapshot, snapshot: TableSnapshot, for_readers: bool) -> MetadataTableFiles:
         choice = listed_together if for_readers and has_few_files(table.table_config) else None
-        snapshot = metadata_table_snapshot(table, config, choice)
+        snapshot = attrs.evolve(snapshot, listing_choice=choice)
         instants = _valid_instants(table, snapshot)
         return cls(table, snapshot, instants, snapshot.view(instants, tells_sizes=False))
+
+    def _lists_as(self, earlier: MetadataTableFiles) -> bool:
+        """Whether nothing has happened in the metadata table since it was opened earlier, so that its files are those.
+
+        Files of timeline layout 2 appear and go with instants.
+        """
+        timeline, before = self.snapshot.active_timeline, earlier.snapshot.active_timeline
+        has_times = timeline.layout.has_completion_times and before.layout.has_completion_times
+        return has_times and timeline.instants == before.instants and self._shows() == earlier._shows()
+
+    def _shows(self) -> frozenset[str]:
+        return frozenset(time for time in self.snapshot.active_timeline.times if self.instants.is_committed(time))
 
     @property
     def block_filter(self) -> LogBlockFilter:

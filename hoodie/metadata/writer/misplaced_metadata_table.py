@@ -43,7 +43,7 @@ def misplaced_time_of(snapshot: TableSnapshot) -> MisplacedTime | None:
     if not snapshot.table_config.metadata_partitions:
         return None
     try:
-        return first_misplaced_time(MetadataTableFiles.load(snapshot))
+        return first_misplaced_time(MetadataTableFiles.opened(snapshot))
     except HoodieException as error:
         logger.debug("the times of the metadata table of %s cannot be told: %s", snapshot.base_path, error)
         return None

@@ -20,7 +20,7 @@ def is_metadata_table_gone(snapshot: TableSnapshot) -> bool:
     """
     if not snapshot.table_config.metadata_partitions:
         return False
-    return not is_table(snapshot.storage, metadata_folder(snapshot))
+    return not snapshot.metadata_table and not is_table(snapshot.storage, metadata_folder(snapshot))
 
 
 def set_aside_metadata_table(

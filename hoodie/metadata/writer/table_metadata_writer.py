@@ -46,6 +46,7 @@ from hoodie.exception import (
 )
 from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
+from hoodie.metadata.reader.index_definition_file import DEFINITIONS_FOLDER
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, metadata_folder
 from hoodie.metadata.records.file_records import rollback_files_entries
@@ -496,7 +497,8 @@ class HoodieBackedTableMetadataWriter:
         Returns:
             Whether the metadata table is to be compacted once the instant is completed.
         """
-        context = self._context(self._without_leftovers(instant_time))
+        may_have_definitions = self.table.may_have(DEFINITIONS_FOLDER)
+        context = self._context(self._without_leftovers(instant_time), None if may_have_definitions else {})
         files, context = self._compacted(context, instant_time, check, is_refusing)
         stats, avro_schema = self._write_records(files, context, instant_time, records_of)
         later = hidden_by(files, stats, instant_time)
@@ -586,9 +588,12 @@ class HoodieBackedTableMetadataWriter:
         storage, base_path = files.snapshot.storage, files.snapshot.base_path
         return MetadataDeltaCommit(storage, base_path, instant_time, with_meta_columns(avro_schema), self._is_later)
 
-    def _context(self, files: MetadataTableFiles | None) -> IndexingContext:
+    def _context(
+        self, files: MetadataTableFiles | None, definitions: Mapping[str, HoodieIndexDefinition] | None = None
+    ) -> IndexingContext:
         table = self.table
-        definitions = load_index_definitions(table.storage, table.meta_path)
+        if definitions is None:
+            definitions = load_index_definitions(table.storage, table.meta_path)
         metadata = None if files is None else HoodieBackedTableMetadata(table, files, [definitions])
         return IndexingContext(table, self.engine, self.config, definitions, metadata, merger=self.merger)
 

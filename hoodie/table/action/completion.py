@@ -83,7 +83,7 @@ def complete_instant(
     timeline = snapshot.active_timeline
     now = snapshot if is_current else snapshot.with_properties_reloaded()
     if not now.table_config.metadata_partitions:
-        completed = complete(timeline, instant_time, action, metadata, check)
+        completed = complete(timeline, instant_time, action, metadata, check, is_current=is_current)
         return None if completed is None else CompletedAction(completed)
     with one_at_a_time(now):
         now = now if is_current else now.refreshed()
@@ -93,7 +93,7 @@ def complete_instant(
         metadata_table = MetadataTable(now, upkeep or MetadataTableUpkeep())
         recorded = metadata_table.record(instant_time, action, metadata, check)
         forget = None if recorded is None else partial(metadata_table.forget, instant_time)
-        completed = complete(timeline, instant_time, action, metadata, check, forget=forget)
+        completed = complete(timeline, instant_time, action, metadata, check, forget=forget, is_current=is_current)
     if completed is None:
         return None
     return CompletedAction(completed, now if recorded is not None and recorded.is_compaction_due else None)

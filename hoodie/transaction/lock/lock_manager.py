@@ -159,12 +159,17 @@ class LockManager:
             logger.warning("could not check whether %s is held: %s", self.provider.name, error)
             return False
 
-    def unlock(self) -> None:
-        """Release the lock. A failure is only logged: the lock expires, and what was done under it stands."""
+    def unlock(self) -> bool:
+        """Release the lock. A failure is only logged: the lock expires, and what was done under it stands.
+
+        Returns:
+            Whether the provider says that the lock was held until then.
+        """
         try:
-            self.provider.unlock()
+            return self.provider.unlock() is True
         except Exception as error:  # As in is_held.
             logger.warning("releasing %s failed, it expires by itself: %s", self.provider.name, error)
+            return False
 
     def close(self) -> None:
         """Release the lock and close connections; a failure is only logged, as in `unlock`."""

@@ -103,9 +103,15 @@ class LockProvider(ABC):
             HoodieException: The service failed; nothing is held.
         """
 
+    tells_at_release = False
+    """Whether `unlock` tells if the lock was held until then."""
+
     @abstractmethod
-    def unlock(self) -> None:
+    def unlock(self) -> bool | None:
         """Release the lock. Does nothing if it is not held or was lost: a lock of another writer is never released.
+
+        Returns:
+            Whether it was held until then; None where the provider does not tell.
 
         Raises:
             HoodieException: The service failed; the lock may be held until it expires.
@@ -185,8 +191,12 @@ class LeaseLockProvider(LockProvider):
         """Start the lease again if this provider still has the lock; False if another one has it or it is gone."""
 
     @abstractmethod
-    def release_once(self) -> None:
-        """Release the lock if this provider still has it."""
+    def release_once(self) -> bool | None:
+        """Release the lock if this provider still has it.
+
+        Returns:
+            Whether it had it until then; None where the service does not tell.
+        """
 
     @abstractmethod
     def read_ownership(self) -> bool:
@@ -220,14 +230,14 @@ class LeaseLockProvider(LockProvider):
             self.clock.sleep_ms(min(random.uniform(pause_ms / 2, pause_ms), left_ms))
             pause_ms = min(pause_ms * 2, options.max_wait_time_ms_between_retry)
 
-    def unlock(self) -> None:
+    def unlock(self) -> bool | None:
         """See `LockProvider.unlock`."""
         self._stop_renewing()
         with self._mutex:
             if not self._holds:
-                return
+                return False
             self._holds = False
-            self.release_once()
+            return self.release_once()
 
     def is_held(self) -> bool:
         """See `LockProvider.is_held`."""

@@ -72,6 +72,8 @@ class StorageBasedLockProvider(LeaseLockProvider):
     files; an expired lease is never renewed.
     """
 
+    tells_at_release = True
+
     def __init__(self, configuration: LockConfiguration) -> None:
         super().__init__(configuration)
         self._storage = configuration.storage
@@ -96,6 +98,9 @@ class StorageBasedLockProvider(LeaseLockProvider):
 
     def acquire_once(self) -> bool:
         """See `LeaseLockProvider.acquire_once`."""
+        if self._version is not None and self._data.expired and self._put(False, self._version):
+            # Nobody has taken it since this provider released it.
+            return True
         found = self._read()
         if found is not None and not found[0].expired and self.clock.wall_ms() <= found[0].valid_until + _DRIFT_MS:
             return False
@@ -107,10 +112,12 @@ class StorageBasedLockProvider(LeaseLockProvider):
         """See `LeaseLockProvider.renew_once`."""
         return self._put(False, self._version)
 
-    def release_once(self) -> None:
+    def release_once(self) -> bool:
         """See `LeaseLockProvider.release_once`."""
-        if not self._put(True, self._version):
+        was_held = self._put(True, self._version)
+        if not was_held:
             logger.warning("%s was taken by another writer before it was released", self.name)
+        return was_held
 
     def read_ownership(self) -> bool:
         """See `LeaseLockProvider.read_ownership`."""

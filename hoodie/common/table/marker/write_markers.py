@@ -120,7 +120,7 @@ class WriteMarkers:
         Call this before the markers are listed. An attempt that is still running either has its marker in that list, or
         finds at its end that it came too late.
         """
-        self.storage.delete_file(self.open_path)
+        self.storage.delete_files([self.open_path])
 
     def create(self, partition_path: str, file_name: str, io_type: IOType) -> bool:
         """Announce a data file. Call this before the file is created; a second call for the same file is no error.
@@ -154,9 +154,14 @@ class WriteMarkers:
         """
         return self.storage.delete_file(self._path(partition_path, file_name, io_type))
 
-    def delete_all(self) -> bool:
-        """Stop tasks from writing and delete the instant's marker folder; False if there was none."""
-        self.close()
+    def delete_all(self, *, is_closed: bool = False) -> bool:
+        """Stop tasks from writing and delete the instant's marker folder; False if there was none.
+
+        Args:
+            is_closed: Whether the caller has called `close`.
+        """
+        if not is_closed:
+            self.close()
         return self.storage.delete_directory(self.folder)
 
     def list_markers(self) -> list[Marker]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
@@ -27,7 +27,14 @@ from hoodie.common.table.timeline.instant_time import (
 )
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.common.table.timeline.timeline_layout import ContentT, TimelineLayout
-from hoodie.common.table.timeline.timeline_listing import list_instants, list_states, pending_action
+from hoodie.common.table.timeline.timeline_listing import (
+    TimelineStates,
+    effective_instants,
+    is_listing_whole,
+    list_instants,
+    list_states,
+    pending_action,
+)
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.timeline.whole_files import read_whole_file
 from hoodie.exception import (
@@ -45,6 +52,8 @@ Content = attrs.AttrsInstance | bytes
 """The content of an instant's file: a plan or metadata as a value, or its bytes."""
 
 _MAX_ATTEMPTS = 200
+_KEPT_COMMITS = 16
+_KEPT_BYTES = 1 << 18
 _SUSPICIOUS_LEAD = timedelta(hours=2)  # More than the hour that daylight saving repeats.
 
 
@@ -68,6 +77,26 @@ def no_check() -> None:
     """Does nothing; takes the place of the check of a lock where there is no lock."""
 
 
+class CommitsRead(dict[str, HoodieCommitMetadata]):
+    """Completed commits that were read, by their paths: such a file never changes. Not pickled."""
+
+    def keep(self, path: str, metadata: HoodieCommitMetadata, size_bytes: int) -> None:
+        """Keep a small commit; the oldest one goes where there are many.
+
+        Args:
+            path: Its file.
+            metadata: What it holds.
+            size_bytes: The size of the file.
+        """
+        if size_bytes <= _KEPT_BYTES:
+            self[path] = metadata
+            while len(self) > _KEPT_COMMITS:
+                self.pop(next(iter(self)))
+
+    def __reduce__(self) -> tuple[type[CommitsRead], tuple[()]]:
+        return CommitsRead, ()
+
+
 @attrs.frozen(slots=False, repr=False, eq=False)
 class HoodieActiveTimeline(HoodieTimeline):
     """The active timeline as it was listed, and the steps that change it on storage.
@@ -83,6 +112,11 @@ class HoodieActiveTimeline(HoodieTimeline):
         clock: The present, as an aware datetime.
         newest_archived_time: Returns the greatest instant time of the archived timeline, None if that is empty. Called
             for every new instant.
+        archive_name: The name of the folder of the archive, where it is in the folder of the timeline: a listing that
+            does not show it tells that the archive is empty. None where it is elsewhere.
+        folders: The names of the folders that were listed beside the instants.
+        commits_read: What was read of completed commits; timelines of one call share it. Only in layout 2, where the
+            name of a file holds the time of its completion.
         read_archived: Returns the metadata of an archived completed commit, None for any other instant. Called if the
             file of a commit is missing.
         clock_skew_ms: How much the clocks of writers may differ, in milliseconds. In layout 2 a step that takes a time
@@ -97,6 +131,9 @@ class HoodieActiveTimeline(HoodieTimeline):
     timezone: str = attrs.field(kw_only=True, default="UTC")
     clock: Callable[[], datetime] = attrs.field(kw_only=True, default=_utc_now)
     newest_archived_time: Callable[[], str | None] = attrs.field(kw_only=True, default=_no_archive)
+    archive_name: str | None = attrs.field(kw_only=True, default=None)
+    folders: frozenset[str] = attrs.field(kw_only=True, default=frozenset())
+    commits_read: CommitsRead = attrs.field(kw_only=True, factory=CommitsRead)
     read_archived: Callable[[HoodieInstant], HoodieCommitMetadata | None] = attrs.field(
         kw_only=True, default=_not_archived
     )
@@ -111,6 +148,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         *,
         timezone: str = "UTC",
         newest_archived_time: Callable[[], str | None] = _no_archive,
+        archive_name: str | None = None,
         read_archived: Callable[[HoodieInstant], HoodieCommitMetadata | None] = _not_archived,
         clock: Callable[[], datetime] = _utc_now,
         clock_skew_ms: int = 1,
@@ -123,6 +161,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             layout: The table's timeline layout.
             timezone: The table's ``hoodie.table.timeline.timezone``.
             newest_archived_time: Returns the greatest archived instant time; called when an instant is made.
+            archive_name: See the class.
             read_archived: Returns the metadata of an archived commit; called when a commit's file is gone.
             clock: The present; for tests.
             clock_skew_ms: See the class.
@@ -130,14 +169,17 @@ class HoodieActiveTimeline(HoodieTimeline):
         Raises:
             HoodieIOException: Storage failed.
         """
+        listed = list_instants(storage, meta_path, layout)
         return cls(
-            list_instants(storage, meta_path, layout),
+            listed,
+            folders=listed.folders,
             storage=storage,
             meta_path=meta_path,
             layout=layout,
             timezone=timezone,
             clock=clock,
             newest_archived_time=newest_archived_time,
+            archive_name=archive_name,
             read_archived=read_archived,
             clock_skew_ms=clock_skew_ms,
         )
@@ -148,7 +190,8 @@ class HoodieActiveTimeline(HoodieTimeline):
         Raises:
             HoodieIOException: Storage failed.
         """
-        return attrs.evolve(self, instants=list_instants(self.storage, self.meta_path, self.layout))
+        listed = list_instants(self.storage, self.meta_path, self.layout)
+        return attrs.evolve(self, instants=listed, folders=listed.folders)
 
     def is_archived_past(self, instant_time: str) -> bool:
         """Whether the archive holds an instant that was requested after the given one.
@@ -164,6 +207,16 @@ class HoodieActiveTimeline(HoodieTimeline):
     def create_new_instant_time(
         self, action: Action, content: Content = b"", announce: Callable[[str], bool] = _agreed
     ) -> str:
+        """Take a new instant time and make its requested file; see `take_new_instant`.
+
+        Returns:
+            The instant time, 17 digits.
+        """
+        return self.take_new_instant(action, content, announce)[0]
+
+    def take_new_instant(
+        self, action: Action, content: Content = b"", announce: Callable[[str], bool] = _agreed
+    ) -> tuple[str, HoodieActiveTimeline]:
         """Take a new instant time and make its requested file.
 
         The time is greater than that of every instant, active or archived, of any action, even when the clock is behind
@@ -180,7 +233,7 @@ class HoodieActiveTimeline(HoodieTimeline):
                 is not taken.
 
         Returns:
-            The instant time, 17 digits.
+            The instant time, 17 digits, and the timeline as it was listed after the file was made.
 
         Raises:
             InvalidTableException: The newest instant of the table has a time from which no next time can be computed.
@@ -193,9 +246,9 @@ class HoodieActiveTimeline(HoodieTimeline):
             taken_at = time.monotonic()
             if not announce(instant_time):
                 refused.append(instant_time)
-            elif self._claim(instant_time, action, content):
+            elif (claimed := self._claim(instant_time, action, content)) is not None:
                 self._let_clocks_pass(taken_at)
-                return instant_time
+                return instant_time, claimed
             # Two writers that have given way to each other must not collide again.
             time.sleep(random.uniform(0, 0.002 * min(attempt + 1, 25)))
         raise HoodieCommitException(
@@ -204,7 +257,15 @@ class HoodieActiveTimeline(HoodieTimeline):
         )
 
     def create_requested_at(self, instant_time: str, action: Action, content: Content = b"") -> bool:
-        """Make the requested file of an instant time that the caller chose; see `create_new_instant_time`.
+        """Make the requested file of an instant time that the caller chose; see `take_instant_at`.
+
+        Returns:
+            False when another writer took the time, or a later one, meanwhile.
+        """
+        return self.take_instant_at(instant_time, action, content) is not None
+
+    def take_instant_at(self, instant_time: str, action: Action, content: Content = b"") -> HoodieActiveTimeline | None:
+        """Make the requested file of an instant time that the caller chose; see `take_new_instant`.
 
         Args:
             instant_time: 17 digits, a date in the table's time zone, later than every instant, active or archived.
@@ -212,7 +273,8 @@ class HoodieActiveTimeline(HoodieTimeline):
             content: The content of the requested file.
 
         Returns:
-            True when the instant is the caller's; False when another writer took the time, or a later one, meanwhile.
+            The timeline as it was listed after the file was made; None when another writer took the time, or a later
+            one, meanwhile.
 
         Raises:
             HoodieConfigException: It is not an instant time.
@@ -268,13 +330,12 @@ class HoodieActiveTimeline(HoodieTimeline):
         if action is Action.SAVEPOINT:
             return self.storage.create_if_absent(inflight_path, self._encoded(content))
         requested_path = self._path(instant_time, action, State.REQUESTED)
+        if not self.storage.create_if_absent(inflight_path, self._encoded(content)):
+            return False
         if self.storage.exists(requested_path):
-            if not self.storage.create_if_absent(inflight_path, self._encoded(content)):
-                return False
-            if self.storage.exists(requested_path):
-                return True
-            # Another writer rolled it back in between: an inflight file must not stay without its requested one.
-            self.storage.delete_file(inflight_path)
+            return True
+        # Another writer rolled it back: an inflight file must not stay without its requested one.
+        self.storage.delete_file(inflight_path)
         raise HoodieCommitException(
             f"Starting {action} {instant_time} failed: {requested_path} does not exist. The instant was never started, "
             "or another writer has rolled it back; start a new one"
@@ -287,6 +348,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         content: Content,
         check: Callable[[], None] = no_check,
         *,
+        is_current: bool = False,
         is_sole_writer: bool = False,
     ) -> HoodieInstant | None:
         """Make the completed file of an inflight instant: the commit point.
@@ -298,8 +360,10 @@ class HoodieActiveTimeline(HoodieTimeline):
             action: The finished action; COMPACTION completes as a commit.
             content: The metadata of the action; never empty.
             check: Called right before the file is made; if it raises, the instant stays as it is.
-            is_sole_writer: Whether the timeline has had no other writer since it was loaded, such as that of a metadata
-                table under the table's lock. Then it is not listed again.
+            is_current: Whether this timeline was listed under the lock of all writers, which `check` finds held. Then
+                it is not listed again.
+            is_sole_writer: Whether in addition all times of its archive are older than those of its instants, as in a
+                metadata table, which is written under the table's lock.
 
         Returns:
             The completed instant; None if it was complete already.
@@ -312,8 +376,18 @@ class HoodieActiveTimeline(HoodieTimeline):
         if not content:
             raise ValueError(f"The completed file of {action} {instant_time} needs content")
         inflight_path = self._path(instant_time, action, State.INFLIGHT)
-        if not self.storage.exists(inflight_path):
-            if State.COMPLETED in self._states_of(instant_time, action):
+        is_sole_writer = is_sole_writer and bool(self.instants)
+        is_current = is_current or is_sole_writer
+        has_times = self.layout.has_completion_times
+        is_listed = has_times and not is_current
+        states = self._list_states() if is_listed else TimelineStates(self.instants, self.folders)
+        if has_times:
+            is_inflight = is_sole_writer or any(self.path_of(found) == inflight_path for found in states)
+        else:
+            is_inflight = self.storage.exists(inflight_path)
+        if not is_inflight:
+            states = states if has_times else self._list_states()
+            if any(found.is_completed and found.key == (instant_time, action.completed_action) for found in states):
                 return None
             raise HoodieCommitException(
                 f"Completing {action} {instant_time} failed: {inflight_path} does not exist. The instant was never "
@@ -321,9 +395,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             )
         encoded = self._encoded(content)
         completed = HoodieInstant(instant_time, action.completed_action, State.COMPLETED)
-        is_sole_writer = is_sole_writer and bool(self.instants)
-        if self.layout.has_completion_times:
-            states = list(self.instants if is_sole_writer else self._list_states())
+        if has_times:
             if any(found.is_completed and found.key == completed.key for found in states):
                 return None
             completed = attrs.evolve(
@@ -339,7 +411,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         check()  # Nothing that may take long comes between it and the file.
         if not self.storage.create_if_absent(self.path_of(completed), encoded):
             return None
-        if not is_sole_writer and not self._is_only_one(completed):
+        if not is_current and not self._is_only_one(completed):
             return None
         self._let_clocks_pass(taken_at)
         logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)
@@ -495,6 +567,9 @@ class HoodieActiveTimeline(HoodieTimeline):
         """
         if instant.action.completed_action not in COMMIT_ACTIONS or instant.is_requested:
             raise ValueError(f"{instant} holds no commit metadata")
+        path = self.path_of(instant)
+        if path in self.commits_read:
+            return self.commits_read[path]
         try:
             data = self.read_details(instant)
         except HoodieIOException as error:
@@ -503,7 +578,6 @@ class HoodieActiveTimeline(HoodieTimeline):
             if archived is None:
                 raise
             return archived
-        path = self.path_of(instant)
         if not data and instant.is_pending:
             return HoodieCommitMetadata()
         if not data:
@@ -514,9 +588,12 @@ class HoodieActiveTimeline(HoodieTimeline):
         try:
             is_replace = instant.action.completed_action is Action.REPLACE_COMMIT and instant.is_completed
             record = HoodieReplaceCommitMetadata if is_replace else HoodieCommitMetadata
-            return self.layout.decode(data, record, "commit metadata")
+            metadata = self.layout.decode(data, record, "commit metadata")
         except HoodieCorruptedDataException as error:
             raise HoodieCorruptedDataException(f"Cannot read {path}: {error}") from error
+        if instant.completion_time is not None:
+            self.commits_read.keep(path, metadata, len(data))
+        return metadata
 
     def path_of(self, instant: HoodieInstant) -> str:
         """The path of the file that puts an instant into its state."""
@@ -532,21 +609,28 @@ class HoodieActiveTimeline(HoodieTimeline):
     def _encoded(self, content: Content) -> bytes:
         return content if isinstance(content, bytes) else self.layout.encode(content)
 
-    def _claim(self, instant_time: str, action: Action, content: Content) -> bool:
-        """Make the requested file, and withdraw it if another writer has taken the same time or a later one."""
+    def _claim(self, instant_time: str, action: Action, content: Content) -> HoodieActiveTimeline | None:
+        """Make the requested file, and withdraw it if another writer has taken the same time or a later one.
+
+        Returns:
+            The timeline as it was listed after the file was made; None without the instant.
+        """
         if not self.create_requested(instant_time, action, content):
-            return False
+            return None
+        states = self._list_states()
         rival = newest(
             found.newest_time
-            for found in self._list_states()
+            for found in states
             if found.newest_time >= instant_time and (found.requested_time, found.action) != (instant_time, action)
         )
         if rival is None:
-            return True
+            if not is_listing_whole(self.storage, self.meta_path, self.layout, states):
+                return self.reload()
+            return attrs.evolve(self, instants=effective_instants(states), folders=states.folders)
         # A plan that another writer already carries out stays, and the caller takes a later time for its own.
         self.withdraw_requested(instant_time, action)
         logger.debug("Gave up %s %s for %s of another writer", action, instant_time, rival)
-        return False
+        return None
 
     def _is_only_one(self, completed: HoodieInstant) -> bool:
         """Whether no other writer completed an instant at the same moment; the file with the earlier time stays.
@@ -566,7 +650,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             return False
         return True
 
-    def _next_time(self, states: Iterable[HoodieInstant], further: Iterable[str] = ()) -> str:
+    def _next_time(self, states: TimelineStates, further: Iterable[str] = ()) -> str:
         """A time that is greater than all times of a timeline, active and archived, and than further times."""
         last, now = self._newest_time(states, further), self.clock()
         if last is not None and last[:17] >= format_instant_time(now + _SUSPICIOUS_LEAD, self.timezone):
@@ -576,9 +660,11 @@ class HoodieActiveTimeline(HoodieTimeline):
             )  # fmt: skip
         return next_instant_time(now, last, self.timezone)
 
-    def _newest_time(self, states: Iterable[HoodieInstant], further: Iterable[str] = ()) -> str | None:
+    def _newest_time(self, states: TimelineStates, further: Iterable[str] = ()) -> str | None:
         """The greatest of all times of a timeline, active and archived, and of further times."""
-        return newest([newest(found.newest_time for found in states), self.newest_archived_time(), *further])
+        has_archive = self.archive_name is None or self.archive_name in states.folders
+        archived = self.newest_archived_time() if has_archive else None
+        return newest([newest(found.newest_time for found in states), archived, *further])
 
     def _let_clocks_pass(self, taken_at: float) -> None:
         """Wait until the clocks of all writers have passed a time that was taken at a moment of `time.monotonic`."""
@@ -612,7 +698,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         key = instant_time, action.completed_action
         return {found.state: found for found in self._list_states() if found.key == key}
 
-    def _list_states(self) -> Iterator[HoodieInstant]:
+    def _list_states(self) -> TimelineStates:
         return list_states(self.storage, self.meta_path, self.layout)
 
     def _path(self, instant_time: str, action: Action, state: State) -> str:

@@ -17,6 +17,7 @@ def complete(
     check: Callable[[], None] = no_check,
     *,
     forget: Callable[[], object] | None = None,
+    is_current: bool = False,
     is_sole_writer: bool = False,
 ) -> HoodieInstant | None:
     """Make the completed file of an instant: from here on the action counts.
@@ -32,6 +33,7 @@ def complete(
         check: Called right before the file is made; when it raises, the instant stays as it is.
         forget: Takes back what was recorded of the action elsewhere, such as in the metadata table. It is called if the
             instant was rolled back meanwhile, because no rollback will do so.
+        is_current: See `HoodieActiveTimeline.save_as_complete`.
         is_sole_writer: See `HoodieActiveTimeline.save_as_complete`.
 
     Returns:
@@ -42,7 +44,9 @@ def complete(
         HoodieIOException: Storage failed; nothing was completed.
     """
     try:
-        return timeline.save_as_complete(instant_time, action, metadata, check, is_sole_writer=is_sole_writer)
+        return timeline.save_as_complete(
+            instant_time, action, metadata, check, is_current=is_current, is_sole_writer=is_sole_writer
+        )
     except HoodieCommitException:
         if forget is not None:
             forget()

@@ -22,7 +22,9 @@ from hoodie.common.table.timeline.timeline_layout import TimelineLayout, timelin
 from hoodie.storage.storage import HoodieStorage
 
 
-def moved_commits(storage: HoodieStorage, meta_path: str, table_config: HoodieTableConfig) -> list[str]:
+def moved_commits(
+    storage: HoodieStorage, meta_path: str, table_config: HoodieTableConfig, names: Iterable[str] | None = None
+) -> list[str]:
     """Times of commits that only the folder of the other layout holds, the first first.
 
     Commits that the table's archive holds, and those that a rollback or a restore has undone, are left out.
@@ -31,13 +33,16 @@ def moved_commits(storage: HoodieStorage, meta_path: str, table_config: HoodieTa
         storage: Where the table is.
         meta_path: The table's ``.hoodie`` folder.
         table_config: The table's properties as they are now.
+        names: The names in the folder of the other layout; None if they are to be listed.
 
     Raises:
         HoodieCorruptedDataException: A rollback, a restore or the archive is damaged.
         HoodieIOException: Storage failed.
     """
     layout = layout_of(table_config)
-    elsewhere = _commits(_files(storage, meta_path, other_layout(table_config)))
+    other = other_layout(table_config)
+    names = storage.list_names(other.active_path(meta_path)) if names is None else names
+    elsewhere = _commits(found for name in names if (found := other.parse_file_name(name)) is not None)
     if not elsewhere:
         return []
     files = _files(storage, meta_path, layout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from hoodie.common.table.table_config import HoodieTableConfig
@@ -36,7 +36,20 @@ class TimelineMovedException(HoodieIOException):
     """The files of a timeline are being moved to the folder of another layout, or were."""
 
 
-def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> Iterator[HoodieInstant]:
+class TimelineStates(list[HoodieInstant]):
+    """The states of a timeline by one listing: one entry per file, in no particular order.
+
+    Args:
+        states: The entries.
+        folders: The names of the folders that were listed beside the files. A folder without files may be missing.
+    """
+
+    def __init__(self, states: Iterable[HoodieInstant], folders: Iterable[str] = ()) -> None:
+        super().__init__(states)
+        self.folders = frozenset(folders)
+
+
+def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> TimelineStates:
     """One entry per file of a timeline, in no particular order.
 
     Args:
@@ -62,7 +75,7 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
         _refuse_moved_to_layout_2(storage, meta_path)
     elif layout.version == 2 and (is_moved or not instants):
         _refuse_unless_current(storage, meta_path, layout)
-    yield from instants
+    return TimelineStates(instants, (name[:-1] for name in names if name.endswith("/")))
 
 
 def pending_action(states: Mapping[State, HoodieInstant], action: Action) -> Action:
@@ -167,7 +180,7 @@ def completion_times(
     return {time: ended for time, ended in found.items() if time in sure} if only_sure else found
 
 
-def list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> list[HoodieInstant]:
+def list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> TimelineStates:
     """Each instant of a timeline once, in its highest state.
 
     Archivers may delete instants during a listing. The function lists again until the result is consistent.
@@ -180,16 +193,30 @@ def list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout
     Raises:
         HoodieIOException: Storage failed.
     """
-    instants: list[HoodieInstant] = []
+    states = TimelineStates(())
     for _ in range(_MAX_LISTINGS):
-        states = list(list_states(storage, meta_path, layout))
-        instants = _effective(states)
-        folder = layout.active_path(meta_path)
-        doubtful = (join(folder, layout.name_of(i)) for i in _doubtful(states, instants))
-        if all(map(storage.exists, doubtful)):
+        states = list_states(storage, meta_path, layout)
+        if is_listing_whole(storage, meta_path, layout, states):
             break
         logger.info("The timeline of %s is being archived; listing it again", meta_path)
-    return instants
+    return TimelineStates(effective_instants(states), states.folders)
+
+
+def is_listing_whole(storage: HoodieStorage, meta_path: str, layout: TimelineLayout, states: TimelineStates) -> bool:
+    """Whether no archiver deleted instants during a listing; see `list_instants`.
+
+    Args:
+        storage: Where the table is.
+        meta_path: The table's ``.hoodie`` folder.
+        layout: The table's timeline layout.
+        states: What was listed.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    folder = layout.active_path(meta_path)
+    doubtful = _doubtful(states, effective_instants(states))
+    return all(storage.exists(join(folder, layout.name_of(instant))) for instant in doubtful)
 
 
 def _doubtful(states: list[HoodieInstant], instants: list[HoodieInstant]) -> list[HoodieInstant]:
@@ -213,10 +240,13 @@ def _doubtful(states: list[HoodieInstant], instants: list[HoodieInstant]) -> lis
     return doubtful if is_whole and len(states) <= _LISTED_AT_ONCE else [oldest, *doubtful]
 
 
-def _effective(states: Iterable[HoodieInstant]) -> list[HoodieInstant]:
+def effective_instants(states: Iterable[HoodieInstant]) -> list[HoodieInstant]:
     """Each instant once, in its highest state; a compaction and the commit that completes it are one instant.
 
     Writers that hold no lock can complete a clean of layout 2 twice, at two times: the later one counts.
+
+    Args:
+        states: One entry per file of a timeline.
     """
     highest: dict[tuple[str, Action], HoodieInstant] = {}
     for found in states:

@@ -374,7 +374,7 @@ class BaseCommitActionExecutor(ABC):
     def _partitioner(self, profile: WorkloadProfile, records: HoodieData) -> UpsertPartitioner:
         is_copy_on_write = self._write_context.table_config.table_type is HoodieTableType.COPY_ON_WRITE
         record_size = None
-        if is_copy_on_write or any(stat.num_free for stat in profile.stats.values()):
+        if any(stat.num_free for stat in profile.stats.values()):
             record_size = recorded_record_size(self._table.completed_commits_newest_first(), self._config)
         if record_size is None and needs_record_size(profile, self._config):
             with self._metrics.step("measure the size of records"):

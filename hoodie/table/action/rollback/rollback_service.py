@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterable
 
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.write_operation_type import HoodieTableType
-from hoodie.common.table.marker.write_markers import OPEN_SUFFIX, TEMP_FOLDER_NAME, WriteMarkers
+from hoodie.common.table.marker.write_markers import (
+    HEARTBEAT_FOLDER_NAME,
+    OPEN_SUFFIX,
+    TEMP_FOLDER_NAME,
+    WriteMarkers,
+)
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_instant_time
@@ -207,8 +212,8 @@ class RollbackService:
         Returns:
             The table as it was listed after they were found; as it was given where none was found.
         """
-        marked = _marked_instants(snapshot)
-        beating = _instants_with_heartbeat(snapshot)
+        marked = _marked_instants(snapshot) if snapshot.may_have(TEMP_FOLDER_NAME) else []
+        beating = _instants_with_heartbeat(snapshot) if snapshot.may_have(HEARTBEAT_FOLDER_NAME) else []
         for folder in temporary_file_folders(snapshot):
             snapshot.storage.delete_leftovers(folder, LEFTOVER_AGE_MS)
         if not marked and not beating:
