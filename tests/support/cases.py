@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 _ALL = "all"
-_OF_TABLES = ("--table-type", "--table-version", "--metadata-table", "--zone")
+_OF_TABLES = ("--table-type", "--table-version", "--zone")
 
 
 def add_options(parser: pytest.Parser) -> None:

@@ -205,6 +205,7 @@ QUICK = (("upsert into log files", "drop"), ("compaction", "lose"))
         for last in ("drop", "lose")
     ],
 )
+@pytest.mark.without_metadata_table("each writer would wait for the lock of the one that died")
 def test_a_writer_that_dies_anywhere_on_s3_leaves_a_table_that_the_next_one_repairs(
     s3_bucket: Bucket, s3_proxy: FaultyProxy, last: str, work: Work, after: Model, arguments: dict[str, Any]
 ) -> None:

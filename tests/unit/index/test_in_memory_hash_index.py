@@ -118,10 +118,10 @@ def test_a_write_that_was_not_completed_is_forgotten(path: str, monkeypatch: pyt
 
         complete = HoodieActiveTimeline.save_as_complete
 
-        def fail(self: Any, instant_time: str, action: Action, *arguments: Any) -> bool:
+        def fail(self: Any, instant_time: str, action: Action, *arguments: Any, **options: Any) -> bool:
             if action is Action.COMMIT:
                 raise HoodieUpsertException("no")
-            return complete(self, instant_time, action, *arguments)
+            return complete(self, instant_time, action, *arguments, **options)
 
         with monkeypatch.context() as patch, pytest.raises(HoodieUpsertException):
             patch.setattr(HoodieActiveTimeline, "save_as_complete", fail)

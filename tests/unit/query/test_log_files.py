@@ -254,7 +254,7 @@ def test_file_groups_without_a_base_file_are_read(base_path: Path, contexts: lis
 
 
 @every_version
-@pytest.mark.without_metadata_table
+@pytest.mark.without_metadata_table("a file goes that a metadata table would list")
 def test_log_files_of_a_time_that_are_gone_are_an_error(base_path: Path) -> None:
     write(base_path, ("a", "x", 1))
     write(base_path, ("a", "x", 2))

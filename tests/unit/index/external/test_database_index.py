@@ -208,7 +208,7 @@ def test_an_instant_that_was_written_and_never_completed_is_not_believed(
     ]
 
 
-def _die(*arguments: Any) -> None:
+def _die(*arguments: Any, **options: Any) -> None:
     raise KeyboardInterrupt
 
 
