@@ -387,6 +387,7 @@ def commit_often(base_path: Path, count: int, **properties: Any) -> list[Sequenc
 
 
 @every_version
+@pytest.mark.one_in(4)
 def test_a_client_compacts_inline_if_it_is_told_to(base_path: Path) -> None:
     commit_often(base_path, 7)
     assert compactions(base_path) == []

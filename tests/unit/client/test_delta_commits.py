@@ -850,6 +850,7 @@ def completed_files(base_path: Path) -> list[Path]:
 @pytest.mark.parametrize(
     "dies", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["process_dies", "one_call_fails"]
 )
+@pytest.mark.one_in(4)
 def test_a_failure_at_any_call_leaves_all_or_nothing(
     tmp_path: Path, base_path: Path, operation: str, dies: bool, faulty_storage: None
 ) -> None:

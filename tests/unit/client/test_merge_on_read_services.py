@@ -292,6 +292,7 @@ def test_log_files_of_archived_delta_commits_are_placed_as_before(table: MergeOn
 @pytest.mark.parametrize(("is_compacted", "strategy", "left"), [
     (False, "NUM_COMMITS", 4), (False, "NUM_OR_TIME", 4), (False, "TIME_ELAPSED", 2), (True, "NUM_COMMITS", 4),
 ])  # fmt: skip
+@pytest.mark.one_in(4)
 def test_delta_commits_that_make_a_compaction_due_stay(
     table: MergeOnReadTable, is_compacted: bool, strategy: str, left: int
 ) -> None:
