@@ -13,7 +13,7 @@ PARALLEL := -n auto --dist worksteal
 LATER := tests/integration/test_spark_[w-z]*.py
 # Of each parametrized test one case runs, the next one each day: "make test CASES=331" takes those of that day of the year
 # again, "make test CASES=all" takes all. Where tests take seconds each, one in two, three or four runs a day
-# (--one-in).
+# (--one-in, and the mark one_in).
 CASES ?= $(shell date +%j)
 CHOSEN := --cases=$(CASES)
 UNIT_TESTS := exec $(PY) -m pytest -q $(PARALLEL) --durations=10 tests/unit tests/contract $(CHOSEN)
