@@ -13,7 +13,7 @@ PARALLEL := -n auto --dist worksteal
 LATER := tests/integration/test_spark_[w-z]*.py
 # Of each parametrized test one case runs, the next one each day: "make test CASES=331" takes those of that day of the year
 # again, "make test CASES=all" takes all. Where tests take seconds each, one in two, three or four runs a day
-# (--one-in).
+# (--one-in, and the mark one_in).
 CASES ?= $(shell date +%j)
 CHOSEN := --cases=$(CASES)
 UNIT_TESTS := exec $(PY) -m pytest -q $(PARALLEL) --durations=10 tests/unit tests/contract $(CHOSEN)
@@ -28,10 +28,6 @@ ALL_OF_6 := tests/unit/client tests/unit/common/table tests/unit/index tests/uni
 # Tests of commits and of several writers, with merge-on-read tables: those whose rules both types of table share.
 ON_READ := $(addprefix tests/unit/client/test_,closed_clients.py committer.py concurrent_writers.py late_attempts.py left_locks.py \
 	several_writers.py uncombined_deletes.py)
-# Most tests make tables without a metadata table. These hold with one as well, as new tables of users have it.
-WITH_METADATA := tests/contract/test_local_indexes.py $(addprefix tests/unit/client/test_,local_write_client.py \
-	merge_on_read_services.py replace_operations.py twin_tables.py virtual_keys.py) \
-	$(addprefix tests/unit/query/test_,log_files.py metadata_pruning.py times.py)
 # All tests run in a zone that is not UTC (tests/conftest.py). Those of times also run west of UTC, where the zone of a
 # process is wrong in another way.
 OF_TIMES := tests/unit/common/table/timeline tests/unit/metadata/reader tests/unit/validation tests/unit/table/action/clean \
@@ -45,7 +41,7 @@ OF_MINIMUMS := tests/contract $(addprefix tests/unit/,avro client/test_table_wri
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test test-slow test-version-6 test-merge-on-read test-metadata-table test-zones check format test-spark35 test-minimums test-pyarrow soak interop interop-smoke bench bench-hudi bench-charts clean
+.PHONY: help setup quickstart test test-slow test-version-6 test-merge-on-read test-zones check format test-spark35 test-minimums test-pyarrow soak interop interop-smoke bench bench-hudi bench-charts clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
@@ -54,7 +50,6 @@ help:
 	@echo "make test-slow      a part of the slow ones, another one each day; continuous integration runs both"
 	@echo "make test-version-6 the tests that make tables, with tables of version 6 instead of 9"
 	@echo "make test-merge-on-read the tests of commits and of several writers, with merge-on-read tables"
-	@echo "make test-metadata-table some of the tests, with a metadata table in each new table"
 	@echo "make test-zones     the tests of times, in a zone west of UTC; all others run in one east of it"
 	@echo "make check          format, lint, types, layers, order of time, security"
 	@echo "make test-spark35   the Spark tests on PySpark 3.5"
@@ -107,9 +102,6 @@ test-version-6: .venv/.stamp
 
 test-merge-on-read: .venv/.stamp
 	$(PY) -m pytest -q $(PARALLEL) $(CHOSEN) --table-type MERGE_ON_READ $(ON_READ) -m "not soak and not slow"
-
-test-metadata-table: .venv/.stamp
-	$(PY) -m pytest -q $(PARALLEL) $(CHOSEN) --metadata-table on $(WITH_METADATA) -m "not soak and not slow"
 
 test-zones: .venv/.stamp
 	$(PY) -m pytest -q $(PARALLEL) $(CHOSEN) --zone America/Los_Angeles $(OF_TIMES) -m "not soak and not slow"

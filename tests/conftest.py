@@ -31,7 +31,45 @@ from tests.support.zookeeper_server import running_zookeeper
 VERSIONS = (6, 8, 9)
 _DEFAULT_VERSION = 9
 _MADE_FROM_VERSION, _NO_VERSION = due_partitions.MADE_FROM_VERSION, 1000
-"""From which version on new tables have a metadata table: for users, and in tests that are written without one."""
+"""From which version on new tables have a metadata table: for users, and in tests that go without."""
+_NOT_YET_WITH_METADATA_TABLE = (
+    "tests/integration/",
+    "tests/interop/",
+    "tests/unit/client/test_delayed_calls.py",
+    "tests/unit/client/test_interleaved_compactions.py",
+    "tests/unit/client/test_interleavings.py",
+    "tests/unit/client/test_savepoints_and_restore.py",
+    "tests/unit/client/test_scenarios_of_history.py",
+    "tests/unit/client/test_schema_evolution.py",
+    "tests/unit/client/test_secondary_indexes.py",
+    "tests/unit/client/test_shared_values.py",
+    "tests/unit/client/test_shown_client.py",
+    "tests/unit/client/test_single_writer_lock.py",
+    "tests/unit/client/test_steps_of_a_write.py",
+    "tests/unit/client/test_streaming_checkpoint.py",
+    "tests/unit/client/test_table_writer.py",
+    "tests/unit/client/test_three_processes.py",
+    "tests/unit/client/test_uncombined_deletes.py",
+    "tests/unit/client/test_write_result.py",
+    "tests/unit/client/test_wrong_arguments.py",
+    "tests/unit/client/validator/",
+    "tests/unit/table/repair/test_partition_metafiles.py",
+    "tests/unit/table/repair/test_table_properties.py",
+    "tests/unit/table/test_metadata_table.py",
+    "tests/unit/table/test_missing_files.py",
+    "tests/unit/table/upgrade/test_crashes_of_upgrades.py",
+    "tests/unit/test_hudi_rs",
+    "tests/unit/test_merge_on_read_tables.py",
+    "tests/unit/test_reprs.py",
+    "tests/unit/test_services_of_real_tables_with_logs.py",
+    "tests/unit/test_tables_",
+    "tests/unit/transaction/",
+    "tests/contract/test_local_border.py",
+    "tests/contract/test_local_data.py",
+    "tests/contract/test_local_numbers.py",
+)
+"""Tests that were written without a metadata table, and not seen with one: these, and those that are slow. In them the
+mark ``metadata_table`` asks for one. A module that passes with one leaves this list."""
 _ZONE = "Europe/Berlin"
 """Where the tests run. It is not UTC, which instant times are in: in UTC a time that is wrong by a zone would be right.
 Those of times run in a zone west of UTC as well (``make test-zones``)."""
@@ -49,9 +87,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--table-version", type=int, choices=VERSIONS, default=_DEFAULT_VERSION, help="of the tables that tests make"
     )
-    parser.addoption(
-        "--metadata-table", choices=("on", "off"), default="off", help="of new tables whose writers say nothing of one"
-    )
     parser.addoption("--zone", default=_ZONE, help="the time zone of the tests and of all processes that they start")
     cases.add_options(parser)
 
@@ -61,8 +96,6 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["TZ"] = config.getoption("--zone")
     time.tzset()
     table_definition.DEFAULT_TABLE_VERSION = config.getoption("--table-version")
-    if config.getoption("--metadata-table") == "off":
-        due_partitions.MADE_FROM_VERSION = _NO_VERSION
     if config.getoption("--table-type") == HoodieTableType.MERGE_ON_READ:
         HoodieTableMetaClient.init_table.__kwdefaults__["table_type"] = HoodieTableType.MERGE_ON_READ
 
@@ -74,12 +107,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     That is what is true of copy-on-write tables alone where tests make others; tests that name what the command line
     gives other tests, which they do without it as well; and cases that other seeds choose (``--cases``).
     """
+    _check_reasons(items)
     left_out = set()
     if config.getoption("--table-version") != _DEFAULT_VERSION:
         left_out.update(item for item in items if _names_its_version(item))
-    if config.getoption("--metadata-table") == "on":
-        marks = ("metadata_table", "without_metadata_table")
-        left_out.update(item for item in items if any(map(item.get_closest_marker, marks)))
     if config.getoption("--table-type") != HoodieTableType.COPY_ON_WRITE:
         left_out.update(item for item in items if item.get_closest_marker("copy_on_write"))
     seed = config.getoption("--cases")
@@ -97,6 +128,14 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
         terminalreporter.write_line(line)
 
 
+def _check_reasons(items: Sequence[pytest.Item]) -> None:
+    """Refuse a mark ``without_metadata_table`` that does not say why."""
+    for item in items:
+        for mark in item.iter_markers("without_metadata_table"):
+            if len(mark.args) != 1 or not isinstance(mark.args[0], str) or mark.kwargs:
+                raise pytest.UsageError(f"{item.nodeid}: give without_metadata_table one argument, the reason")
+
+
 def _names_its_version(item: pytest.Item) -> bool:
     given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     return "table_version" in given or item.get_closest_marker("table_version") is not None
@@ -104,7 +143,7 @@ def _names_its_version(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True, scope="session")
 def nothing_waits_for_the_disk() -> Iterator[None]:
-    """No test outlives a power cut. Those of durability replace `os.fsync` to see its calls."""
+    """`os.fsync` is a fifth of a small upsert. No test outlives a power cut; those of durability look at its calls."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
@@ -112,7 +151,7 @@ def nothing_waits_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def writers_share_a_clock() -> Iterator[None]:
-    """All writers run on this machine: those that do not say how far their clocks may differ do not wait for others."""
+    """All writers run on this machine: those that do not say how far their clocks differ wait 1 ms, not 200 ms."""
 
     def skew_ms(config: HoodieWriteConfig) -> int:
         found = clock_skew_ms(config)
@@ -133,18 +172,25 @@ def table_version_of_module(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def metadata_table_of_module(request: pytest.FixtureRequest) -> Iterator[None]:
-    """New tables of a module with the marker ``metadata_table`` have a metadata table, as they do for users."""
+    """New tables have a metadata table as those of users, but in a module with the mark ``without_metadata_table``."""
     with pytest.MonkeyPatch.context() as patch:
-        if request.node.get_closest_marker("metadata_table") is not None:
-            patch.setattr(due_partitions, "MADE_FROM_VERSION", _MADE_FROM_VERSION)
+        patch.setattr(due_partitions, "MADE_FROM_VERSION", _made_from_version(request))
         yield
 
 
 @pytest.fixture(autouse=True)
 def metadata_table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `metadata_table_of_module`, for a test."""
-    if request.node.get_closest_marker("metadata_table") is not None:
-        monkeypatch.setattr(due_partitions, "MADE_FROM_VERSION", _MADE_FROM_VERSION)
+    monkeypatch.setattr(due_partitions, "MADE_FROM_VERSION", _made_from_version(request))
+
+
+def _made_from_version(request: pytest.FixtureRequest) -> int:
+    def is_marked(*names: str) -> bool:
+        return any(request.node.get_closest_marker(name) is not None for name in names)
+
+    is_not_yet = request.node.nodeid.startswith(_NOT_YET_WITH_METADATA_TABLE) or is_marked("slow", "soak")
+    goes_without = is_marked("without_metadata_table") or (is_not_yet and not is_marked("metadata_table"))
+    return _NO_VERSION if goes_without else _MADE_FROM_VERSION
 
 
 @pytest.fixture(autouse=True)

@@ -147,6 +147,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         Args:
             found: What `hoodie.client.open_table.find_table` returned.
         """
+        self._check_open("go_on_from")
         self._found = found
 
     # --- starting -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 _ALL = "all"
-_OF_TABLES = ("--table-type", "--table-version", "--metadata-table", "--zone")
+_OF_TABLES = ("--table-type", "--table-version", "--zone")
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -33,7 +33,8 @@ def _seed(text: str) -> int | None:
 def not_chosen(items: Sequence[pytest.Item], seed: int, one_in: int) -> set[pytest.Item]:
     """The cases that are left to runs with other seeds.
 
-    Runs with as many seeds in a row as a test has cases take each of them once, if `one_in` is 1.
+    Runs with as many seeds in a row as a test has cases take each of them once, if `one_in` is 1. A test with the mark
+    ``one_in(N)`` has its turn once in N seeds, or once in `one_in` if that is more.
 
     Args:
         items: The cases that were collected, all of one test in a row or not.
@@ -46,7 +47,8 @@ def not_chosen(items: Sequence[pytest.Item], seed: int, one_in: int) -> set[pyte
     left = set()
     for name, its_cases in cases.items():
         turn = seed + zlib.crc32(name.encode())
-        chosen = its_cases[turn // one_in % len(its_cases)] if turn % one_in == 0 else None
+        seeds = max([one_in, *(mark.args[0] for item in its_cases for mark in item.iter_markers("one_in"))])
+        chosen = its_cases[turn // seeds % len(its_cases)] if turn % seeds == 0 else None
         left.update(item for item in its_cases if item is not chosen)
     return left
 

@@ -40,6 +40,7 @@ __all__ = [
     "delete_instant",
     "instant_of_path",
     "is_completed_file",
+    "is_in_metadata_table",
     "make_state",
     "name_of_lost",
     "read_commit",
@@ -211,15 +212,22 @@ def instant_of_path(path: str | Path) -> HoodieInstant | None:
     return next((found for found in (layout.parse_file_name(name) for layout in _LAYOUTS) if found is not None), None)
 
 
+def is_in_metadata_table(path: str | Path) -> bool:
+    """Whether a path lies in a table's metadata table."""
+    return "/.hoodie/metadata/" in str(path)
+
+
 def is_completed_file(path: str | Path, action: str | None = None, instant_time: str | None = None) -> bool:
     """Whether a path is that of the completed file of an instant: of any one, or of that of a time.
 
-    By default an action is that of upserts and inserts, of either type of table.
+    By default an action is that of upserts and inserts, of either type of table. Instants of metadata tables do not
+    count: they have the times of the table's.
     """
     found = instant_of_path(path)
     actions = (Action.COMMIT, Action.DELTA_COMMIT) if action is None else (Action(action).completed_action,)
     return (
         found is not None
+        and not is_in_metadata_table(path)
         and found.is_completed
         and found.action in actions
         and instant_time in (None, found.requested_time)

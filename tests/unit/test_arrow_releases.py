@@ -53,7 +53,6 @@ def rows(first: int, end: int) -> pa.Table:
     )
 
 
-@pytest.mark.metadata_table
 @pytest.mark.parametrize("version", [9, 6])
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
 def test_what_is_written_is_read(tmp_path: Path, table_type: str, version: int) -> None:

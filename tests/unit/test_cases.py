@@ -13,8 +13,12 @@ NAMES = ["a.py::one", *(f"a.py::three[{case}]" for case in "xyz"), *(f"b.py::two
 
 
 class Item:
-    def __init__(self, nodeid: str) -> None:
+    def __init__(self, nodeid: str, *marks: pytest.Mark) -> None:
         self.nodeid = nodeid
+        self.marks = marks
+
+    def iter_markers(self, name: str) -> list[pytest.Mark]:
+        return [mark for mark in self.marks if mark.name == name]
 
 
 class Config:
@@ -51,6 +55,17 @@ def test_seeds_in_a_row_run_each_case_of_one_test_in_five() -> None:
     taken = Counter(name for seed in range(331, 331 + 5 * 3) for name in chosen(names, seed, one_in=5))
     assert taken == dict.fromkeys(names, 1)
     assert all(len(chosen(names, seed, one_in=5)) in range(3, 14) for seed in range(5))
+
+
+def test_a_test_of_seconds_has_its_turn_once_in_so_many_seeds() -> None:
+    items: list[Any] = [Item(name, pytest.mark.one_in(4).mark) for name in ("a.py::long[x]", "a.py::long[y]")]
+    items.append(Item("a.py::short"))
+    runs = [[item.nodeid for item in items if item not in not_chosen(items, seed, 1)] for seed in range(331, 339)]
+    assert Counter(name for names in runs for name in names) == {
+        "a.py::long[x]": 1, "a.py::long[y]": 1, "a.py::short": 8
+    }  # fmt: skip
+    rare = [item.nodeid for seed in range(8) for item in items if item not in not_chosen(items, seed, 8)]
+    assert len(rare) == 2
 
 
 def test_a_run_says_how_to_repeat_it() -> None:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.page_programs import run_tabs
-
-pytestmark = pytest.mark.metadata_table
 
 
 def test_the_page_prints_what_it_says(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hoodie import HoodieKey, HoodieTableMetaClient
 from tests.support.page_programs import read_page
 from tests.support.table_builder import init_table, local_client, read_rows, rows
 
-pytestmark = [pytest.mark.metadata_table, pytest.mark.table_version(9)]
+pytestmark = pytest.mark.table_version(9)
 
 PROGRAMS = re.findall(r"^```python\n(.*?)^```", read_page("metadata-table.md"), re.DOTALL | re.MULTILINE)
 INDEXED = {

@@ -36,8 +36,6 @@ from tests.support.log_files import log_files_in
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import state_files
 
-pytestmark = pytest.mark.metadata_table
-
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"(?:^<!-- recipe: (?P<name>\w+) -->\n)?^```python\n(?P<program>.*?)^```", re.DOTALL | re.MULTILINE)
 PROGRAMS = {found["name"]: found["program"] for found in BLOCK.finditer(PAGE)}

@@ -16,8 +16,6 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 from hoodie.exception import HoodieException
 from hoodie.quickstart import DEFAULT_PARTITION_PATHS, TRIP_SCHEMA, DataGenerator
 
-pytestmark = pytest.mark.metadata_table
-
 CHANGES = ["inserts", "updates", "unique_updates", "deletes"]
 
 

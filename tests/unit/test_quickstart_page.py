@@ -5,11 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.support.page_programs import read_page, run_tabs
-
-pytestmark = pytest.mark.metadata_table
 
 PAGE = read_page("quickstart.md")
 

@@ -10,8 +10,6 @@ import pytest
 
 from tests.support.table_builder import read_rows
 
-pytestmark = pytest.mark.metadata_table
-
 PAGE = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 ELSEWHERE = ("import hoodie.spark", "s3://")

@@ -17,8 +17,6 @@ from hoodie.exception import HoodieSchemaException, SchemaCompatibilityException
 from tests.contract.types_page import Row, array_of, evaluated, field_of, rows_below, stored_type
 from tests.support.table_builder import local_client
 
-pytestmark = pytest.mark.metadata_table
-
 ARROW = rows_below("Arrow")
 TAKEN = [row for row in ARROW if not row.is_refused]
 REFUSED = [row for row in ARROW if row.is_refused]

@@ -51,6 +51,7 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data(), records(), st.sampled_from([1, 1, 9, 40]))
+@pytest.mark.one_in(4)
 def test_rows_are_those_of_fastavro_both_ways(
     data: st.DataObject, record: tuple[Json, st.SearchStrategy[Any]], times: int
 ) -> None:

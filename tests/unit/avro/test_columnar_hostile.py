@@ -239,6 +239,7 @@ def damaged(draw: st.DrawFn, datum: bytes) -> bytes:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data(), records(), st.sampled_from([1, 1, 9, 40]))
+@pytest.mark.one_in(4)
 def test_a_damaged_record_is_told_or_has_the_values_that_fastavro_reads(
     data: st.DataObject, record: tuple[Json, st.SearchStrategy[Any]], times: int
 ) -> None:

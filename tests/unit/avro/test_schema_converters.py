@@ -464,6 +464,7 @@ def test_every_storable_schema_comes_back(schema: pa.Schema, with_meta_columns: 
 
 
 @given(schemas_of(all_types), schemas_of(all_types))
+@pytest.mark.one_in(4)
 def test_an_evolved_schema_holds_the_old_columns_first_and_all_new_ones(
     old: list[pa.Field], new: list[pa.Field]
 ) -> None:

@@ -27,6 +27,8 @@ from hoodie.table.action.archive import timeline_archiver
 from tests.support.services_table import ServicesTable
 from tests.support.table_builder import SCHEMA
 
+pytestmark = pytest.mark.without_metadata_table("archiving would wait for its compaction, of ten commits")
+
 KEEP = {"hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 5, "hoodie.cleaner.commits.retained": 1}
 
 

@@ -25,7 +25,10 @@ from tests.support.services_table import ServicesTable
 from tests.support.table_builder import local_client
 from tests.unit.test_tables_of_real_hudi import in_order, read_by_hudi_rs
 
-pytestmark = pytest.mark.table_version(9)
+pytestmark = [
+    pytest.mark.table_version(9),
+    pytest.mark.without_metadata_table("archiving would wait for its compaction, of ten commits"),
+]
 
 KEEP = {"hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 5, "hoodie.cleaner.commits.retained": 1}
 LEVELS = {"hoodie.timeline.compaction.batch.size": 2, "hoodie.timeline.manifest.retained.versions": 1}

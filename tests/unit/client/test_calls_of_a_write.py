@@ -15,7 +15,7 @@ from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from tests.support.hookable_storage import Call, HookableStorage, use_for_local_files
 from tests.support.table_builder import init_table, local_client, rows
 
-pytestmark = [pytest.mark.metadata_table, pytest.mark.table_version(9)]
+pytestmark = pytest.mark.table_version(9)
 
 NOTHING_DUE = {
     "hoodie.cleaner.commits.retained": 100,

@@ -691,6 +691,7 @@ def test_nothing_is_cleaned_while_a_restore_is_pending(table: ServicesTable) -> 
         clean(table, **retain(1))
 
 
+@pytest.mark.without_metadata_table("its properties name one that is not there")
 def test_a_metadata_table_that_is_gone_does_not_keep_cleans_away(table: ServicesTable) -> None:
     for _ in range(3):
         table.upsert("a")

@@ -12,6 +12,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, ProgressEvent
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieException, HoodieIOException
 from hoodie.table.action.rollback.rollback_service import RollbackService
 
@@ -53,6 +54,7 @@ CALLS: dict[str, Callable[[HoodieLocalWriteClient, str, Any], object]] = {
     "compact": lambda c, instant, result: c.compact(),
     "compact_by_default": lambda c, instant, result: c.compact_by_default(),
     "refuse_writes_beyond": lambda c, instant, result: c.refuse_writes_beyond(None),
+    "go_on_from": lambda c, instant, result: c.go_on_from(TableSnapshot.load(c.config.base_path)),
     "salvage_log_file": lambda c, instant, result: c.salvage_log_file(".f-0_1.log.1_0-0-0"),
     "schedule_compaction": lambda c, instant, result: c.schedule_compaction(),
     "post_commit": lambda c, instant, result: c.post_commit(instant),

@@ -11,7 +11,6 @@ import hoodie
 from hoodie import HoodieTableMetaClient
 from tests.support.table_builder import local_client
 
-pytestmark = pytest.mark.metadata_table
 STATISTICS = {"hoodie.metadata.index.column.stats.enable": "true"}
 
 

@@ -18,7 +18,6 @@ from hoodie.exception import HoodieException, MissingSchemaFieldException
 from tests.support.pairs import each_pair
 from tests.support.table_builder import local_client
 
-pytestmark = pytest.mark.metadata_table
 Row = dict[str, Any]
 KEYS = [pa.field(name, pa.string(), nullable=False) for name in ("id", "part")]
 STATISTICS = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}

@@ -26,7 +26,7 @@ from hoodie.transaction.concurrent_operation import ConcurrentOperation
 from tests.support.hookable_storage import hooked
 from tests.support.merge_on_read_table import read_by_hudi_rs
 from tests.support.table_builder import SCHEMA, SMALL_FILTERS, TRIPS, init_table, local_client, rows
-from tests.support.timeline_files import timeline_folder
+from tests.support.timeline_files import is_in_metadata_table, timeline_folder
 from tests.unit.io.test_merging_real_tables import readers_of
 
 every_version = pytest.mark.parametrize("table_version", [6, 8, 9], indirect=True)
@@ -79,11 +79,11 @@ def completion_of(path: Path, instant_time: str) -> list[str]:
 
 
 def once_at(suffix: str, work: Callable[[], None], call: str = "create") -> Callable[[str, str], None]:
-    """A hook that does something before the first call for a file whose name ends so."""
+    """A hook that does something before the first call for a file of the table whose name ends so."""
     done = []
 
     def hook(name: str, where: str) -> None:
-        if not done and name == call and where.endswith(suffix):
+        if not done and name == call and where.endswith(suffix) and not is_in_metadata_table(where):
             done.append(where)
             work()
 

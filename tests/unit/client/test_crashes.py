@@ -331,6 +331,7 @@ def id_of(operation: Operation, dies: bool) -> str:
 
 
 @pytest.mark.parametrize(("operation", "dies"), CASES, ids=[id_of(*pair) for pair in PAIRS])
+@pytest.mark.one_in(4)
 def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: Operation, dies: bool) -> None:
     let_fail(tmp_path, operation, dies)
 
@@ -347,6 +348,7 @@ def test_a_failure_at_any_call_leaves_all_or_nothing(tmp_path: Path, operation: 
     ],
     indirect=["table_version"],
 )  # fmt: skip
+@pytest.mark.one_in(4)
 def test_a_failure_at_any_call_leaves_all_or_nothing_of_a_delta_commit(
     tmp_path: Path, operation: Operation, dies: bool, table_version: int
 ) -> None:
@@ -443,6 +445,7 @@ class CallSites(Faults):
         return super().step(name, *given, **options)
 
 
+@pytest.mark.one_in(4)
 def test_more_small_files_are_joined_by_the_same_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def calls_of(count: int, number: int) -> set[tuple[str, tuple[str, ...]]]:
         monkeypatch.setattr(sys.modules[__name__], "TINY", [(f"n{i:03}", "x", 1, 1.0) for i in range(count)])

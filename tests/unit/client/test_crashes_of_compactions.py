@@ -58,6 +58,7 @@ CASES = [(step, version) for step in STEPS for version in (6, 9)]
     ("step", "table_version"), CASES, indirect=["table_version"],
     ids=[f"{step.name.replace(' ', '_')}-{version}" for step, version in CASES],
 )  # fmt: skip
+@pytest.mark.one_in(4)
 def test_a_compaction_that_fails_at_any_call_is_finished_by_the_next(
     tmp_path: Path, step: Step, table_version: int, dies: bool
 ) -> None:

@@ -26,7 +26,13 @@ from tests.support.timeline_files import archive_files, archive_folder, instant_
 Row = tuple[str, str, int]
 NAMES = ("id", "region", "ts")
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
-KEEP = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 4}
+KEEP = {
+    "hoodie.cleaner.commits.retained": 1,
+    "hoodie.keep.min.commits": 3,
+    "hoodie.keep.max.commits": 4,
+    # Archiving waits for compactions of the metadata table.
+    "hoodie.metadata.compact.max.delta.commits": 1,
+}
 SEVERAL = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.write.lock.provider": "InProcessLockProvider",

@@ -214,6 +214,7 @@ def test_a_rollback_whose_planner_died_over_its_file_is_given_up(
 
 
 @pytest.mark.parametrize("how", ["empty", "half", "missing"])
+@pytest.mark.one_in(4)
 def test_damaged_table_properties_are_refused_by_name(base_path: Path, how: str) -> None:
     file = base_path / ".hoodie" / "hoodie.properties"
     whole = file.read_bytes()

@@ -331,6 +331,7 @@ SWEEPS = [
 
 
 @pytest.mark.parametrize("sweep", [*SWEEPS[: len(FIRST)], *SWEEPS[len(FIRST) :: 2]], ids=str)
+@pytest.mark.one_in(4)
 def test_a_process_that_stands_still_at_some_calls(sweep: Sweep, templates: Templates, tmp_path: Path) -> None:
     sweep.run(templates, tmp_path / "t", 1 if sweep.second == "writes and cleans" else 0)
 

@@ -66,6 +66,7 @@ def new_table(path: Path, table_type: str) -> ServicesTable:
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("table_version", [6, 8, 9], indirect=True)
+@pytest.mark.one_in(4)
 def test_writers_before_and_while_partitions_are_built(
     tmp_path: Path, table_type: str, table_version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,6 +180,7 @@ def test_a_sort_makes_no_more_tasks_than_the_input_has(base_path: Path, client: 
     assert len(result.statuses) <= 4
 
 
+@pytest.mark.one_in(4)
 def test_partitioners_that_cannot_be_used_are_refused_by_name(base_path: Path, client: MakeClient) -> None:
     def fails(properties: dict[str, Any], **options: Any) -> str:
         with pytest.raises((HoodieConfigException, HoodieKeyException)) as caught, client(properties) as c:
@@ -256,6 +257,7 @@ def test_rows_of_a_stream_are_stored_and_numbered_in_their_order(
         assert found == [numbers[key] for key in file["_hoodie_record_key"].to_pylist()] == sorted(found)
 
 
+@pytest.mark.one_in(4)
 def test_rows_that_wait_for_many_partitions_are_counted_with_what_holds_them(
     base_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

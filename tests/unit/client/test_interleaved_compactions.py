@@ -45,6 +45,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, tu
     "first",
     [pytest.param(first, marks=[pytest.mark.slow] if first >= QUICK_SEEDS else []) for first in range(0, SEEDS, CHUNK)],
 )
+@pytest.mark.one_in(4)
 def test_no_order_of_calls_loses_or_revives_a_row(
     first: int, version: int, templates: dict[int, tuple[Path, float]], tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def shared_templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[
     ("first", "seeds"),
     [(0, FEW_SEEDS), *(pytest.param(first, CHUNK, marks=pytest.mark.soak) for first in range(FEW_SEEDS, SEEDS, CHUNK))],
 )
+@pytest.mark.one_in(4)
 def test_writers_that_do_not_block_each_other_lose_no_row(
     first: int,
     seeds: int,

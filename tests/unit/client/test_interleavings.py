@@ -41,6 +41,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Templates]:
     "first",
     [pytest.param(first, marks=[pytest.mark.slow] if first >= QUICK_SEEDS else []) for first in range(0, SEEDS, CHUNK)],
 )
+@pytest.mark.one_in(4)
 def test_no_order_of_calls_loses_or_doubles_a_row(first: int, templates: Templates, tmp_path: Path) -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(first, first + CHUNK):
@@ -89,6 +90,7 @@ def test_ten_thousand_orders_of_calls(first: int, templates: Templates, tmp_path
         raise AssertionError(f"seeds that failed: {[seed for seed, _ in failed]}") from failed[0][1]
 
 
+@pytest.mark.one_in(4)
 def test_a_seed_gives_the_same_calls_every_time(templates: Templates, tmp_path: Path) -> None:
     traces = [run_seed(seed, templates, tmp_path / "t").world.trace for seed in (7, 8, 7)]
     assert traces[0] == traces[2]

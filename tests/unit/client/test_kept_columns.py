@@ -103,6 +103,7 @@ def test_keys_that_are_null_in_a_column_or_made_of_several_are_merged(tmp_path: 
 
 @pytest.mark.parametrize("codec", ["snappy", "gzip"])
 @pytest.mark.parametrize("block_size", ["20000", "1000000"])
+@pytest.mark.one_in(4)
 def test_files_of_several_row_groups_and_another_codec_hold_the_right_rows(
     base_path: Path, codec: str, block_size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_files_of_several_row_groups_and_another_codec_hold_the_right_rows(
     assert (groups > 1) == (block_size == "20000")
 
 
+@pytest.mark.one_in(4)
 def test_many_small_upserts_do_not_leave_many_small_pages(base_path: Path) -> None:
     with client(base_path) as c:
         c.bulk_insert(rows(["first"], 1))

@@ -270,6 +270,7 @@ def test_typed_partition_fields_are_written_without_saying_them_again(tmp_path: 
     assert count_typed_by_hudi_rs(path, table_version) == 1
 
 
+@pytest.mark.without_metadata_table("a folder is copied that a metadata table does not list")
 def test_a_class_of_the_user_that_is_named_as_one_of_hudi_does_not_prune(tmp_path: Path) -> None:
     path = make(tmp_path / "t", record_key_fields="id", partition_fields="p")
     with local_client(path) as c:
@@ -314,6 +315,7 @@ def test_a_writer_that_would_make_the_other_form_of_timestamps_is_refused(
     assert len(found(path, "v")) == 1
 
 
+@pytest.mark.without_metadata_table("it looks which folders are listed")
 def test_a_writer_of_timestamps_in_keys_lists_no_partitions_that_it_does_not_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,6 +424,7 @@ def test_keys_of_more_than_64_kilobytes_are_refused_by_name(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "INMEMORY"])
+@pytest.mark.one_in(4)
 def test_longer_keys_are_written_and_deleted_where_that_is_wanted(tmp_path: Path, index: str) -> None:
     path = make(tmp_path / "t", record_key_fields="id")
     keys = ["a" * 200_000, "b", "a" * 199_999 + "z"]

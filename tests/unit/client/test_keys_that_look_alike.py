@@ -61,6 +61,7 @@ def test_such_rows_of_one_input_are_refused_in_any_order(tmp_path: Path, pair: t
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=repr)
+@pytest.mark.one_in(4)
 def test_a_stored_row_of_other_values_is_neither_replaced_nor_deleted(
     tmp_path: Path, pair: tuple[Values, Values]
 ) -> None:

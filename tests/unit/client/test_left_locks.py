@@ -81,6 +81,7 @@ def change(lock: Path, **fields: object) -> None:
     lock.write_text(json.dumps({**json.loads(lock.read_text()), **fields}))
 
 
+@pytest.mark.one_in(4)
 def test_a_lock_of_a_process_of_this_machine_that_has_ended_is_taken(
     tmp_path: Path, left: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_lock_of_a_process_of_this_machine_that_has_ended_is_taken(
     assert os.listdir(left.parent) == []
 
 
+@pytest.mark.one_in(4)
 def test_it_is_taken_although_another_process_died_over_taking_it(tmp_path: Path, left: Path) -> None:
     dead = json.loads(left.read_text())
     breaking = FileSystemBasedLockProvider._claim_breaking
@@ -135,6 +137,7 @@ def test_a_lock_is_not_taken_where_it_is_not_certain_that_its_holder_has_ended(
     assert left.read_text() == content
 
 
+@pytest.mark.one_in(4)
 def test_a_lock_of_a_living_process_is_not_taken(tmp_path: Path, left: Path) -> None:
     change(left, **describe_process())
     assert not provider(tmp_path).try_lock(0)
@@ -206,6 +209,7 @@ def test_lines_come_at_growing_intervals_for_as_long_as_a_lock_is_waited_for(
     assert caplog.records[0].getMessage() == "waiting for the lock for 5 s; held by somebody. Do something."
 
 
+@pytest.mark.one_in(4)
 def test_a_writer_that_waits_for_a_left_lock_tells_it_and_ctrl_c_ends_it_at_once(path: str) -> None:
     """The rollback is left to others, for it would wait for the same lock."""
     program = "from hoodie.transaction.lock import lock_waiting\nlock_waiting.FIRST_LINE_MS = 10\n" + WAITER

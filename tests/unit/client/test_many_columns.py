@@ -21,7 +21,6 @@ def calls_of(action: Callable[[], Any]) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
-@pytest.mark.metadata_table
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_calls_grow_as_the_columns_do(tmp_path: Path, kind: str) -> None:
     counts = []

@@ -222,6 +222,7 @@ def test_a_merger_that_hoodie_does_not_have_is_refused_for_writing_only(version:
     assert content(tmp_path / "t") == before
 
 
+@pytest.mark.one_in(4)
 def test_a_first_write_makes_a_table_of_the_named_version_and_later_ones_must_not_name_another(tmp_path: Path) -> None:
     for version in (6, 8, 9):
         path, option = str(tmp_path / f"t{version}"), {"hoodie.write.table.version": version}

@@ -101,7 +101,7 @@ def test_a_restore_undoes_delta_commits_and_compactions(table: MergeOnReadTable,
 
 
 @every_version
-@pytest.mark.without_metadata_table
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_blocks_of_a_restored_instant_stay_hidden_when_the_timeline_is_archived_past_it(
     table: MergeOnReadTable,
 ) -> None:
@@ -152,7 +152,6 @@ def test_summaries_count_log_files(table: MergeOnReadTable) -> None:
 
 
 @every_version
-@pytest.mark.without_metadata_table
 def test_a_slice_goes_with_its_log_files_once_it_was_compacted(table: MergeOnReadTable) -> None:
     old = table.data_files()
     compaction = table.compact()
@@ -169,7 +168,6 @@ def test_a_slice_goes_with_its_log_files_once_it_was_compacted(table: MergeOnRea
 
 
 @every_version
-@pytest.mark.without_metadata_table
 def test_a_slice_that_a_pending_compaction_needs_stays(table: MergeOnReadTable) -> None:
     table.compact()
     table.upsert("a")
@@ -258,7 +256,7 @@ def test_replaced_file_groups_go_with_their_log_files(table: MergeOnReadTable) -
 
 
 @every_version
-@pytest.mark.without_metadata_table
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_log_files_of_archived_delta_commits_are_placed_as_before(table: MergeOnReadTable) -> None:
     table.upsert("a")
     table.compact()
@@ -294,6 +292,7 @@ def test_log_files_of_archived_delta_commits_are_placed_as_before(table: MergeOn
 @pytest.mark.parametrize(("is_compacted", "strategy", "left"), [
     (False, "NUM_COMMITS", 4), (False, "NUM_OR_TIME", 4), (False, "TIME_ELAPSED", 2), (True, "NUM_COMMITS", 4),
 ])  # fmt: skip
+@pytest.mark.one_in(4)
 def test_delta_commits_that_make_a_compaction_due_stay(
     table: MergeOnReadTable, is_compacted: bool, strategy: str, left: int
 ) -> None:

@@ -96,6 +96,7 @@ def test_its_files_and_instants_stay_few(table: Path) -> None:
     assert len(read_trips(table)) == 8
 
 
+@pytest.mark.one_in(4)
 def test_times_of_compactions_and_cleans(table: Path, table_version: int) -> None:
     write(table, 0, 14, cleaner_commits_retained="1", archive_automatic="false")
     delta_commits = instants(table, Action.DELTA_COMMIT)
@@ -112,6 +113,7 @@ def test_times_of_compactions_and_cleans(table: Path, table_version: int) -> Non
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 5])
+@pytest.mark.one_in(4)
 def test_metadata_tables_with_small_limits_are_cleaned_and_archived(table: Path, limit: int) -> None:
     """Each write is a commit and a clean, so with even limits a compaction is always the last of both."""
     services = {**SERVICES_SHORT, "cleaner_commits_retained": "1", "metadata_compact_max_delta_commits": str(limit)}
@@ -138,6 +140,7 @@ def test_metadata_tables_with_small_limits_are_cleaned_and_archived(table: Path,
     assert len(read_trips(table)) == 8
 
 
+@pytest.mark.one_in(4)
 def test_a_compaction_follows_the_action_that_makes_it_due(table: Path, table_version: int) -> None:
     for number in range(9):
         write(table, number, 1, **SERVICES_SHORT)
@@ -153,6 +156,7 @@ def test_a_compaction_follows_the_action_that_makes_it_due(table: Path, table_ve
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("an engine's error")])
+@pytest.mark.one_in(4)
 def test_a_compaction_that_fails_does_not_fail_the_commit_before_it(
     table: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -184,6 +188,7 @@ def test_a_compaction_that_fails_does_not_fail_the_commit_before_it(
 
 
 @pytest.mark.parametrize("share", [6, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.one_in(4)
 def test_a_commit_that_died_anywhere_in_its_compaction_stands(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: int
 ) -> None:
@@ -220,6 +225,7 @@ def test_a_commit_that_died_anywhere_in_its_compaction_stands(
     assert left["due"] or share > 1
 
 
+@pytest.mark.one_in(4)
 def test_a_lock_that_is_lost_in_the_compaction_does_not_deny_the_commit(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +267,7 @@ def test_a_commit_that_was_compacted_can_be_rolled_back(table: Path) -> None:
     assert {row[0] for row in read_trips(table)} == {"a", "k0", "k1", "b"}
 
 
+@pytest.mark.one_in(4)
 def test_the_table_is_not_archived_before_its_metadata_table_is_compacted(table: Path) -> None:
     write(table, 0, 12, **{**SERVICES_SHORT, "metadata_compact_max_delta_commits": "100"})
     snapshot = TableSnapshot.load(str(table))
@@ -274,6 +281,7 @@ def test_the_table_is_not_archived_before_its_metadata_table_is_compacted(table:
     assert validate(str(table)).is_right
 
 
+@pytest.mark.one_in(4)
 def test_readers_without_archives_find_what_no_compaction_has_taken(table: Path, table_version: int) -> None:
     """A commit straddles a compaction: its delta commit is older than that, and completed after it."""
     keep = {**SERVICES_SHORT, "cleaner_commits_retained": "1", "keep_min_commits": "2", "keep_max_commits": "3"}
@@ -322,6 +330,7 @@ def test_a_partition_that_is_built_again_stays_readable_when_instants_are_archiv
     assert len(read_trips(table)) == 8
 
 
+@pytest.mark.one_in(4)
 def test_a_writer_stops_where_a_pending_instant_holds_compactions_back(table: Path, table_version: int) -> None:
     """In version 6 alone: in 8 and 9 an instant holds them back only if its writer died while it completed it."""
     write(table, 0, 2, **OFF_SHORT)
@@ -393,6 +402,7 @@ def test_a_clean_that_died_anywhere_is_finished_by_the_next(
     assert left >= 2
 
 
+@pytest.mark.one_in(4)
 def test_file_groups_without_records_stay_when_their_beginning_is_archived(table: Path, table_version: int) -> None:
     """They consist of the log file that a build began them with, and another build comes later."""
     keep = {**SERVICES_SHORT, "cleaner_commits_retained": "1", "keep_min_commits": "2", "keep_max_commits": "3"}

@@ -63,6 +63,7 @@ def test_a_table_goes_with_the_write_that_it_was_made_for(tmp_path: Path) -> Non
     assert not hasattr(error, "__notes__")
 
 
+@pytest.mark.one_in(4)
 def test_it_stays_while_a_writer_in_another_process_has_its_lock(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     with ExitStack() as holding:

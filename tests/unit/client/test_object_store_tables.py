@@ -55,6 +55,7 @@ def base_path(s3_bucket: Bucket) -> str:
     return f"s3://{s3_bucket.name}/lake/trips"
 
 
+@pytest.mark.one_in(4)
 def test_a_table_lives_on_s3(base_path: str, s3_bucket: Bucket) -> None:
     options = s3_bucket.options()
     with pytest.raises(TableNotFoundException):
@@ -92,6 +93,7 @@ def test_a_table_lives_on_s3(base_path: str, s3_bucket: Bucket) -> None:
     assert read_by_hudi_rs(s3_bucket, base_path) == model
 
 
+@pytest.mark.one_in(4)
 def test_queries_of_other_times_and_datasets_read_s3(base_path: str, s3_bucket: Bucket) -> None:
     options = s3_bucket.options()
     make(base_path, options)
@@ -113,6 +115,7 @@ def test_queries_of_other_times_and_datasets_read_s3(base_path: str, s3_bucket: 
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "S3A"])
+@pytest.mark.one_in(4)
 def test_schemes_name_the_same_table(base_path: str, s3_bucket: Bucket, scheme: str) -> None:
     options = s3_bucket.options()
     hoodie.write_table(
@@ -124,6 +127,7 @@ def test_schemes_name_the_same_table(base_path: str, s3_bucket: Bucket, scheme: 
         assert read_model(path, TRIPS.names, storage_options=options) == trips(6)
 
 
+@pytest.mark.one_in(4)
 def test_options_may_be_a_function(base_path: str, s3_bucket: Bucket) -> None:
     options = s3_bucket.options
     hoodie.write_table(
@@ -205,6 +209,7 @@ QUICK = (("upsert into log files", "drop"), ("compaction", "lose"))
         for last in ("drop", "lose")
     ],
 )
+@pytest.mark.without_metadata_table("each writer would wait for the lock of the one that died")
 def test_a_writer_that_dies_anywhere_on_s3_leaves_a_table_that_the_next_one_repairs(
     s3_bucket: Bucket, s3_proxy: FaultyProxy, last: str, work: Work, after: Model, arguments: dict[str, Any]
 ) -> None:

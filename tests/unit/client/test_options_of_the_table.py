@@ -43,7 +43,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.metadata_table
 @pytest.mark.parametrize(("partition_fields", "properties"), CASES.values(), ids=CASES)
 def test_a_writer_that_says_nothing_writes_as_the_table_says(
     tmp_path: Path, partition_fields: str, properties: dict[str, Any]

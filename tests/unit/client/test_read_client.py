@@ -374,6 +374,7 @@ def keys_in_row_groups(path: Path) -> str:
     return table
 
 
+@pytest.mark.without_metadata_table("a base file is replaced by another, of another size")
 def test_a_point_lookup_reads_one_row_group_of_one_file(
     tmp_path: Path, opened: list[str], row_groups: dict[str, list[list[int] | None]]
 ) -> None:
@@ -400,6 +401,7 @@ def test_a_point_lookup_reads_one_row_group_of_one_file(
         assert opened == []
 
 
+@pytest.mark.without_metadata_table("a base file is replaced by another, of another size")
 def test_rows_of_many_places_are_those_of_their_keys(tmp_path: Path) -> None:
     path = keys_in_row_groups(tmp_path / "t")
     wanted = [f"k{number:05}" for number in np.random.default_rng(7).choice(3000, 300, replace=False)]
@@ -495,6 +497,7 @@ CALLS: dict[str, Callable[[HoodieReadClient], Any]] = {
 
 
 @each_pair(name=["SIMPLE", "BLOOM", "GLOBAL_BLOOM"], when=["list", "open"], call=list(CALLS))
+@pytest.mark.without_metadata_table("others write while a folder is listed")
 def test_files_that_a_clean_deletes_meanwhile_are_not_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, when: str, name: str
 ) -> None:
@@ -512,6 +515,7 @@ def test_files_that_a_clean_deletes_meanwhile_are_not_missing(
     assert done
 
 
+@pytest.mark.without_metadata_table("a file goes that a metadata table would list")
 def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
     path = written(tmp_path / "t", {})
     for file in (tmp_path / "t" / "x").glob("*.parquet"):

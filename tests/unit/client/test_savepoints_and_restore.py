@@ -262,6 +262,7 @@ def test_rows_of_archived_commits_are_there_when_a_savepoint_is_all_that_is_left
 
 @pytest.mark.parametrize("archives", [False, True])
 @pytest.mark.parametrize("way", ["restore", "savepoint", "rollback"])
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_an_older_version_that_a_savepoint_holds_is_not_taken_for_the_last_one(
     base_path: Path, way: str, archives: bool
 ) -> None:
@@ -310,6 +311,7 @@ def test_the_version_that_a_savepoint_holds_is_the_last_one_of_what_was_replaced
     assert read(base_path) == before
 
 
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_the_last_commit_after_archived_ones_is_not_rolled_back(base_path: Path) -> None:
     client = new_client(
         base_path, keep_min_commits=2, keep_max_commits=3, cleaner_commits_retained=1, clean_automatic=False,

@@ -179,6 +179,7 @@ def test_a_commit_of_which_its_writer_was_told_is_not_undone_by_a_plan_whose_mak
 
 
 @pytest.mark.parametrize("several", [False, True])
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_rows_stay_when_a_savepoint_is_deleted_while_commits_are_archived_past_it(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch, several: bool
 ) -> None:
@@ -218,6 +219,7 @@ def test_rows_stay_when_a_savepoint_is_deleted_while_commits_are_archived_past_i
     assert table.read() == rows
 
 
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_a_savepoint_is_not_deleted_beside_the_archiving_of_the_same_client(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,6 +367,7 @@ def test_a_restore_whose_planner_died_does_not_leave_a_commit_without_its_files(
 
 @pytest.mark.parametrize("way", ["restore", "rollback"])
 @pytest.mark.parametrize("several", [False, True])
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_nobody_goes_back_to_a_commit_that_is_being_archived(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch, several: bool, way: str
 ) -> None:
@@ -399,6 +402,7 @@ def test_nobody_goes_back_to_a_commit_that_is_being_archived(
 
 
 @pytest.mark.parametrize("several", [False, True])
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_what_is_undone_before_it_is_archived_does_not_get_into_the_archive(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch, several: bool
 ) -> None:
@@ -530,6 +534,7 @@ def test_a_commit_that_one_undoes_while_another_withdraws_the_rollback_is_not_to
 
 
 @pytest.mark.parametrize("archiver_dies", [False, True])
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_a_commit_that_was_archived_before_its_writer_looked_again_is_not_taken_for_undone(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch, archiver_dies: bool
 ) -> None:
@@ -694,6 +699,7 @@ def test_a_rollback_whose_planner_died_is_not_finished_once_the_version_before_i
     assert table.read() == rows
 
 
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_a_commit_that_is_being_archived_is_not_savepointed(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

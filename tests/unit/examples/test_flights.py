@@ -22,8 +22,6 @@ from hoodie.examples.flights_data import (
     year_of_changes,
 )
 
-pytestmark = pytest.mark.metadata_table
-
 HEADER = [
     *("year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay"),
     *("carrier", "flight", "tailnum", "origin", "dest", "air_time", "distance", "hour", "minute", "time_hour"),

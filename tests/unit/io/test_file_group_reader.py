@@ -77,6 +77,7 @@ WITH_NAN = rows(f=[1.0, NAN, 1.0], g=[1.0, NAN, 1.0])
 @example(WITH_NAN, ~(pc.field("f") < 5))
 @example(WITH_NAN, pc.field("g").is_null(nan_is_null=True))
 @example(WITH_NAN, pc.field("f").isin([NAN]))
+@pytest.mark.one_in(4)
 def test_a_filter_gives_the_rows_that_it_gives_in_memory(tmp_path: Path, table: pa.Table, wanted: Any) -> None:
     expected = in_memory(table, wanted)
     try:
@@ -113,6 +114,7 @@ def test_statistics_decide_what_they_know_and_nothing_else(wanted: Any, pushed: 
 
 
 @pytest.mark.parametrize("count", [2, 150])
+@pytest.mark.one_in(4)
 def test_long_chains_and_deep_trees_are_filters_too(tmp_path: Path, count: int) -> None:
     table = rows(i=list(range(count + 3)), f=[1.0] * (count + 3))
     chain = row_filter_of([[("i", "==", number)] for number in range(count)])

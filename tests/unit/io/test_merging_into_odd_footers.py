@@ -14,6 +14,8 @@ from hoodie import HoodieTableMetaClient
 from hoodie.io.parquet.parquet_footer import KeyRange
 from tests.support.table_builder import local_client, rows_of_keys
 
+pytestmark = pytest.mark.without_metadata_table("base files are replaced by others, of other sizes")
+
 FILTER, FILTER_TYPE = "org.apache.hudi.bloomfilter", "hoodie_bloom_filter_type_code"
 LOW, HIGH = "hoodie_min_record_key", "hoodie_max_record_key"
 SMALL = {"hoodie.index.bloom.num_entries": 100, "hoodie.bloom.index.filter.dynamic.max.entries": 200}

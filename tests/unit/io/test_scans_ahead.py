@@ -383,6 +383,7 @@ def test_footers_are_read_once_and_dropped_with_their_slices(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.one_in(4)
 def test_what_is_scanned_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     calls, failed, ended = stress(tmp_path, seed, Left(monkeypatch), monkeypatch)
     assert calls and failed and ended

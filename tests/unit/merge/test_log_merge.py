@@ -97,6 +97,7 @@ def folded(entries: list[Entry]) -> list[Entry]:
 
 @settings(max_examples=400)
 @given(ENTRIES)
+@pytest.mark.one_in(4)
 def test_all_entries_at_once_leave_what_a_fold_by_the_rule_leaves(entries: list[Entry]) -> None:
     numbers = last_entries(columns_of(entries), fail)
     assert np.all(np.diff(numbers) > 0)
@@ -354,6 +355,7 @@ FIELD_ENTRIES = st.lists(
 
 @settings(max_examples=400)
 @given(FIELD_ENTRIES, st.sampled_from(list(MergeMode)[:2]), st.sampled_from([None, *PartialUpdateMode]), st.booleans())
+@pytest.mark.one_in(4)
 def test_a_fold_of_all_entries_leaves_what_one_pair_after_the_other_leaves(
     given_entries: list[FieldEntry], mode: MergeMode, partial: PartialUpdateMode | None, has_parts: bool
 ) -> None:

@@ -29,6 +29,7 @@ def _quiet() -> Iterator[None]:
         *(pytest.param(seed, STEPS, id=str(seed), marks=pytest.mark.soak) for seed in SOAK),
     ],
 )
+@pytest.mark.one_in(4)
 def test_no_history_makes_a_query_wrong(tmp_path: Path, seed: int, steps: int) -> None:
     version, kind = (6, 8, 9)[seed % 3], ("COPY_ON_WRITE", "MERGE_ON_READ")[seed // 3 % 2]
     types = [name for name in INDEX_TYPES if version == 9 or name != "RECORD_LEVEL_INDEX"]

@@ -255,6 +255,7 @@ def run_program(folder: Path, mode: str, stderr: int) -> None:
     subprocess.run(command, check=True, stderr=stderr, env=environment, timeout=300)
 
 
+@pytest.mark.one_in(4)
 def test_a_program_on_a_terminal_shows_its_write_and_one_into_a_file_nothing(
     terminal: Terminal, tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def replace_and_clean(client: HoodieLocalWriteClient) -> None:
 @pytest.mark.parametrize(
     ("work", "rows"), [(overwrite_twice, {"a": 3, "b": 2}), (replace_and_clean, {"b": 2})], ids=["slices", "partitions"]
 )
+@pytest.mark.without_metadata_table("others write while a folder is listed")
 def test_rows_whose_files_are_cleaned_before_they_are_listed_are_not_missing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -135,6 +136,7 @@ def test_rows_whose_files_are_cleaned_before_they_are_listed_are_not_missing(
     assert dict(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True)) == rows
 
 
+@pytest.mark.without_metadata_table("others write while a folder is listed")
 def test_a_table_that_is_cleaned_each_time_it_is_listed_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +149,7 @@ def test_a_table_that_is_cleaned_each_time_it_is_listed_is_not_read(
         hoodie.read_table(path)
 
 
+@pytest.mark.without_metadata_table("others write while a folder is listed")
 def test_a_table_that_takes_as_long_to_list_as_two_cleaned_commits_is_listed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +173,7 @@ def test_a_table_that_takes_as_long_to_list_as_two_cleaned_commits_is_listed_onc
     assert cleans() > listings[0]
 
 
+@pytest.mark.without_metadata_table("others write while a folder is listed")
 def test_a_table_whose_commits_are_archived_while_it_is_listed_is_listed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +199,7 @@ def test_a_table_whose_commits_are_archived_while_it_is_listed_is_listed_once(
     assert archived[0] > 0
 
 
+@pytest.mark.without_metadata_table("others write while a folder is listed")
 def test_a_version_that_a_late_commit_hid_from_a_clean_is_not_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ def floats(tmp_path: Path) -> tuple[HoodieDataset, pa.Table]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=tables(), wanted=expressions())
+@pytest.mark.one_in(4)
 def test_a_filter_of_a_dataset_chooses_the_rows_that_it_chooses_in_memory(
     tmp_path_factory: pytest.TempPathFactory, table: pa.Table, wanted: pc.Expression
 ) -> None:

@@ -31,6 +31,7 @@ def _quiet(faulty_storage: None) -> Iterator[None]:
     "seed", [*range(SEEDS), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(SEEDS, MORE_SEEDS))]
 )
 @pytest.mark.parametrize("table_version", [6, 8, 9], indirect=True)
+@pytest.mark.one_in(4)
 def test_every_time_of_any_history_is_what_the_model_holds(tmp_path: Path, table_version: int, seed: int) -> None:
     history = live(tmp_path / "t", 10 * seed + table_version, table_version, STEPS)
     print(dict(history.seen))

@@ -92,6 +92,7 @@ def partitioned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(wanted=filters())
 @example(wanted=[("g", "<", 3.402823364973241e38)])
+@pytest.mark.one_in(4)
 def test_a_filter_gives_the_rows_of_partitions_that_it_gives_in_memory(partitioned: str, wanted: Any) -> None:
     expected = in_memory(hoodie.read_table(partitioned), wanted)
     if expected is None:

@@ -81,6 +81,7 @@ def during_each_call(
     "question",
     [*list(QUESTIONS)[:1], *(pytest.param(question, marks=pytest.mark.slow) for question in list(QUESTIONS)[1:])],
 )
+@pytest.mark.one_in(4)
 def test_a_row_that_is_moved_is_in_one_of_its_places(
     table: Path, monkeypatch: pytest.MonkeyPatch, question: str
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_row_that_is_moved_is_in_one_of_its_places(
     assert not wrong
 
 
+@pytest.mark.one_in(4)
 def test_a_read_client_finds_a_row_that_is_moved(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def read(path: Path) -> list[str]:
         with HoodieReadClient(str(path), options={"hoodie.index.type": "RECORD_INDEX"}) as client:

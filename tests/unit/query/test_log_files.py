@@ -91,6 +91,7 @@ def log_files(base_path: Path) -> list[Path]:
 
 
 @some_tables
+@pytest.mark.one_in(4)
 def test_every_time_and_every_range_give_what_the_model_holds(
     base_path: Path, table_version: int, properties: dict[str, str]
 ) -> None:
@@ -193,6 +194,7 @@ def some_compaction(client: HoodieLocalWriteClient, chance: random.Random) -> No
 
 @some_tables
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
+@pytest.mark.one_in(4)
 def test_compactions_change_no_time_and_no_range(
     base_path: Path, table_version: int, seed: int, properties: dict[str, str]
 ) -> None:
@@ -254,7 +256,7 @@ def test_file_groups_without_a_base_file_are_read(base_path: Path, contexts: lis
 
 
 @every_version
-@pytest.mark.without_metadata_table
+@pytest.mark.without_metadata_table("a file goes that a metadata table would list")
 def test_log_files_of_a_time_that_are_gone_are_an_error(base_path: Path) -> None:
     write(base_path, ("a", "x", 1))
     write(base_path, ("a", "x", 2))
@@ -395,6 +397,7 @@ def some_filter(chance: random.Random, table: pa.Table, depth: int = 2) -> pc.Ex
         *(pytest.param(name, marks=pytest.mark.soak) for name in ("v9_mor", "v9_sql", "mor_6")),
     ],
 )
+@pytest.mark.one_in(4)
 def test_a_filter_finds_what_filtering_all_rows_finds(name: str, later_tables: Path) -> None:
     """Never what a base file holds, if a log file has changed it."""
     (folder,) = folders_of_tables(later_tables / name)

@@ -59,6 +59,7 @@ def answers(table: Path, condition: pc.Expression, **asked: Any) -> tuple[str, p
     ["hudi_comprehensive_types_v6_mor", "v6_mor_mdt", "v8_cow_mdt", "v9_cow_mdt", "v9_mor_mdt", "v9_cow_rli_part"],
     indirect=True,
 )
+@pytest.mark.one_in(4)
 def test_filters_choose_the_same_rows(table: Path) -> None:
     by_key = [("_hoodie_partition_path", "ascending"), ("_hoodie_record_key", "ascending")]
     rows = hoodie.read_table(str(table), options=WITHOUT).sort_by(by_key)
@@ -321,6 +322,7 @@ def test_no_footer_is_read_where_the_metadata_table_has_ranges(
 
 
 @pytest.mark.parametrize("version", [6, pytest.param(9, marks=pytest.mark.slow)])
+@pytest.mark.one_in(4)
 def test_floats_of_a_column_that_became_one_of_doubles_are_found(tmp_path: Path, version: int) -> None:
     """A file of floats holds the float next to 0.1, and readers give the double 0.1."""
     path = init_table(tmp_path / "t", table_version=version)

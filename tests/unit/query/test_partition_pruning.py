@@ -349,6 +349,7 @@ def test_no_partition_with_a_row_of_the_filter_is_excluded(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.one_in(4)
 def test_tables_give_the_same_rows_with_and_without_excluded_partitions(tmp_path: Path, seed: int) -> None:
     chance = random.Random(f"tables {seed}")
     folders = 0
@@ -386,6 +387,7 @@ def test_tables_give_the_same_rows_with_and_without_excluded_partitions(tmp_path
     assert folders > 0
 
 
+@pytest.mark.one_in(4)
 def test_no_folder_of_real_hudi_with_a_row_of_the_filter_is_excluded() -> None:
     excluded = 0
     for case in load_golden_keys():

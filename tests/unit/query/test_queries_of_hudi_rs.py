@@ -50,6 +50,7 @@ def written(path: str, begin: str = "earliest", end: str | None = None) -> Rows:
 
 
 @pytest.mark.parametrize("seed", range(20, 24))
+@pytest.mark.one_in(4)
 def test_every_time_and_every_range(tmp_path: Path, seed: int) -> None:
     path = init_table(tmp_path / "t")
     times = [time for time, _, _ in random_history(path, seed, 8)]

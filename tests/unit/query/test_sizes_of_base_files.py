@@ -14,7 +14,7 @@ import hoodie
 from hoodie import HoodieCorruptedDataException, HoodieReadClient
 from tests.support.timeline_files import begin_after
 
-pytestmark = [pytest.mark.metadata_table, pytest.mark.table_version(9)]
+pytestmark = pytest.mark.table_version(9)
 
 
 def write(path: Path, keys: list[str], value: int, **properties: Any) -> str:

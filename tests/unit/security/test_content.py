@@ -99,6 +99,7 @@ def test_an_avro_schema_of_hostile_depth_is_refused(wrap: str) -> None:
             to_arrow(schema)
 
 
+@pytest.mark.one_in(4)
 def test_an_avro_schema_that_multiplies_itself_is_refused() -> None:
     named = {"type": "record", "name": "r0", "fields": [{"name": "a", "type": "int"}]}
     fields = [{"name": "f0", "type": named}]
@@ -160,6 +161,7 @@ def test_a_record_that_holds_itself_is_refused() -> None:
         decode(container(schema | {"fields": fields}, b""), HoodieRollbackPlan, "1.rollback.requested")
 
 
+@pytest.mark.one_in(4)
 def test_a_plan_that_unpacks_to_gigabytes_is_refused() -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     zeros = bytes(1 << 24)

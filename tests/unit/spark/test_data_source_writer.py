@@ -421,6 +421,7 @@ def deaths(tmp_path: Path, work: Callable[[str], None]) -> Iterator[tuple[str, b
         pytest.param("insert_overwrite_table", ["c", "d"], marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.one_in(4)
 def test_a_write_whose_process_dies_at_any_call_writes_all_rows_or_none(
     tmp_path: Path, faulty_storage: None, one_core: None, operation: str, expected: list[str]
 ) -> None:
@@ -434,6 +435,7 @@ def test_a_write_whose_process_dies_at_any_call_writes_all_rows_or_none(
         assert keys(path) == [*found, "e"]
 
 
+@pytest.mark.one_in(4)
 def test_a_batch_whose_process_dies_at_any_call_is_written_once_by_the_next_run(
     tmp_path: Path, faulty_storage: None, one_core: None
 ) -> None:

@@ -20,7 +20,6 @@ from hoodie.storage import local_files, local_storage
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.threads import ThreadPool, start_thread
 
-pytestmark = pytest.mark.metadata_table
 FULL = "No space left on device"
 
 

@@ -37,6 +37,7 @@ def mixed_table(folder: Path) -> Path:
 
 @pytest.mark.parametrize("operation", ["upsert", "delete", "insert", "bulk_insert", "explain_upsert"])
 @pytest.mark.parametrize("key", ["k1", ONE_OF_FOUR, THREE_OF_FOUR])
+@pytest.mark.without_metadata_table("a partition is copied that a metadata table does not list")
 def test_a_partition_of_another_number_of_buckets_is_refused_before_anything_is_written(
     tmp_path: Path, operation: str, key: str
 ) -> None:
@@ -48,6 +49,7 @@ def test_a_partition_of_another_number_of_buckets_is_refused_before_anything_is_
     assert {name for name in files_below(table) if name.endswith(".parquet")} == before
 
 
+@pytest.mark.without_metadata_table("a partition is copied that a metadata table does not list")
 def test_each_partition_is_looked_at_by_tasks_where_there_are_many(tmp_path: Path) -> None:
     table = mixed_table(tmp_path)
     others = [f"p{n}" for n in range(6)]
@@ -69,6 +71,7 @@ def test_a_client_looks_at_a_partition_once(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("insert_twice", ["true", "false"])
+@pytest.mark.without_metadata_table("a partition is copied that a metadata table does not list")
 def test_a_file_with_keys_of_other_buckets_is_refused_when_it_is_merged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, insert_twice: str
 ) -> None:

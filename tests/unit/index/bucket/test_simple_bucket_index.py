@@ -287,6 +287,7 @@ def test_keys_that_releases_of_hudi_put_in_different_buckets_are_refused_before_
     assert read(base_path) == [(("urn:1", "north"), 2)]
 
 
+@pytest.mark.without_metadata_table("a file is copied that a metadata table does not list")
 def test_two_file_groups_of_one_bucket_are_refused_by_name(tmp_path: Path) -> None:
     base_path = make_table(tmp_path)
     write(base_path, "upsert", {("a", "north"): 1})

@@ -190,6 +190,7 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.one_in(4)
 def test_many_threads_read_blocks_at_the_same_time(tmp_path: Path) -> None:
     keys = pa.array([f"key-{number:08d}" for number in range(40_000)])
     values = pa.array([f"{number:x}".encode() * 9 for number in range(40_000)], pa.binary())

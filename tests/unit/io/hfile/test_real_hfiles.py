@@ -75,6 +75,7 @@ def hfiles_of(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("tables", ["shared_tables", "later_tables"])
+@pytest.mark.one_in(4)
 def test_every_hfile_of_real_metadata_tables_is_read_and_hbase_ones_are_written_alike(
     tables: str, request: pytest.FixtureRequest
 ) -> None:
@@ -179,6 +180,7 @@ def test_files_of_hbase_1_are_read(shared_vectors: Path, name: str, schema: str)
     assert json.loads(str(reader.avro_schema))["name"] == "trip"
 
 
+@pytest.mark.one_in(4)
 def test_an_index_of_three_levels_is_searched(shared_vectors: Path) -> None:
     name = "hudi_1_0_hbase_2_4_13_1KB_GZ_10000_large_keys_deep_index"
     reader = HFileReader.of_bytes((shared_vectors / f"hudi-io/hfile/{name}.hfile").read_bytes(), name)

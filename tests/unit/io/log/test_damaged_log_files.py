@@ -24,8 +24,6 @@ RIGHT = [("a", 2), ("c", 1), ("d", 2)]
 WITHOUT_METADATA = {"hoodie.metadata.enable": "false"}
 SMALL_BLOCKS = "hoodie.logfile.data.block.max.size"
 
-pytestmark = pytest.mark.metadata_table
-
 
 @pytest.fixture(autouse=True)
 def nothing_was_read_before() -> Iterator[None]:

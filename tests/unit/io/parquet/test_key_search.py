@@ -121,6 +121,7 @@ STORED = st.one_of(keys_of_one_length(), st.lists(st.one_of(ANY_TEXT, st.none())
         }
     ),
 )
+@pytest.mark.one_in(4)
 def test_the_same_rows_are_found_as_by_comparing_every_key(
     tmp_path_factory: pytest.TempPathFactory,
     stored: list[str | None],

@@ -95,6 +95,7 @@ def test_filters_and_ranges_of_hudis_files_are_exactly_what_we_would_write(share
     assert checked > 20
 
 
+@pytest.mark.one_in(4)
 def test_lists_of_two_levels_of_hudis_avro_writer_come_out_as_lists(shared_tables: Path) -> None:
     seen = 0
     for path in base_files(shared_tables):

@@ -95,6 +95,7 @@ def scanned(path: Path, rows: Sequence[int], schema: pa.Schema) -> pa.Table:
     required=st.booleans(),
     stores_schema=st.booleans(),
 )
+@pytest.mark.one_in(4)
 def test_taken_rows_are_those_of_a_whole_read(
     tmp_path: Path,
     rows: list[int],

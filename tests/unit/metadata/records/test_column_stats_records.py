@@ -89,6 +89,7 @@ def as_stored(made: dict[str, Any], row: dict[str, Any], records: StoredRecords)
     return made
 
 
+@pytest.mark.one_in(4)
 def test_statistics_of_real_tables_are_found_again_in_their_files(real_records: list[StoredRecords]) -> None:
     counts: dict[tuple[int, bool], int] = {}
     kinds = set()

@@ -55,6 +55,7 @@ def test_ids_of_file_names_are_the_base64_of_their_md5(names: list[str]) -> None
     assert keys_of.file_name_ids(pa.array(names, pa.string())).to_pylist() == expected
 
 
+@pytest.mark.one_in(4)
 def test_keys_of_the_statistics_of_real_tables_are_made_of_what_they_hold(real_records: list[StoredRecords]) -> None:
     counts = dict.fromkeys(("column_stats", "partition_stats", "expr_index_idx_ts"), 0)
     for records in real_records:

@@ -30,6 +30,7 @@ def test_file_ids_of_real_tables_are_made_again(real_records: list[StoredRecords
     assert len(partitions) == 8
 
 
+@pytest.mark.one_in(4)
 def test_types_of_real_records_are_those_of_their_partition(real_records: list[StoredRecords]) -> None:
     for records in real_records:
         kind = require_supported(records.partition, records.table_version)

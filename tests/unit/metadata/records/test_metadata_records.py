@@ -33,6 +33,7 @@ def rows_of(payload: MetadataPayload, *rows: dict[str, object]) -> pa.RecordBatc
     return pa.RecordBatch.from_pylist(list(rows), schema=payload.schema)
 
 
+@pytest.mark.one_in(4)
 def test_all_records_of_real_tables_are_read_and_written_again(real_records: list[StoredRecords]) -> None:
     payloads = set()
     compacted = 0

@@ -169,6 +169,7 @@ def test_the_same_key_twice_in_the_rows_of_one_write(tmp_path: Path, version: in
 
 @VERSIONS
 @BOTH_TYPES
+@pytest.mark.one_in(4)
 def test_what_makes_no_second_place(tmp_path: Path, version: int, table_type: str) -> None:
     path = init_table(tmp_path / "t", table_type=table_type, table_version=version)
     flag = pa.field("_hoodie_is_deleted", pa.bool_())
@@ -438,6 +439,7 @@ def test_only_new_keys_that_nobody_has_looked_for_are_looked_up(
 
 @VERSIONS
 @BOTH_TYPES
+@pytest.mark.one_in(4)
 def test_a_table_of_hudi_with_such_keys_is_written_on(
     tmp_path: Path, version: int, table_type: str, other_writer: OtherWriter, caplog: pytest.LogCaptureFixture
 ) -> None:

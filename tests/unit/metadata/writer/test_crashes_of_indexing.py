@@ -53,6 +53,7 @@ def cases() -> list[object]:
 
 
 @pytest.mark.parametrize(("dies", "is_merge_on_read", "share", "table_version"), cases(), indirect=["table_version"])
+@pytest.mark.one_in(4)
 def test_an_indexing_that_fails_at_any_call(
     tmp_path: Path, dies: bool, is_merge_on_read: bool, share: int, table_version: int
 ) -> None:
@@ -136,6 +137,7 @@ BESIDE = [
 
 
 @pytest.mark.parametrize(("is_merge_on_read", "share", "table_version"), BESIDE, indirect=["table_version"])
+@pytest.mark.one_in(4)
 def test_a_writer_that_dies_while_partitions_are_built(
     tmp_path: Path, is_merge_on_read: bool, share: int, table_version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ def id_of(name: str, dies: bool, share: int, *more: object) -> str:
     ],
     indirect=["table_version"],
 )
+@pytest.mark.one_in(4)
 def test_a_write_that_fails_at_any_call_leaves_a_right_metadata_table(
     tmp_path: Path, operation: Operation, dies: bool, share: int, table_version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +244,7 @@ def at(table: ServicesTable, base_path: Path) -> ServicesTable:
     ],
     indirect=["table_version"],
 )  # fmt: skip
+@pytest.mark.one_in(4)
 def test_a_service_that_fails_at_any_call_leaves_a_right_metadata_table(
     tmp_path: Path, service: Service, dies: bool, share: int, is_merge_on_read: bool, table_version: int
 ) -> None:

@@ -125,6 +125,7 @@ def test_a_validation_asks_for_the_merger(tmp_path: Path, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.one_in(4)
 def test_a_secondary_index_follows_the_merger(tmp_path: Path, version: int) -> None:
     path = summed(tmp_path / "t", version)
     first_and_log_files(path)

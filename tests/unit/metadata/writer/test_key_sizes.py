@@ -57,6 +57,7 @@ def check(path: str, count: int) -> None:
 
 
 @VERSIONS
+@pytest.mark.one_in(4)
 def test_a_value_that_is_too_long_is_refused_and_leaves_no_index(tmp_path: Path, version: int, table_type: str) -> None:
     path = new_table(tmp_path / "t", version, table_type)
     hoodie.write_table(rows("a", "b", value="q" * (MOST - 1)), path, properties=INDEXED)

@@ -92,6 +92,7 @@ def steps(table: ServicesTable, client: HoodieLocalWriteClient) -> Iterator[tupl
 
 
 @pytest.mark.parametrize("properties", [FILES, pytest.param(ALL, marks=pytest.mark.slow)], ids=["files", "all"])
+@pytest.mark.one_in(4)
 def test_each_action_keeps_it_right(table: ServicesTable, properties: dict[str, Any]) -> None:
     services = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
     done = []
@@ -181,6 +182,7 @@ def test_a_metadata_table_whose_folder_was_deleted_is_built_anew(
     check_equals_a_new_one(table.base_path)
 
 
+@pytest.mark.one_in(4)
 def test_a_partition_that_is_listed_and_lost_stops_writers_until_it_is_given_up(table: ServicesTable) -> None:
     before = read_rows(table.base_path)
     shutil.rmtree(table.base_path / ".hoodie/metadata/files")

@@ -76,6 +76,7 @@ def pending_compactions(table: Path) -> list[str]:
 # --- what a compaction makes ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(4)
 def test_compacted_metadata_tables_of_real_hudi_say_what_they_said(
     shared_tables: Path, later_tables: Path, tmp_path: Path
 ) -> None:

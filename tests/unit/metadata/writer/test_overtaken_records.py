@@ -72,6 +72,7 @@ def check(path: str) -> None:
 
 @pytest.mark.parametrize(("table_version", "kind"), KINDS, indirect=["table_version"])
 @pytest.mark.parametrize("merged", [False, True], ids=["", "compacted"])
+@pytest.mark.one_in(4)
 def test_a_key_that_was_deleted_after_its_writer_began_is_found_again(
     table: str, table_version: int, merged: bool
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_write_of_other_keys_compacts_nothing(table: str) -> None:
 
 
 @pytest.mark.parametrize(("table_version", "kind"), [(9, "COPY_ON_WRITE")], indirect=["table_version"])
+@pytest.mark.one_in(4)
 def test_it_is_not_completed_where_nothing_may_be_compacted(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     late, instant_time = late_writer(table)
     with local_client(table, ALL) as client:

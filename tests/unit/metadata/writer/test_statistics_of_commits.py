@@ -99,6 +99,7 @@ def check_ranges_of_partitions(path: str) -> None:
 
 @pytest.mark.parametrize("table_type", list(HoodieTableType))
 @pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.one_in(4)
 def test_they_follow_a_table_through_its_actions(tmp_path: Path, version: int, table_type: HoodieTableType) -> None:
     seed = random.randrange(1 << 30)
     print("seed", seed)

@@ -88,6 +88,7 @@ def as_hudi_writes(made: dict[str, Any], row: dict[str, Any], version: int) -> d
     return made
 
 
+@pytest.mark.one_in(4)
 def test_statistics_of_columns_of_each_commit_are_those_of_hudi(real_records: list[StoredRecords]) -> None:
     counts: Counter[tuple[int, str]] = Counter()
     for path, by_instant in recorded(real_records, "column_stats").items():
@@ -135,6 +136,7 @@ def before(table: Path, time: str) -> None:
             path.unlink()
 
 
+@pytest.mark.one_in(4)
 def test_statistics_of_partitions_of_each_commit_are_those_of_hudi(
     real_records: list[StoredRecords], tmp_path: Path
 ) -> None:

@@ -16,7 +16,6 @@ from hoodie.exception import HoodieMissingFileException, HoodieNotSupportedExcep
 from hoodie.table.repair.damaged_log_file import LogFilePartState, SalvagedLogFile
 from tests.support.log_files import log_files_in
 
-pytestmark = pytest.mark.metadata_table
 RIGHT = [("a", 2), ("b", 1), ("c", 2)]
 
 

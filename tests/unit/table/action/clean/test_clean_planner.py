@@ -125,6 +125,7 @@ def test_a_pending_compaction_holds_the_slice_that_it_names(table: ServicesTable
 # --- where it looks ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_a_table_that_is_only_inserted_into_is_not_listed_again_and_again(
     table: ServicesTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
