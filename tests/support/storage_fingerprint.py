@@ -11,7 +11,7 @@ tree writes them. The last call prints what differs, and ends with 1 if anything
 | file | holds |
 |---|---|
 | ``fingerprint.json`` | table -> step -> file -> field -> value |
-| ``operations.txt`` | calls of the storage that change something, in their order; compared by ``--operations`` |
+| ``operations.txt`` | calls of the storage that change something, in order; those of threads by path |
 | ``recording.json``, ``blobs/`` | the files themselves |
 
 What differs from run to run is replaced:
@@ -36,6 +36,7 @@ import argparse
 import base64
 import difflib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -109,8 +110,10 @@ def fingerprint(out: Path) -> Fingerprint:
         for step in json.loads((out / "recording.json").read_text()):
             table = names.setdefault(step["table"], _Table(step["base"], out / "blobs"))
             found.setdefault(step["table"], {})[step["step"]] = table.describe(step)
-            for name, path in step["operations"]:
-                operations.write(f"{step['table']} / {step['step']}: {name} {table.plain(path)}\n")
+            place = f"{step['table']} / {step['step']}"
+            for is_alone, calls in itertools.groupby(step["operations"], key=lambda call: call[2]):
+                lines = [f"{place}: {name} {table.plain(path)}\n" for name, path, _ in calls]
+                operations.writelines(lines if is_alone else sorted(lines))
     return found
 
 
@@ -229,6 +232,8 @@ class _Table:
             return self.plain(value.decode("latin-1"))
         if key in _DURATIONS and isinstance(value, int):
             return "<duration>"
+        if key == "stateTransitionTime" and value is not None:
+            return "<time of the file>"
         if isinstance(value, bool) or value is None or isinstance(value, float):
             return value if key not in _SIZES else self._size(value, context)
         if isinstance(value, int):
