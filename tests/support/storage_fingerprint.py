@@ -348,7 +348,7 @@ def main() -> int:
     parser.add_argument("--code", type=Path, help="the tree whose hoodie writes the tables")
     parser.add_argument("--compare", type=Path, nargs=2, metavar=("BEFORE", "AFTER"), help="folders of recordings")
     parser.add_argument("--operations", action="store_true", help="compare the order of calls of the storage, too")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     if arguments.compare is None:
         if arguments.out is None:
             parser.error("give a folder")
