@@ -95,8 +95,7 @@ def _records_of(folder: Path, path: Path) -> Iterator[StoredRecords]:
 
 def read_hfile(data: bytes) -> tuple[list[bytes], list[bytes], dict[bytes, bytes]]:
     """Keys, values and file info of an HFile."""
-    size, start = _varint(data, len(data) - 4096 + 8)
-    trailer = dict(_protobuf(data[start : start + size]))
+    trailer = read_hfile_trailer(data)
     is_gzip = trailer.get(12) == _GZIP
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -115,6 +114,12 @@ def read_hfile(data: bytes) -> tuple[list[bytes], list[bytes], dict[bytes, bytes
     size, start = _varint(content, 0)
     pairs = [dict(_protobuf(pair)) for _, pair in _protobuf(content[start : start + size])]
     return keys, values, {pair[1]: pair[2] for pair in pairs}
+
+
+def read_hfile_trailer(data: bytes) -> dict[int, int | bytes]:
+    """The fields of the trailer of an HFile by their numbers."""
+    size, start = _varint(data, len(data) - 4096 + 8)
+    return dict(_protobuf(data[start : start + size]))
 
 
 def _block(data: bytes, position: int, *, is_gzip: bool) -> tuple[bytes, bytes, int]:
