@@ -55,7 +55,7 @@ _NOT_YET_WITH_METADATA_TABLE = (
     "tests/unit/client/validator/",
     "tests/unit/table/repair/test_partition_metafiles.py",
     "tests/unit/table/repair/test_table_properties.py",
-    "tests/unit/table/test_metadata_table.py",
+    "tests/unit/metadata/test_metadata_table.py",
     "tests/unit/table/test_missing_files.py",
     "tests/unit/table/upgrade/test_crashes_of_upgrades.py",
     "tests/unit/test_hudi_rs",
