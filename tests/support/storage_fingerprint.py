@@ -143,7 +143,7 @@ class _Table:
         for path, data in written.items():
             self._sizes.setdefault(_name_of(path), set()).add(len(data))
         self._name_times(number, [*step["operations"], decoded])
-        for name in {match[0] for text in _texts([*files, decoded]) for match in _FILE_NAME.finditer(text)}:
+        for name in {name for text in _texts([*files, decoded]) for name in _file_names(text)}:
             self._digests[base64.b64encode(hashlib.md5(name.encode()).digest()).decode()] = name
         ordered = sorted(decoded, key=lambda path: (self.plain(path), self._dump(decoded[path]), _numbers(path)))
         for path in ordered:
