@@ -71,7 +71,7 @@ class IndexedRecords:
 
 @attrs.frozen
 class TagRequest:
-    """Who asks an index for the locations of records, and for which.
+    """A request for the locations of records: the write that asks, and the records.
 
     Attributes:
         instant_time: The instant that is written; "" where nothing is.
@@ -94,7 +94,7 @@ class TagRequest:
 
 @attrs.frozen(eq=False)
 class SnapshotListing:
-    """What the snapshot of a table tells of its files beside their slices; it stays on the driver.
+    """The facts about a table's files that a snapshot knows beside their slices; they stay on the driver.
 
     Attributes:
         snapshot: The table, for an index in its metadata table; None where no index asks for it.
@@ -111,7 +111,7 @@ class SnapshotListing:
 
 @attrs.frozen(eq=False)
 class IndexNotes:
-    """What an index notes while it works; it stays on the driver.
+    """The notes that an index makes while it works; they stay on the driver.
 
     Attributes:
         work: What the index judged and read.
@@ -138,7 +138,7 @@ class IndexNotes:
 
 @attrs.frozen
 class IndexedTable:
-    """What an index searches: the latest file slices of a table, and how their records are read.
+    """The latest file slices of a table, and the way their records are read: an index searches them.
 
     Attributes:
         storage: Where the files are; picklable.

@@ -1,4 +1,4 @@
-"""How the rows of a table are read, as one frozen value that all readers of its file groups share.
+"""One frozen value that all readers of a table's file groups share: the way its rows are read.
 
 Hudi: org.apache.hudi.common.engine.HoodieReaderContext.
 """
@@ -20,7 +20,7 @@ from hoodie.storage.storage import HoodieStorage
 
 @attrs.frozen(eq=False)
 class HoodieReaderContext:
-    """What the readers of file groups know beside their file slice; picklable.
+    """The settings of a reader of file groups, without its file slice; picklable.
 
     Attributes:
         storage: Where the files are.

@@ -84,7 +84,7 @@ def one_at_a_time(table: TableSnapshot) -> Iterator[None]:
 
 @attrs.frozen
 class MetadataTableUpkeep:
-    """How a writer keeps the metadata table up to date.
+    """The settings by which a writer keeps the metadata table up to date.
 
     Attributes:
         config: What it holds.
@@ -102,7 +102,7 @@ class MetadataTableUpkeep:
     def of(
         cls, config: HoodieWriteConfig, engine: HoodieEngineContext, key_look_up: KeyLookUp | None = None
     ) -> MetadataTableUpkeep:
-        """That of a writer.
+        """The upkeep by a writer.
 
         Args:
             config: Its properties.
@@ -117,7 +117,7 @@ class MetadataTableUpkeep:
 
 @attrs.frozen
 class RecordedAction:
-    """What was done about an action in the metadata table.
+    """The record of an action in the metadata table.
 
     Attributes:
         is_compaction_due: Whether the metadata table is to be compacted once the action is completed.

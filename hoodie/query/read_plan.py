@@ -142,12 +142,12 @@ class ReadPlan:
 
     @property
     def row_filter(self) -> RowFilter | None:
-        """Which rows of the slices are in the result, a range of commits included; None for all."""
+        """The condition on the rows of the slices, a range of commits included; None for all rows."""
         return self.context.row_filter
 
     @property
     def log_merging(self) -> LogMerging | None:
-        """How log files are merged; None if no slice has log files."""
+        """The merge of log files; None if no slice has log files."""
         return self.context.log_merging
 
     @property

@@ -73,7 +73,7 @@ class QueryTimes:
         """Refuse times that are malformed or do not fit the query type.
 
         Args:
-            query_type: What is returned.
+            query_type: The result.
 
         Raises:
             HoodieConfigException: They are, or do not.
@@ -175,12 +175,12 @@ class TableQuery:
 
     @property
     def query_type(self) -> QueryType:
-        """What is returned."""
+        """The type of the query."""
         return self.config.query_type or QueryType.SNAPSHOT
 
     @property
     def listing_choice(self) -> MetadataListingChoice:
-        """What lists the files of the table, for `TableSnapshot.load`."""
+        """The choice of the listing of the table's files, for `TableSnapshot.load`."""
         return MetadataListingChoice(self.config.metadata_enable)
 
     @classmethod

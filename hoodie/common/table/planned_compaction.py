@@ -180,7 +180,7 @@ class PlannedCompaction:
     def commit_metadata(
         self, stats: Iterable[HoodieWriteStat], avro_schema: str, extra_metadata: Mapping[str, str] | None = None
     ) -> HoodieCommitMetadata:
-        """What the commit of the compaction stores.
+        """The commit metadata of the compaction.
 
         Args:
             stats: Those of the base files.

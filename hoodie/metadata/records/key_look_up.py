@@ -1,4 +1,4 @@
-"""What the writer of an action knows of the keys that it adds, and the indexes of keys need."""
+"""Knowledge of the keys that an action adds, which the indexes of keys need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 
 class KeyScope(IntEnum):
-    """Where a writer has looked for a key before it added it; a larger scope includes the smaller ones."""
+    """The scope in which a writer has looked for a key before it added it; a larger one includes the smaller ones."""
 
     NOWHERE = 0
     PARTITION = 1
@@ -18,7 +18,7 @@ class KeyScope(IntEnum):
 
 @attrs.frozen
 class KeyLookUp:
-    """What the writer of an action knows of the keys that it adds.
+    """Knowledge of the keys that the writer of an action adds.
 
     Attributes:
         scope: Where it has looked for them.

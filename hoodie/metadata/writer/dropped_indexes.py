@@ -1,4 +1,4 @@
-"""Which indexes ``hoodie.metadata.index.drop`` deletes."""
+"""The indexes that ``hoodie.metadata.index.drop`` deletes."""
 
 from __future__ import annotations
 
