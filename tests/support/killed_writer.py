@@ -111,6 +111,9 @@ def apply(model: TableModel, write: dict[str, Any]) -> TableModel:
     """The rows after a write."""
     if write["kind"] == "delete":
         return model.delete((key, key[0]) for key in write["keys"])
+    if write["kind"] == "insert":
+        stored = [key for key in write["keys"] if key in model]
+        assert not stored, f"an insert looks no keys up, and these are stored: {stored}"
     return (
         model.insert_overwrite(rows_of(write)) if write["kind"] == "insert_overwrite" else model.upsert(rows_of(write))
     )
@@ -185,11 +188,11 @@ class WriterServer:
         Args:
             base_path: The table.
             properties: Of the client.
-            seed: Decides what is written.
+            seed: Decides, with ``work``, what is written. A caller that draws by it draws other keys.
             work: ``writer``, or one of `SERVICES`.
         """
         assert self._process.stdin is not None
-        request = {"base_path": base_path, "properties": properties, "seed": seed, "work": work}
+        request = {"base_path": base_path, "properties": properties, "seed": f"{seed} {work}", "work": work}
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
         told = self._told()

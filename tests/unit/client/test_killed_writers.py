@@ -131,6 +131,24 @@ def test_processes_that_are_killed_while_they_write_and_compact_log_files(
     kill_compactors(tmp_path / "t", servers, who, index, 6)
 
 
+def test_a_writer_draws_other_keys_than_the_test_that_gives_it_a_seed(tmp_path: Path, server: WriterServer) -> None:
+    """An insert looks no keys up: of a key that the test has written it would store a second row."""
+    path = init_table(tmp_path / "t", ordering_fields=[])
+    server.begin(path, {}, "8")
+    killed = server.kill()
+    first = (*killed.done, killed.current)[0]
+    assert first is not None
+    drawn = next_write(random.Random("8"), 1)
+    assert len(drawn["keys"]) == 5
+    assert first["keys"] != drawn["keys"]
+
+
+def test_a_model_refuses_inserts_of_stored_keys() -> None:
+    insert = {"kind": "insert", "keys": ["x1", "y1"], "value": 1}
+    with pytest.raises(AssertionError, match="these are stored: .'y1'."):
+        apply(apply(TableModel(), {"kind": "upsert", "keys": ["y1"], "value": 0}), insert)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("table_version", VERSIONS, indirect=True)
 @pytest.mark.parametrize("mode", MODES)
