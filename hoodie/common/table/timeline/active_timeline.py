@@ -417,6 +417,14 @@ class HoodieActiveTimeline(HoodieTimeline):
         logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)
         return completed
 
+    def is_inflight(self, instant_time: str, action: Action) -> bool:
+        """Whether the inflight file of an instant is there now.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        return self.storage.exists(self._path(instant_time, action, State.INFLIGHT))
+
     # --- undoing instants -----------------------------------------------------------------------------------------
 
     def delete_pending(self, instant_time: str, action: Action, *, keeps_plan: bool = False) -> None:
