@@ -144,6 +144,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def go_on_from(self, found: TableSnapshot) -> None:
         """Let the next write begin from a table that was just loaded, instead of loading it.
 
+        Where a lock keeps other processes out while it writes, it loads the table under that lock all the same.
+
         Args:
             found: What `hoodie.client.open_table.find_table` returned.
         """
@@ -258,6 +260,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def _prepare_table(self, operation: WriteOperationType | str | None = None) -> TableSnapshot:
         """Load and check the table, roll back its failed writes, build its metadata table, and upgrade it."""
         found, self._found = self._found, None
+        if self._transactions.keeps_processes_apart:
+            # Another process may have written, or died, before this one got the lock.
+            found = None
         snapshot = load_table(self._config, found)
         self._take_index(snapshot, replaces_all(operation))
         refuse_consistent_hashing(snapshot)

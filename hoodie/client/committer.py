@@ -212,6 +212,10 @@ class Committer:
                 transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
             with self._metrics.step("check the table again"):
                 snapshot = self._check_again(snapshot, operation, metadata)
+                if not transaction.has_lock and self._transactions.takes_lock(snapshot):
+                    # A metadata table was made meanwhile, which writers share.
+                    transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
+                    snapshot = self._check_again(snapshot, operation, metadata)
             with self._metrics.step("complete the instant"):
                 start, timeline = self._written_to.get(instant_time), snapshot.active_timeline
                 looked_up = key_look_up(result.operation, self._index, start, timeline)

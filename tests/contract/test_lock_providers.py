@@ -12,7 +12,12 @@ from typing import Any
 
 import pytest
 
-from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException, HoodieLockException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieCorruptedDataException,
+    HoodieIOException,
+    HoodieLockException,
+)
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.transaction.lock.dynamo_db_based_lock_provider import DynamoDBBasedLockProvider
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
@@ -223,6 +228,29 @@ def test_a_lock_on_storage_is_as_hudi_writes_it(tmp_path: Path) -> None:
     with pytest.raises(HoodieCorruptedDataException, match=r"table_lock.json cannot be read .*if no writer is alive"):
         provider.try_lock(0)
     assert "cannot be read" in provider.owner_information()
+
+
+@pytest.mark.parametrize("end", ["drop", "lose"])
+def test_a_lock_whose_release_failed_is_taken_again_at_once_by_its_holder(
+    s3_bucket: Bucket, s3_proxy: FaultyProxy, end: str
+) -> None:
+    base_path, failing = f"s3://{s3_bucket.name}/table", [False]
+    s3_proxy.fault = lambda request: end if failing[0] else None
+    once = {"hoodie.filesystem.operation.retry.enable": "false"}
+    options = s3_bucket.options(s3_proxy.endpoint)
+    provider = StorageBasedLockProvider(lock_configuration(base_path, once, storage_options=options))
+    other = StorageBasedLockProvider(lock_configuration(base_path, {}, storage_options=s3_bucket.options()))
+    assert provider.try_lock(0)
+    failing[0] = True
+    with pytest.raises(HoodieIOException):
+        provider.unlock()
+    failing[0] = False
+    assert provider.try_lock(0)
+    assert provider.is_held()
+    assert not other.try_lock(0)
+    assert provider.unlock()
+    assert other.try_lock(0)
+    other.unlock()
 
 
 def test_a_put_of_a_lock_whose_answer_is_lost_is_found_out(s3_bucket: Bucket, s3_proxy: FaultyProxy) -> None:

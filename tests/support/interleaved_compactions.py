@@ -22,6 +22,7 @@ import attrs
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.view import committed_log_files
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieException,
@@ -30,6 +31,7 @@ from hoodie.exception import (
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.reader_context import HoodieReaderContext
+from hoodie.metadata.reader.decoded_files import DECODED_FILES
 from hoodie.query.read_plan import all_columns
 from tests.support.interleaved_writers import COMMON, MINUTE_MS, Rows, to_table
 from tests.support.interleaving import Process, World
@@ -312,6 +314,9 @@ def run_compaction_seed(
     scenario_class: type[CompactionScenario] = CompactionScenario,
 ) -> CompactionScenario:
     """Run the scenario of a seed in a new folder; an error says which seed, and prints the calls."""
+    # Commits of earlier scenarios have the same paths and times, and other content.
+    DECODED_FILES.clear()
+    committed_log_files._READ_BEFORE.clear()
     scenario = scenario_class(seed, template, now_ms, folder)
     try:
         scenario.run()

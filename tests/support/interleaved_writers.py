@@ -32,6 +32,7 @@ from hoodie.avro.service_metadata import HoodieCleanerPlan
 from hoodie.avro.timeline_metadata import HoodieRollbackPlan, decode
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
+from hoodie.common.table.view import committed_log_files
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import (
     HoodieCommitException,
@@ -833,6 +834,7 @@ def run_seed(seed: int, templates: Templates, folder: Path) -> Scenario:
     """Run the scenario of a seed in a new folder; an error says which seed, and prints the calls."""
     # What earlier scenarios have read of the same folder is read again, so that a seed gives the same calls every time.
     DECODED_FILES.clear()
+    committed_log_files._READ_BEFORE.clear()
     scenario = Scenario(seed, templates, folder)
     try:
         scenario.run()

@@ -98,8 +98,8 @@ class StorageBasedLockProvider(LeaseLockProvider):
 
     def acquire_once(self) -> bool:
         """See `LeaseLockProvider.acquire_once`."""
-        if self._version is not None and self._data.expired and self._put(False, self._version):
-            # Nobody has taken it since this provider released it.
+        if self._version is not None and not self._holds and self._put(False, self._version):
+            # Nobody has taken it since this provider had it; its release may have failed.
             return True
         found = self._read()
         if found is not None and not found[0].expired and self.clock.wall_ms() <= found[0].valid_until + _DRIFT_MS:

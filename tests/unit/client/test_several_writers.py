@@ -713,6 +713,29 @@ def test_a_commit_that_came_after_its_lock_was_lost_and_it_was_rolled_back_is_no
     assert heartbeats(path) == []
 
 
+def test_what_is_recorded_of_a_write_after_it_was_rolled_back_is_taken_back(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, recorded = client(path), list[str]()
+
+    def stand_still(name: str, where: str) -> None:
+        if not recorded and name == "create" and where.endswith(".deltacommit") and is_in_metadata_table(where):
+            instant = instant_of_path(where)
+            assert instant is not None
+            recorded.append(instant.requested_time)
+            os.unlink(f"{path}/.hoodie/lock")
+            other.rollback(recorded[0])
+
+    with hooked(monkeypatch, stand_still), pytest.raises((HoodieLockException, HoodieCommitException)):
+        client(path).upsert(rows(("a", "x", 9), ("b", "y", 9)))
+    metadata_table = HoodieTableMetaClient.load(f"{path}/.hoodie/metadata")
+    assert not recorded or recorded[0] not in metadata_table.active_timeline.times
+    assert recorded
+    check_table(path, model(("a", "x", 1), ("b", "y", 1)))
+    client(path).upsert(rows(("a", "x", 3)))
+    check_table(path, model(("a", "x", 3), ("b", "y", 1)))
+
+
 def test_a_commit_that_came_after_its_lock_was_lost_stands_where_it_is_in_nobodys_way(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

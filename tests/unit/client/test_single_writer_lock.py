@@ -13,13 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.client import base_write_client
+from hoodie.client import base_write_client, mode_write
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCommitException, HoodieKeyException, HoodieLockException, TableNotFoundException
 from hoodie.storage import process_lock
@@ -82,6 +83,14 @@ for line in sys.stdin:
             print(child, flush=True)
             continue
     print("done", flush=True)
+"""
+STARTER = """
+import os, sys
+from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
+
+HoodieLocalWriteClient(HoodieWriteConfig.from_properties(sys.argv[1], {})).start_commit()
+print("started", flush=True)
+os._exit(0)
 """
 NOT_PATIENT = {"hoodie.write.lock.wait_time_ms": 200}
 
@@ -176,6 +185,27 @@ def test_a_child_that_was_forked_does_not_keep_the_lock(path: str, holder: Holde
             assert c.upsert(row("late")).is_committed
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_what_a_process_leaves_that_dies_while_its_table_is_waited_for_is_rolled_back(
+    path: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_operation = mode_write.run_operation
+
+    def after_another_writer(client: HoodieLocalWriteClient, *arguments: Any) -> Any:
+        # The table was found; the lock was not taken yet.
+        starter = start(STARTER, path)
+        assert starter.communicate(timeout=300)[0] == "started\n"
+        return run_operation(client, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mode_write, "run_operation", after_another_writer)
+        hoodie.write_table(row("a"), path, mode=mode)
+    timeline = HoodieTableMetaClient.load(path).active_timeline
+    assert [instant.action for instant in timeline.filter_pending()] == []
+    hoodie.write_table(row("b"), path)
+    assert keys(path) == ({"base", "a", "b"} if mode == "append" else {"a", "b"})
 
 
 def test_who_waits_in_vain_is_told_of_the_holder_and_of_the_way_out(path: str, holder: Holder) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hoodie.client.committer import Committer
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.metadata.metadata_table import MetadataTable
+from hoodie.metadata.writer.table_metadata_writer import HoodieBackedTableMetadataWriter
 from hoodie.transaction.lock.in_process_lock_provider import InProcessLockProvider
 from tests.support.table_builder import init_table, local_client, read_rows, rows, write_action
 from tests.support.timeline_files import is_in_metadata_table
@@ -86,3 +92,31 @@ def test_version_6_takes_no_lock_to_start_a_commit(tmp_path: Path, given_out: li
         client.upsert(rows(("a", "x", 1)))
     action = str(write_action())
     assert given_out == [("_claim", action, False), ("save_as_complete", action, True)]
+
+
+def test_a_single_writer_locks_a_metadata_table_that_was_made_while_it_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    path, off = f"memory://{uuid.uuid4().hex}/t", {"hoodie.metadata.enable": "false"}
+    init_table(path)
+    with local_client(path, off) as client:
+        client.upsert(rows(("a", "x", 1)))
+    # Another process has looked at the table, and is going to build its metadata table.
+    before = TableSnapshot.load(path)
+    update_commit, held = HoodieBackedTableMetadataWriter.update_commit, list[bool]()
+    check_again = Committer._check_again
+
+    def after_the_build(self: Committer, *arguments: Any) -> TableSnapshot:
+        if not before.with_properties_reloaded().table_config.metadata_partitions:
+            MetadataTable(before).writer.initialise(["files"])
+        return check_again(self, *arguments)
+
+    def noted(self: HoodieBackedTableMetadataWriter, *arguments: Any) -> bool:
+        lock = before.storage.read(f"{path}/.hoodie/.locks/table_lock.json")
+        held.append(not json.loads(lock)["expired"])
+        return update_commit(self, *arguments)
+
+    monkeypatch.setattr(Committer, "_check_again", after_the_build)
+    monkeypatch.setattr(HoodieBackedTableMetadataWriter, "update_commit", noted)
+    with local_client(path, {**off, "hoodie.clean.automatic": "false"}) as client:
+        assert client.upsert(rows(("a", "x", 2), ("b", "x", 1))).is_committed
+    assert held == [True]
+    assert read_rows(path) == [("a", "x", 2), ("b", "x", 1)]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from typing import ClassVar
 
 import attrs
 
@@ -78,7 +80,12 @@ def no_check() -> None:
 
 
 class CommitsRead(dict[str, HoodieCommitMetadata]):
-    """Completed commits that were read, by their paths: such a file never changes. Not pickled."""
+    """Completed commits that were read, by their paths: such a file never changes. Not pickled.
+
+    Threads that read several commits at once share it.
+    """
+
+    _mutex: ClassVar[threading.Lock] = threading.Lock()
 
     def keep(self, path: str, metadata: HoodieCommitMetadata, size_bytes: int) -> None:
         """Keep a small commit; the oldest one goes where there are many.
@@ -89,9 +96,10 @@ class CommitsRead(dict[str, HoodieCommitMetadata]):
             size_bytes: The size of the file.
         """
         if size_bytes <= _KEPT_BYTES:
-            self[path] = metadata
-            while len(self) > _KEPT_COMMITS:
-                self.pop(next(iter(self)))
+            with self._mutex:
+                self[path] = metadata
+                while len(self) > _KEPT_COMMITS:
+                    self.pop(next(iter(self)))
 
     def __reduce__(self) -> tuple[type[CommitsRead], tuple[()]]:
         return CommitsRead, ()
@@ -417,6 +425,14 @@ class HoodieActiveTimeline(HoodieTimeline):
         logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)
         return completed
 
+    def is_inflight(self, instant_time: str, action: Action) -> bool:
+        """Whether the inflight file of an instant is there now.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        return self.storage.exists(self._path(instant_time, action, State.INFLIGHT))
+
     # --- undoing instants -----------------------------------------------------------------------------------------
 
     def delete_pending(self, instant_time: str, action: Action, *, keeps_plan: bool = False) -> None:
@@ -568,8 +584,9 @@ class HoodieActiveTimeline(HoodieTimeline):
         if instant.action.completed_action not in COMMIT_ACTIONS or instant.is_requested:
             raise ValueError(f"{instant} holds no commit metadata")
         path = self.path_of(instant)
-        if path in self.commits_read:
-            return self.commits_read[path]
+        known = self.commits_read.get(path)
+        if known is not None:
+            return known
         try:
             data = self.read_details(instant)
         except HoodieIOException as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hoodie.common.table.timeline.active_timeline import Content, HoodieActiveTimeline, no_check
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
-from hoodie.exception import HoodieCommitException
+from hoodie.exception import HoodieCommitException, HoodieException, HoodieLockException
 
 
 def complete(
@@ -32,7 +32,7 @@ def complete(
         metadata: What was done.
         check: Called right before the file is made; when it raises, the instant stays as it is.
         forget: Takes back what was recorded of the action elsewhere, such as in the metadata table. It is called if the
-            instant was rolled back meanwhile, because no rollback will do so.
+            instant was rolled back meanwhile, because no rollback will do so; also where `check` finds the lock lost.
         is_current: See `HoodieActiveTimeline.save_as_complete`.
         is_sole_writer: See `HoodieActiveTimeline.save_as_complete`.
 
@@ -41,6 +41,7 @@ def complete(
 
     Raises:
         HoodieCommitException: There is no inflight file: the instant was rolled back.
+        HoodieLockException: `check` found the lock lost.
         HoodieIOException: Storage failed; nothing was completed.
     """
     try:
@@ -50,4 +51,11 @@ def complete(
     except HoodieCommitException:
         if forget is not None:
             forget()
+        raise
+    except HoodieLockException as error:
+        try:
+            if forget is not None and not timeline.is_inflight(instant_time, action):
+                forget()
+        except HoodieException as failure:
+            error.add_note(f"what was recorded of {instant_time} elsewhere may be left: {failure}")
         raise

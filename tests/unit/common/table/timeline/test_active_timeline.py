@@ -3,6 +3,7 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.synchronize
 import os
+import sys
 import threading
 import uuid
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieReplaceCommitMetadata
-from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from hoodie.common.table.timeline.active_timeline import CommitsRead, HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.timeline_layout import TimelineLayoutV1, timeline_layout
 from hoodie.exception import (
@@ -477,6 +478,24 @@ def test_processes_racing_for_instants_never_share_a_time(tmp_path: Path) -> Non
     every = [time for times in taken for time in times]
     assert len(set(every)) == 20
     assert sorted(every) == [instant.requested_time for instant in load(tmp_path)]
+
+
+def test_threads_keep_the_commits_that_they_read() -> None:
+    read, metadata = CommitsRead(), HoodieCommitMetadata()
+
+    def keep(thread: int) -> None:
+        for number in range(20_000):
+            read.keep(f"{thread}/{number % 40}", metadata, 1)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(keep, range(8)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(read) == 16
+    assert all(found is metadata for found in read.values())
 
 
 def test_of_two_threads_one_completes_the_instant(tmp_path: Path) -> None:
