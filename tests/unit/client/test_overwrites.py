@@ -626,13 +626,27 @@ def test_the_old_rows_or_the_new_ones_are_readable_after_deaths_on_s3(
         began.append(len(s3_proxy.requests))
         take_place(self, *arguments)
 
-    monkeypatch.setattr(TableOverwrite, "take_place", noted)
-    work(f"s3://{s3_bucket.name}/counted")
+    put, puts = TableOverwrite._put, dict[OverwritePhase, tuple[int, int]]()
+
+    def noted_put(self: TableOverwrite, pending: PendingOverwrite, expected: bytes) -> bytes:
+        before = len(s3_proxy.requests)
+        content = put(self, pending, expected)
+        puts[pending.phase] = before, len(s3_proxy.requests)
+        return content
+
+    with monkeypatch.context() as counting:
+        counting.setattr(TableOverwrite, "take_place", noted)
+        counting.setattr(TableOverwrite, "_put", noted_put)
+        work(f"s3://{s3_bucket.name}/counted")
     requests = len(s3_proxy.requests)
     assert read_rows(f"s3://{s3_bucket.name}/counted", storage_options=options) == NEW
     seen = set()
     # Few deaths while the new table is written, and many after. The cases share them.
-    for number in [*range(1, began[0], 60), *range(began[0], requests + 1, 4)][first::8]:
+    numbers = {*[*range(1, began[0], 60), *range(began[0], requests + 1, 4)][first::8]}
+    # Each case has one before the announcement, one of the few between it and the first deletion, and one at the end.
+    undoable = range(puts[OverwritePhase.WRITTEN][1] + 1, puts[OverwritePhase.DELETING][0] + 1)
+    numbers |= {began[0] + 1, undoable[first % len(undoable)], requests}
+    for number in sorted(numbers):
         path = f"s3://{s3_bucket.name}/t{number}"
         for key, content in snapshot.items():
             s3_bucket.put_unasked(key.replace("counted/", f"t{number}/", 1), content)

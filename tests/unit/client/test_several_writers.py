@@ -713,6 +713,26 @@ def test_a_commit_that_came_after_its_lock_was_lost_and_it_was_rolled_back_is_no
     assert heartbeats(path) == []
 
 
+def test_a_lock_of_the_store_that_was_lost_is_noticed_at_its_release(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_store = {**OCC, "hoodie.write.lock.provider": "StorageBasedLockProvider"}
+    lock, other, late = Path(path, ".hoodie", ".locks", "table_lock.json"), client(path, of_store), list[str]()
+
+    def stand_still(name: str, where: str) -> None:
+        if not late and name == "create" and where.endswith("commit") and not is_in_metadata_table(where):
+            late.append(where)
+            lock.unlink()
+            other.upsert(rows(("a", "x", 2)))
+
+    with hooked(monkeypatch, stand_still), pytest.raises(HoodieWriteConflictException, match="that is safe"):
+        client(path, of_store).upsert(rows(("a", "x", 9), ("b", "y", 9)))
+    assert late
+    check_table(path, model(("a", "x", 2), ("b", "y", 1)))
+    client(path, of_store).upsert(rows(("a", "x", 3)))
+    check_table(path, model(("a", "x", 3), ("b", "y", 1)))
+
+
 def test_what_is_recorded_of_a_write_after_it_was_rolled_back_is_taken_back(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
