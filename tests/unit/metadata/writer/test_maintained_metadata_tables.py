@@ -72,7 +72,7 @@ def steps(table: ServicesTable, client: HoodieLocalWriteClient) -> Iterator[tupl
     yield "delete", lambda: client.delete(rows(("d", "x", 60)))
     if isinstance(table, MergeOnReadTable):
         yield "schedule_compaction", lambda: client.schedule_compaction()
-        yield "upsert beside a plan", lambda: upsert("a", "c", client=client)
+        yield "upsert beside a plan", lambda: upsert("a", "f", client=client)
         yield "compact", lambda: client.compact()
         yield "upsert after it", lambda: upsert("a", client=client)
         yield "compact again", lambda: client.compact()
@@ -95,6 +95,9 @@ def steps(table: ServicesTable, client: HoodieLocalWriteClient) -> Iterator[tupl
 @pytest.mark.one_in(4)
 def test_each_action_keeps_it_right(table: ServicesTable, properties: dict[str, Any]) -> None:
     services = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
+    if isinstance(table, MergeOnReadTable):
+        # It has more steps. A rollback of what a compaction of the metadata table has merged sets that table aside.
+        services["hoodie.metadata.compact.max.delta.commits"] = 13
     done = []
     with table.client(**services, **properties) as client:
         for name, step in steps(table, client):
