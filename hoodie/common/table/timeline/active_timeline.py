@@ -338,12 +338,13 @@ class HoodieActiveTimeline(HoodieTimeline):
         if action is Action.SAVEPOINT:
             return self.storage.create_if_absent(inflight_path, self._encoded(content))
         requested_path = self._path(instant_time, action, State.REQUESTED)
-        if not self.storage.create_if_absent(inflight_path, self._encoded(content)):
-            return False
         if self.storage.exists(requested_path):
-            return True
-        # Another writer rolled it back: an inflight file must not stay without its requested one.
-        self.storage.delete_file(inflight_path)
+            if not self.storage.create_if_absent(inflight_path, self._encoded(content)):
+                return False
+            if self.storage.exists(requested_path):
+                return True
+            # Another writer rolled it back in between: an inflight file must not stay without its requested one.
+            self.storage.delete_file(inflight_path)
         raise HoodieCommitException(
             f"Starting {action} {instant_time} failed: {requested_path} does not exist. The instant was never started, "
             "or another writer has rolled it back; start a new one"
