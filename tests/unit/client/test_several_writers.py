@@ -733,6 +733,7 @@ def test_a_lock_of_the_store_that_was_lost_is_noticed_at_its_release(
     check_table(path, model(("a", "x", 3), ("b", "y", 1)))
 
 
+@pytest.mark.table_version(9)
 def test_what_is_recorded_of_a_write_after_it_was_rolled_back_is_taken_back(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
