@@ -1,6 +1,7 @@
 """The metadata table: listings, statistics and indexes of a table, stored beside its files.
 
-The names below are imported on first use: writers need the modules of this package without its readers.
+The names below are imported on first use: writers need the modules of this package without its readers. Those of
+`hoodie.validation`, which stands above this package, are public here; the imports for types tell type checkers so.
 """
 
 import importlib as _importlib

@@ -179,19 +179,7 @@ class MetadataIndexes:
         return self._writer(table).begin_building(left, definitions) if left else None
 
     def build(self, site: BuildingSite, check: Callable[[], None]) -> list[HoodieWriteStat]:
-        """Write the base files of partitions, without a lock; nobody sees them.
-
-        Args:
-            site: See `begin_building`.
-            check: Raises where another process has taken over.
-
-        Returns:
-            The statistics of the files.
-
-        Raises:
-            HoodieException: A file of the table cannot be read, perhaps because it was cleaned since, or
-                storage failed.
-        """
+        """Write the base files of partitions; see `HoodieBackedTableMetadataWriter.build`."""
         return self._writer(site.listed.table).build(site, check)
 
     def finish_building(
