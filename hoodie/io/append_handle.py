@@ -48,7 +48,6 @@ class LogPlace:
         is_of_commit: Whether the name has the delta commit's own instant (versions 8 and 9).
         base_file: The name of the slice's base file, for the statistics; "" where Hudi stores none.
         log_files: Names of the log files before this one, for the statistics.
-        has_files: Whether the file group has committed files.
     """
 
     partition_path: str
@@ -58,7 +57,6 @@ class LogPlace:
     is_of_commit: bool = False
     base_file: str = ""
     log_files: tuple[str, ...] = ()
-    has_files: bool = False
 
     def after(self, file_name: str) -> Self:
         """The place after a log file of this name, which was written here or exists already.
@@ -104,7 +102,7 @@ class LogPlaces:
         """
         partition_path, file_id = file_slice.partition_path, file_slice.file_id
         if self.has_completion_times:
-            return attrs.evolve(self.first(partition_path, file_id), has_files=True)
+            return self.first(partition_path, file_id)
         pending = newest(self.compactions.get(HoodieFileGroupId(partition_path, file_id), ()))
         slice_time = pending or file_slice.base_instant_time
         logs = [log_file for log_file in file_slice.log_files if log_file.instant_time == slice_time]
@@ -117,7 +115,6 @@ class LogPlaces:
             max((log_file.version for log_file in logs), default=0) + 1,
             base_file=base_file.file_name if base_file is not None and pending is None else "",
             log_files=tuple(log_file.file_name for log_file in logs),
-            has_files=True,
         )
 
     def first(self, partition_path: str, file_id: str) -> LogPlace:
@@ -168,10 +165,6 @@ class HoodieAppendHandle(HoodieWriteHandle):
         self._blocks: list[bytes] = []
         self._size_bytes = self._rows = 0
         self._is_open = False
-
-    @property
-    def _has_files(self) -> bool:
-        return self.place.has_files
 
     @staticmethod
     def _name(place: LogPlace, task: TaskIdentity) -> str:

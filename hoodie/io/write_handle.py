@@ -200,9 +200,8 @@ class HoodieWriteHandle(ABC):
         self._started = time.monotonic()
         context, markers = self.context, self._markers()
         markers.refuse_if_closed(self.path)
-        if not self._has_files:
-            # The folder of a file group that has files is a partition already.
-            ensure_partition_metadata(context.storage, context.base_path, self.partition_path, context.instant_time)
+        # Also where the file group has files: hudi-rs writes unpartitioned tables without that file.
+        ensure_partition_metadata(context.storage, context.base_path, self.partition_path, context.instant_time)
         markers.create(self.partition_path, self.file_name, self.io_type)
         self._open_file()
 
@@ -264,11 +263,6 @@ class HoodieWriteHandle(ABC):
     def _previous_version(self) -> tuple[str, str | None]:
         """The instant and the name of the file group's previous base file."""
         return NULL_COMMIT, None
-
-    @property
-    def _has_files(self) -> bool:
-        """Whether the file group has committed files."""
-        return self._previous_version()[0] != NULL_COMMIT
 
     def _is_wanted(self) -> bool:
         """Whether the instant still takes the file: the instant is open, and the marker exists."""

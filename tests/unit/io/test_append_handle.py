@@ -35,13 +35,13 @@ def test_in_version_6_the_version_follows_the_largest_of_any_token() -> None:
     assert (place.instant_time, place.version, place.is_of_commit) == (BASE, 11, False)
     assert place.base_file == f"f-0_1-0-1_{BASE}.parquet"
     assert place.log_files == tuple(part.file_name for part in logs)
-    assert LogPlaces(OWN, False).of(slice_of(has_base=False)) == LogPlace("p", "f-0", BASE, has_files=True)
+    assert LogPlaces(OWN, False).of(slice_of(has_base=False)) == LogPlace("p", "f-0", BASE)
 
 
 def test_in_version_6_a_pending_compaction_takes_new_log_files_of_its_file_groups() -> None:
     merged = slice_of(log(BASE, 7, "0-0-0"), log(COMPACTION, 1, "0-0-0"))
     place = LogPlaces(OWN, False, {GROUP: (OTHER, COMPACTION)}).of(merged)
-    assert place == LogPlace("p", "f-0", COMPACTION, 2, log_files=(merged.log_files[1].file_name,), has_files=True)
+    assert place == LogPlace("p", "f-0", COMPACTION, 2, log_files=(merged.log_files[1].file_name,))
     others = LogPlaces(OWN, False, {HoodieFileGroupId("p", "g-0"): (COMPACTION,)})
     assert others.of(merged).instant_time == BASE
 
@@ -49,7 +49,7 @@ def test_in_version_6_a_pending_compaction_takes_new_log_files_of_its_file_group
 def test_in_later_versions_a_log_file_is_of_its_own_commit() -> None:
     places = LogPlaces(OWN, True, {GROUP: (COMPACTION,)})
     assert places.is_compacted(slice_of())
-    assert places.of(slice_of(log(OTHER, 4, "0-0-0"))) == LogPlace("p", "f-0", OWN, is_of_commit=True, has_files=True)
+    assert places.of(slice_of(log(OTHER, 4, "0-0-0"))) == LogPlace("p", "f-0", OWN, is_of_commit=True)
 
 
 def test_the_place_behind_a_file_has_the_next_version() -> None:
