@@ -9,7 +9,7 @@ from hoodie.common.config.property import PropertyGroup, boolean, integer, prope
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieArchivalConfig(PropertyGroup):
-    """Which instants are archived, and when.
+    """Archiving of instants: which ones, and when.
 
     Hudi: org.apache.hudi.config.HoodieArchivalConfig.
     """

@@ -21,7 +21,7 @@ class CleaningPolicy(StrEnum):
 
 
 class CleaningTriggerStrategy(StrEnum):
-    """When a clean is due.
+    """The rule by which a clean becomes due.
 
     Hudi: org.apache.hudi.table.action.clean.CleaningTriggerStrategy.
     """
@@ -31,7 +31,7 @@ class CleaningTriggerStrategy(StrEnum):
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieCleanConfig(PropertyGroup):
-    """Which file versions are cleaned, and when.
+    """Cleaning of file versions: which ones, and when.
 
     Hudi: org.apache.hudi.config.HoodieCleanConfig.
     """

@@ -10,7 +10,7 @@ from hoodie.common.config.property import PropertyGroup, boolean, choice, decima
 
 
 class CompactionTriggerStrategy(StrEnum):
-    """When a compaction is due.
+    """The rule by which a compaction becomes due.
 
     Hudi: org.apache.hudi.table.action.compact.CompactionTriggerStrategy.
     """

@@ -29,7 +29,7 @@ import attrs
 
 
 class KeyClass(StrEnum):
-    """What hoodie does with a property."""
+    """The treatment of a property by hoodie."""
 
     USED = "used"
     HARMLESS = "harmless"

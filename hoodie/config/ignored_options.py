@@ -31,7 +31,7 @@ _REPLACING: Mapping[str, str] = {
 
 
 def find_replacing_option(key: str, value: str) -> str | None:
-    """What to do instead of an option whose being ignored could write other rows.
+    """Advice on an option that must not be ignored, because other rows would be written.
 
     Such an option selects the rows that an overwrite replaces, or is one of Hudi's behind the prefix ``spark.``, under
     which Hudi 1.2 takes it.

@@ -38,7 +38,7 @@ def _check_prefix(value: str) -> None:
 
 
 class IndexType(StrEnum):
-    """How the index finds the file group of a key.
+    """The way in which the index finds the file group of a key.
 
     Hudi: org.apache.hudi.index.HoodieIndex.IndexType.
     """
@@ -55,7 +55,7 @@ class IndexType(StrEnum):
 
 
 class BucketEngine(StrEnum):
-    """How the buckets of a partition are laid out.
+    """The layout of the buckets of a partition.
 
     Hudi: org.apache.hudi.index.HoodieIndex.BucketIndexEngineType. Differs: has no CONSISTENT_HASHING.
     """
@@ -64,7 +64,7 @@ class BucketEngine(StrEnum):
 
 
 class BucketKeyRule(StrEnum):
-    """Which bucket a record key gets where Hudi's releases disagree.
+    """The bucket of a record key where Hudi's releases disagree.
 
     The bucket index splits keys at colons and commas, because these separate the fields of a composite key
     (``id:7,day:3``). Hudi 0.15 and 1.x split two kinds of keys differently: keys of one field that contain a colon, and
@@ -88,7 +88,7 @@ class BloomFilterType(StrEnum):
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieIndexConfig(PropertyGroup):
-    """How records are found, and what base files store for it.
+    """The index that finds records, and what base files store for it.
 
     Hudi: org.apache.hudi.config.HoodieIndexConfig (the filters: org.apache.hudi.common.config.HoodieStorageConfig).
     """

@@ -14,7 +14,7 @@ _COUNT: Parser[int] = integer(minimum=0, maximum=2**31 - 1)
 
 
 class DynamoDbBillingMode(StrEnum):
-    """How Amazon charges for a DynamoDB table."""
+    """Amazon's way of charging for a DynamoDB table."""
 
     PAY_PER_REQUEST = "PAY_PER_REQUEST"
     PROVISIONED = "PROVISIONED"

@@ -22,7 +22,7 @@ from hoodie.exception import HoodieConfigException
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieLogMergeConfig(PropertyGroup):
-    """How log files are merged when they are read.
+    """Merging of log files when they are read.
 
     Hudi: org.apache.hudi.config.HoodieMemoryConfig and org.apache.hudi.common.config.HoodieReaderConfig.
     """

@@ -9,7 +9,7 @@ from hoodie.common.config.property import PropertyGroup, boolean, column_names, 
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieMetadataConfig(PropertyGroup):
-    """What the metadata table of a table holds. What a table has is kept up to date by every writer.
+    """Partitions of the metadata table. Every writer keeps those up to date that the table has.
 
     Hudi: org.apache.hudi.common.config.HoodieMetadataConfig.
     """

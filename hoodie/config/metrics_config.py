@@ -40,7 +40,7 @@ def _check_labels(value: str) -> None:
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieMetricsConfig(PropertyGroup):
-    """Which metrics of each call are reported, and where.
+    """Metrics of each call: which are reported, and where.
 
     Hudi: org.apache.hudi.config.metrics.HoodieMetricsConfig,
     org.apache.hudi.config.metrics.HoodieMetricsPrometheusConfig.

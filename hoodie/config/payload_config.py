@@ -23,14 +23,14 @@ _HUDI_MERGER = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
 
 
 class MissingKeyPolicy(StrEnum):
-    """What a partial update does with a key that the table does not have."""
+    """The treatment of a key that the table does not have, by a partial update."""
 
     FAIL = "FAIL"
     INSERT = "INSERT"
 
 
 class NewColumnPolicy(StrEnum):
-    """What a partial update does with a column that the table does not have."""
+    """The treatment of a column that the table does not have, by a partial update."""
 
     FAIL = "FAIL"
     ADD = "ADD"
@@ -56,7 +56,7 @@ def _merger_class() -> Parser[str | None]:
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodiePayloadConfig(PropertyGroup):
-    """How records merge, as the writer's properties say.
+    """Merging of records, as the writer's properties say.
 
     Hudi: org.apache.hudi.config.HoodiePayloadConfig (and a few of org.apache.hudi.config.HoodieWriteConfig).
     """
@@ -122,7 +122,7 @@ class HoodiePayloadConfig(PropertyGroup):
     table's payload class accepts input with fewer columns, and the input lacks some."""
 
     def table_properties(self) -> dict[str, str]:
-        """What these properties say about a new table, in the form that `HoodieTableMetaClient.init_table` takes."""
+        """The properties that a new table stores, in the form that `HoodieTableMetaClient.init_table` takes."""
         given = {
             DELETE_FIELD_KEYS[0]: self.delete_field,
             DELETE_MARKER_KEYS[0]: self.delete_marker,

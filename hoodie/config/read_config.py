@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class QueryType(StrEnum):
-    """What a query returns.
+    """The kind of a query.
 
     Hudi: DataSourceReadOptions.QUERY_TYPE.
     """
@@ -42,7 +42,7 @@ class QueryType(StrEnum):
 
 
 class HollowCommitHandling(StrEnum):
-    """What an incremental query does where a commit is pending that began before its end.
+    """The treatment of a pending commit that began before the end of an incremental query.
 
     Hudi: org.apache.hudi.common.table.timeline.TimelineUtils.HollowCommitHandling.
     """
@@ -64,7 +64,7 @@ class IncrementalFormat(StrEnum):
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieReadConfig(PropertyGroup):
-    """What a query reads.
+    """Kind, range and moment of a query.
 
     Hudi: org.apache.hudi.DataSourceReadOptions.
     """

@@ -30,7 +30,7 @@ _PARSER = "org.apache.hudi.keygen.parser.HoodieDateTimeParser"
 
 
 class TimestampType(StrEnum):
-    """What the values of a partition field are."""
+    """The meaning of the values of a partition field."""
 
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
     EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
@@ -90,7 +90,7 @@ def _option(name: str, parser: Parser[Any]) -> Any:
 
 @attrs.frozen(kw_only=True, repr=False)
 class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
-    """How times name folders, by TimestampBasedKeyGenerator and ``field:TIMESTAMP``.
+    """Names of folders made of times, by TimestampBasedKeyGenerator and ``field:TIMESTAMP``.
 
     A table stores these properties when it is created, and its own take precedence; None where nothing is given.
 
@@ -197,7 +197,7 @@ class HoodieTimestampKeyGeneratorConfig(PropertyGroup):
         return self.timestamp_type in (TimestampType.DATE_STRING, TimestampType.MIXED)
 
     def problems(self) -> list[str]:
-        """What is missing or not possible for naming folders by times; one sentence for each problem."""
+        """Settings for naming folders by times that are missing or not possible; one sentence for each."""
         found = []
         if self.timestamp_type is None:
             found.append(

@@ -220,7 +220,7 @@ class HoodieWriteConfig:
 
     @property
     def extra_metadata(self) -> dict[str, str]:
-        """What every commit stores: properties that ``commit_metadata_key_prefix`` selects, and `commit_metadata`."""
+        """The pairs of every commit: properties that ``commit_metadata_key_prefix`` selects, and `commit_metadata`."""
         prefix = self.write.commit_metadata_key_prefix
         selected = {key: value for key, value in self.properties.items() if key.startswith(prefix)}
         return {**selected, **self.commit_metadata}

@@ -44,7 +44,7 @@ _UNSUPPORTED = {
 
 
 class WriteConcurrencyMode(StrEnum):
-    """How many writers a table has.
+    """The number of writers of a table, and the way in which several of them share it.
 
     Hudi: org.apache.hudi.common.model.WriteConcurrencyMode.
     """
@@ -55,7 +55,7 @@ class WriteConcurrencyMode(StrEnum):
 
 
 class FailedWritesPolicy(StrEnum):
-    """Who rolls back failed writes: the next commit (EAGER), the cleaner (LAZY), or nobody (NEVER).
+    """The rollback of failed writes: by the next commit (EAGER), by the cleaner (LAZY), or by nobody (NEVER).
 
     Hudi: org.apache.hudi.common.model.HoodieFailedWritesCleaningPolicy.
     """
@@ -66,7 +66,7 @@ class FailedWritesPolicy(StrEnum):
 
 
 class BulkInsertSortMode(StrEnum):
-    """How a bulk insert spreads and sorts its rows.
+    """The spreading and sorting of rows by a bulk insert.
 
     Hudi: org.apache.hudi.execution.bulkinsert.BulkInsertSortMode.
     """
@@ -79,7 +79,7 @@ class BulkInsertSortMode(StrEnum):
 
 
 class InsertDupPolicy(StrEnum):
-    """What an insert does with records whose key is in the table.
+    """The treatment of records whose key is in the table, by an insert.
 
     Hudi: the values of org.apache.hudi.DataSourceWriteOptions.INSERT_DUP_POLICY.
     """
@@ -90,7 +90,7 @@ class InsertDupPolicy(StrEnum):
 
 
 class MarkerType(StrEnum):
-    """How markers are stored.
+    """The way in which markers are stored.
 
     Hudi: org.apache.hudi.common.table.marker.MarkerType.
     """
@@ -314,7 +314,7 @@ class HoodieWriteOptions(PropertyGroup):
 
     @property
     def duplicates_of_inserts(self) -> InsertDupPolicy:
-        """What insert and bulk_insert do with records whose key is in the table, from both of Hudi's properties."""
+        """The treatment of keys that the table has by insert and bulk_insert, from both of Hudi's properties."""
         if self.insert_drop_duplicates and self.insert_dup_policy is InsertDupPolicy.NONE:
             return InsertDupPolicy.DROP
         return self.insert_dup_policy
@@ -336,7 +336,7 @@ class HoodieWriteOptions(PropertyGroup):
 
     @property
     def failed_writes(self) -> FailedWritesPolicy:
-        """Who rolls back failed writes: always LAZY if there may be several writers."""
+        """The policy in force for failed writes: always LAZY if there may be several writers."""
         return FailedWritesPolicy.LAZY if self.has_several_writers else self.failed_writes_policy
 
     @property

@@ -1,4 +1,4 @@
-"""How the rows of a table find their file groups, in terms that an engine can compute without tasks in Python."""
+"""The way from rows to file groups, in terms that an engine can compute without tasks in Python."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import attrs
 
 @attrs.frozen
 class BucketRouting:
-    """Which rows belong to one file group: those of equal partition path whose keys have the same bucket.
+    """The rows of one file group: they have the same partition path, and their keys have the same bucket.
 
     A single key is the value of its column. A composite key is ``column:value`` of all columns, joined by commas. The
     bucket is made of Java's ``String.hashCode`` of the hashed values, see

@@ -263,7 +263,7 @@ def _input_path(folder: Path, change: Change) -> Path:
 
 
 def _missing_for_spark() -> str | None:
-    """What Spark needs and is missing, as a text; None if nothing is."""
+    """Name what Spark needs and cannot find, as a text; None if all is there."""
     if importlib.util.find_spec("pyspark") is None:
         return "PySpark is not installed (pip install 'hoodie[spark]')"
     java_home = os.environ.get("JAVA_HOME")

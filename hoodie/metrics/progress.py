@@ -1,4 +1,4 @@
-"""What a write reports while it runs: events for programs, and the thread that follows its tasks.
+"""Reports of a write while it runs: events for programs, and the thread that follows its tasks.
 
 ``docs/progress-and-metrics.md`` shows how to use it.
 """
@@ -22,7 +22,7 @@ TICK_SECONDS = 0.25
 
 
 class ProgressState(StrEnum):
-    """What happened to a step."""
+    """The state that a step has reached."""
 
     STARTED = "started"
     ADVANCED = "advanced"
