@@ -1,4 +1,4 @@
-"""The changes of one write, by this writer or another one, in any state, and the state of the table when one began.
+"""The changes of one write, of this writer or of another one, and the state of the table when a write began.
 
 Hudi: org.apache.hudi.client.transaction.ConcurrentOperation.
 """
@@ -28,10 +28,10 @@ class ConcurrentOperation:
         instant: The instant.
         operation_type: What it does.
         file_groups: Partition paths and file ids.
-        appended: Those of them to which it wrote log files alone.
-        created: Those of them that it began with a base file, under an id that nobody else can name before the commit
-            is seen.
-        deleted: Those of them to which it wrote deletes.
+        appended: File groups among them that got log files only.
+        created: File groups among them that it began with a base file, under an id that no other writer can name before
+            it sees the commit.
+        deleted: File groups among them that got deletes.
         reads_rows: Whether it was computed from stored rows.
 
     Hudi: org.apache.hudi.client.transaction.ConcurrentOperation.
@@ -98,7 +98,7 @@ class ConcurrentOperation:
 
 
 def created_file_groups(metadata: HoodieCommitMetadata) -> frozenset[FileGroupKey]:
-    """The file groups whose first file is a base file of a commit, but for those whose id other writers know."""
+    """The file groups that a commit began with a base file, without groups whose id other writers know beforehand."""
     return frozenset(
         (stat.partition_path, stat.file_id)
         for stat in metadata.write_stats
@@ -115,10 +115,10 @@ class WriteStart:
 
     Attributes:
         completed: Times of the completed instants that made or replaced files.
-        pending: Times of the pending ones.
-        compactions: Those among them that are compactions, whose slices the write knows.
+        pending: Times of the pending instants.
+        compactions: Times of the pending compactions, whose slices the write knows.
         avro_schema: The table's schema as Avro JSON; None for an empty table, or if it is not needed.
-        reads_table: Whether what is written is computed from the table's rows.
+        reads_table: Whether the write computes its rows from the table's rows.
     """
 
     completed: frozenset[str]

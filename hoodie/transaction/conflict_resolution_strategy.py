@@ -1,4 +1,4 @@
-"""Which writes of other writers prevent a write from completing.
+"""Rules that find the writes of other writers which prevent a write from completing.
 
 Hudi: org.apache.hudi.client.transaction.{ConflictResolutionStrategy,
 SimpleConcurrentFileWritesConflictResolutionStrategy, BucketIndexConcurrentFileWritesConflictResolutionStrategy,
@@ -85,11 +85,11 @@ class SimpleConcurrentFileWritesConflictResolutionStrategy(ConflictResolutionStr
         if is_compaction and is_before(other.instant.requested_time, this.instant.requested_time):
             # The compaction takes only older log files, so it keeps the changes of this write.
             return frozenset()
-        met = self._intersection(this, other)
+        shared = self._intersection(this, other)
         if is_compaction and other.instant.completion_time is not None:
             # In layout 2, log files that are completed after it was requested belong to its slices.
-            return met - this.appended
-        return met
+            return shared - this.appended
+        return shared
 
     def _intersection(self, this: ConcurrentOperation, other: ConcurrentOperation) -> frozenset[FileGroupKey]:
         return this.file_groups & other.file_groups
@@ -121,13 +121,13 @@ class NonBlockingConflictResolutionStrategy(BucketIndexConcurrentFileWritesConfl
 
     def conflicting(self, this: ConcurrentOperation, other: ConcurrentOperation) -> frozenset[FileGroupKey]:
         """See `ConflictResolutionStrategy.conflicting`."""
-        met = super().conflicting(this, other)
+        conflicts = super().conflicting(this, other)
         is_later = is_after(other.instant.requested_time, this.instant.requested_time)
-        if not met or other.operation_type in REWRITES or (other.reads_rows and is_later):
-            return met
-        alone = other.file_groups - (this.appended & other.appended)
-        rival = {(path, file_id[:_BUCKET_ID_LENGTH]) for path, file_id in alone}
-        return frozenset((path, file_id) for path, file_id in met if (path, file_id[:_BUCKET_ID_LENGTH]) in rival)
+        if not conflicts or other.operation_type in REWRITES or (other.reads_rows and is_later):
+            return conflicts
+        blocking = other.file_groups - (this.appended & other.appended)
+        rival = {(path, file_id[:_BUCKET_ID_LENGTH]) for path, file_id in blocking}
+        return frozenset((path, file_id) for path, file_id in conflicts if (path, file_id[:_BUCKET_ID_LENGTH]) in rival)
 
 
 class PreferWriterConflictResolutionStrategy(SimpleConcurrentFileWritesConflictResolutionStrategy):

@@ -72,7 +72,7 @@ class ConflictResolver:
         """
         timeline = snapshot.active_timeline
         self._check_nothing_undone(snapshot, operation, start)
-        met: dict[HoodieInstant, frozenset[FileGroupKey]] = {}
+        conflicts: dict[HoodieInstant, frozenset[FileGroupKey]] = {}
         beside: list[ConcurrentOperation] = []
         committed: dict[str, HoodieCommitMetadata] = {}
         strategy = self._strategy_of(operation)
@@ -83,13 +83,13 @@ class ConflictResolver:
             other, its_metadata = self._load(timeline, instant)
             groups = strategy.conflicting(operation, other)
             if groups:
-                met[instant] = groups
+                conflicts[instant] = groups
             elif its_metadata is not None and its_metadata.operation_type not in REWRITES:
                 self._check_schema(operation, metadata, start, other, its_metadata.schema)
                 committed[instant.requested_time] = its_metadata
                 beside.append(other)
-        if met:
-            raise self._conflict(operation, met)
+        if conflicts:
+            raise self._conflict(operation, conflicts)
         if strategy is self._non_blocking:
             self._check_order(snapshot, operation, beside, start)
         if self._config.write.unique_keys:
@@ -125,7 +125,7 @@ class ConflictResolver:
         return frozenset(known)
 
     def _strategy_of(self, operation: ConcurrentOperation) -> ConflictResolutionStrategy:
-        """The rule for an operation: most operations that may block others are compared as if all did."""
+        """The strategy for an operation: the non-blocking one if it reads no rows, and the writers allow that."""
         is_blind = operation.operation_type in ADDS_WITHOUT_BLOCKING and not operation.reads_rows
         return self._non_blocking if self._config.write.is_non_blocking and is_blind else self._strategy
 
@@ -138,19 +138,19 @@ class ConflictResolver:
     ) -> None:
         """Refuse rows that would replace those of a write with a later time; see `overtaken_rows`."""
         by_value = self._config.payload.merger_class is None and is_ordered_by_value(snapshot.table_config)
-        met = overtaken_groups(snapshot.active_timeline, operation, others, start, by_value=by_value)
-        if not met:
+        overtaken = overtaken_groups(snapshot.active_timeline, operation, others, start, by_value=by_value)
+        if not overtaken:
             return
-        groups = sorted({group for found in met.values() for group in found})
+        groups = sorted({group for found in overtaken.values() for group in found})
         instant_time = operation.instant.requested_time
         raise HoodieWriteConflictException(
-            f"{_listed(instant.requested_time for instant in met)} of {snapshot.base_path} began later than "
+            f"{_listed(instant.requested_time for instant in overtaken)} of {snapshot.base_path} began later than "
             f"{instant_time}, changed {len(groups)} of the same file groups, and was completed before {instant_time} "
             "wrote, or before a compaction that is planned: which rows are read would depend on that compaction. "
             f"Nothing of {instant_time} was committed. Write again: that is safe; hoodie.write.lock.wait.retry=true "
             "does so by itself",
             instant_time=instant_time,
-            other_instants=[instant.requested_time for instant in met],
+            other_instants=[instant.requested_time for instant in overtaken],
             file_groups=groups,
             is_retry_safe=True,
         )
@@ -205,9 +205,9 @@ class ConflictResolver:
                 other_instants=undone,
                 is_retry_safe=True,
             )
-        gone = start.pending - timeline.commits_timeline().times - {operation.instant.requested_time}
+        vanished = start.pending - timeline.commits_timeline().times - {operation.instant.requested_time}
         first = timeline.completed_writes().first_instant
-        doubtful = {time for time in gone if first is not None and is_before(time, first.requested_time)}
+        doubtful = {time for time in vanished if first is not None and is_before(time, first.requested_time)}
         # It was completed and then archived, or it was rolled back: the archive tells which.
         archived = in_order(doubtful & snapshot.archived_timeline.completed_writes().times) if doubtful else []
         if archived:
@@ -246,17 +246,17 @@ class ConflictResolver:
         )
 
     def _conflict(
-        self, operation: ConcurrentOperation, met: dict[HoodieInstant, frozenset[FileGroupKey]]
+        self, operation: ConcurrentOperation, conflicts: dict[HoodieInstant, frozenset[FileGroupKey]]
     ) -> HoodieWriteConflictException:
-        groups = sorted({group for found in met.values() for group in found})
-        others = [f"{instant.requested_time} ({_what(instant)})" for instant in met]
+        groups = sorted({group for found in conflicts.values() for group in found})
+        others = [f"{instant.requested_time} ({_what(instant)})" for instant in conflicts]
         shown = [f"{file_id} of partition '{path}'" if path else file_id for path, file_id in groups]
         return HoodieWriteConflictException(
             f"{operation.instant.requested_time} changed {len(groups)} file groups of {self._config.base_path} that "
             f"{_listed(others)} changed as well: {_listed(shown)}. Nothing of {operation.instant.requested_time} was "
             "committed. Write again: that is safe; hoodie.write.lock.wait.retry=true does so by itself",
             instant_time=operation.instant.requested_time,
-            other_instants=[instant.requested_time for instant in met],
+            other_instants=[instant.requested_time for instant in conflicts],
             file_groups=groups,
             is_retry_safe=True,
         )

@@ -1,8 +1,8 @@
-"""Rows of a write that would stand above those of a later one, or below those that it knew.
+"""Find rows of a write that readers would place above rows of a later write, or below rows that the write knew.
 
 In versions 8 and 9 readers merge the log files of a slice in the order in which their instants were requested. A
-compaction merges those that were completed before it was requested. So of two writes that do not block each other, the
-order of their rows may depend on whether a compaction came in between::
+compaction merges the log files that were completed before it was requested. So the order of the rows of two writes that
+do not block each other may depend on whether a compaction came in between::
 
     10 requested ------------------------- completed 25
          12 requested -- completed 20
@@ -10,7 +10,7 @@ order of their rows may depend on whether a compaction came in between::
 
 Then the write that was requested first must not be completed, unless the order of rows does not matter.
 
-Hudi has nothing like it: there a compaction changes which row is read.
+Hudi has no such check: there a compaction changes which row is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGro
 def is_ordered_by_value(table_config: HoodieTableConfig) -> bool:
     """Whether the ordering values decide between rows of one key, in whatever order these were written.
 
-    Deletes do not follow this rule: what a compaction has deleted leaves no ordering value behind.
+    Deletes do not follow this rule: a row that a compaction has deleted leaves no ordering value behind.
 
     Args:
         table_config: The properties of a table of version 8 or 9.
@@ -49,7 +49,7 @@ def overtaken_groups(
     *,
     by_value: bool,
 ) -> Mapping[HoodieInstant, frozenset[FileGroupKey]]:
-    """Writes with a later time whose rows stand in another order than their times say, and the file groups.
+    """Writes with a later time whose rows are read in another order than their times say, with the file groups.
 
     Args:
         timeline: The current timeline, of layout 2.
@@ -73,7 +73,7 @@ def overtaken_groups(
         if not groups or completed is None or not is_after(other.instant.requested_time, time):
             continue
         if other.instant.requested_time in start.completed:
-            # This write began when the other one was there already.
+            # The other write was completed when this write began.
             found[other.instant] = groups
             continue
         if compactions is None:

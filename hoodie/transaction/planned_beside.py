@@ -26,7 +26,7 @@ from hoodie.transaction.concurrent_operation import WriteStart
 def compactions_beside(
     timeline: HoodieActiveTimeline, instant_time: str, metadata: HoodieCommitMetadata, start: WriteStart | None
 ) -> list[str]:
-    """The instants of compactions that take the slices of a write's log files away, oldest first.
+    """The compactions that replace the slices of a write's log files without merging these; the oldest first.
 
     Args:
         timeline: The current timeline.
@@ -46,14 +46,14 @@ def compactions_beside(
     if timeline.layout.has_completion_times or not slices:
         return []
     pending = pending_compactions(timeline)
-    met: set[str] = set()
+    compactions: set[str] = set()
     for group, slice_time in slices.items():
         planned = newest(pending.get(group, ()))
         if planned is not None and planned != slice_time:
-            met.add(planned)
+            compactions.add(planned)
         elif slice_time != instant_time and not timeline.visible_instants.has_visible_log_files(slice_time):
-            # A planned compaction was given up, and its slice is none any more.
-            met.add(slice_time)
+            # The planned compaction was withdrawn, so its slice does not exist.
+            compactions.add(slice_time)
     if start is not None:
         later = timeline.completed_writes().times - start.completed - start.pending - {instant_time}
         for instant in timeline.completed_writes():
@@ -62,14 +62,14 @@ def compactions_beside(
             other = timeline.read_commit_metadata(instant)
             groups = {HoodieFileGroupId(stat.partition_path, stat.file_id) for stat in other.write_stats}
             if other.operation_type is WriteOperationType.COMPACT and not groups.isdisjoint(slices):
-                met.add(instant.requested_time)
-    return in_order(met)
+                compactions.add(instant.requested_time)
+    return in_order(compactions)
 
 
 def compactions_without(
     timeline: HoodieActiveTimeline, completed: HoodieInstant, metadata: HoodieCommitMetadata
 ) -> list[str]:
-    """Timeline layout 2: compactions of the slices of a write's log files whose plans lack them, oldest first.
+    """Timeline layout 2: the compactions of slices of a write's log files whose plans lack these; the oldest first.
 
     Args:
         timeline: The current timeline.
@@ -86,27 +86,27 @@ def compactions_without(
             logs[HoodieFileGroupId(stat.partition_path, stat.file_id)].add(str(stat.path).rsplit("/", 1)[-1])
     if completed.completion_time is None:
         return []
-    met = []
+    compactions = []
     # The completed commits of a merge-on-read table are its compactions.
     for instant in timeline.filter_actions(Action.COMPACTION, Action.COMMIT).after(completed.completion_time):
         if not logs:
             break
         taken = _log_files_taken(timeline, instant)
         if taken is None:
-            met.append(instant.requested_time)
+            compactions.append(instant.requested_time)
             continue
         # The first compaction of a file group takes its log files, so later ones lack them.
         own = {group: logs.pop(group) for group in taken if group in logs}
         lacking = {name for group, names in own.items() for name in names - taken[group]}
         if lacking and not lacking <= _beyond_plan(timeline, instant):
-            met.append(instant.requested_time)
-    return met
+            compactions.append(instant.requested_time)
+    return compactions
 
 
 def _log_files_taken(
     timeline: HoodieActiveTimeline, compaction: HoodieInstant
 ) -> dict[HoodieFileGroupId, set[str]] | None:
-    """The log files in the plan of a compaction; None if it was archived or withdrawn, and nothing tells any more."""
+    """The log files in the plan of a compaction; None if the plan was archived or withdrawn."""
     requested = HoodieInstant(compaction.requested_time, Action.COMPACTION, State.REQUESTED)
     try:
         plan = timeline.read_as(requested, HoodieCompactionPlan)
@@ -123,8 +123,8 @@ def _log_files_taken(
 
 
 def _beyond_plan(timeline: HoodieActiveTimeline, compaction: HoodieInstant) -> set[str]:
-    """The log files that a completed compaction merged though its plan lacks them."""
+    """The log files that a completed compaction merged although its plan lacks them."""
     if not compaction.is_completed:
         return set()
-    told = timeline.read_commit_metadata(compaction).extra_metadata.get(BEYOND_PLAN_KEY, "")
-    return set(told.split(","))
+    names = timeline.read_commit_metadata(compaction).extra_metadata.get(BEYOND_PLAN_KEY, "")
+    return set(names.split(","))

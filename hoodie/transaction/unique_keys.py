@@ -79,15 +79,15 @@ def find_shared_key(
         HoodieIOException: A file cannot be read.
     """
     own_files = [file for file, inserts in _files(own) if inserts]
-    theirs = _newest_files(others)
+    other_files = _newest_files(others)
     if not is_global:
         paths = {file.partition_path for file in own_files}
-        theirs = [file for file in theirs if file.partition_path in paths]
-    if not own_files or not theirs:
+        other_files = [file for file in other_files if file.partition_path in paths]
+    if not own_files or not other_files:
         return None
     times = frozenset(others)
     for partition_path, chunk in _chunks(storage, base_path, own_files, instant_time, is_global):
-        for file in theirs:
+        for file in other_files:
             if not is_global and file.partition_path != partition_path:
                 continue
             keys = pa.chunked_array(list(_keys(storage, base_path, file, times)), pa.string())

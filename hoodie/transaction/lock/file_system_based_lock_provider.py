@@ -177,7 +177,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
 
 
 def _details(content: bytes) -> dict[str, Any]:
-    """What a lock of hoodie says; empty for a lock of another program."""
+    """The contents of a lock file of hoodie; empty for a lock of another program."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):

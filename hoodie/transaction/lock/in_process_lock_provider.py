@@ -35,8 +35,12 @@ class InProcessLockProvider(LockProvider):
         deadline = time.monotonic() + timeout_ms / 1000
         with _condition:
             while path in _owners:
-                left = deadline - time.monotonic()
-                if not _condition.wait(max(min(left, _LOOK_S), 0)) and path in _owners and left <= _LOOK_S:
+                remaining_s = deadline - time.monotonic()
+                if (
+                    not _condition.wait(max(min(remaining_s, _LOOK_S), 0))
+                    and path in _owners
+                    and remaining_s <= _LOOK_S
+                ):
                     return False
                 self.tell_of_waiting()
             _owners[path] = (self._owner, threading.current_thread().name)

@@ -60,7 +60,9 @@ def lock_provider_class(name: str | None) -> type[LockProvider]:
 
 
 def clock_skew_ms(config: HoodieWriteConfig) -> int:
-    """How much the clocks of a table's writers may differ, in milliseconds; see `HoodieActiveTimeline`.
+    """The largest expected difference between the clocks of a table's writers, in milliseconds.
+
+    `HoodieActiveTimeline` uses it.
 
     Args:
         config: The writer's configuration.

@@ -126,7 +126,7 @@ class LockProvider(ABC):
         """
 
     def owner_information(self) -> str:
-        """Who holds the lock, in words, for an error; never raises."""
+        """The holder of the lock, in words, for an error; never raises."""
         return "unknown"
 
     @property
@@ -135,7 +135,7 @@ class LockProvider(ABC):
         return f"{type(self).__name__} of {self.configuration.base_path}"
 
     def way_out(self) -> str:
-        """What a user can do about a lock that is not released; a sentence."""
+        """Advice for a user whose lock is not released; a sentence."""
         return "Find out whether that writer is alive."
 
     def tell_of_waiting(self) -> None:
@@ -175,7 +175,7 @@ class LeaseLockProvider(LockProvider):
     @property
     @abstractmethod
     def lease_ms(self) -> int:
-        """How long the lock is held without renewal, in milliseconds; 0 for ever."""
+        """The time for which the lock is held without renewal, in milliseconds; 0 for ever."""
 
     @property
     @abstractmethod

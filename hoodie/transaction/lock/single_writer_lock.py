@@ -165,9 +165,9 @@ class SingleWriterLock:
 
     def _holder(self) -> str:
         try:
-            told = json.loads(read_note(self._path))
-            since_s = (self._clock.wall_ms() - told["since"]) / 1000
-            return f"{name_process(told)}, for {since_s:.0f} s ({self._path})"
+            note = json.loads(read_note(self._path))
+            since_s = (self._clock.wall_ms() - note["since"]) / 1000
+            return f"{name_process(note)}, for {since_s:.0f} s ({self._path})"
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return f"another process ({self._path})"
 

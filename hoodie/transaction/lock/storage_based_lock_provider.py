@@ -132,8 +132,8 @@ class StorageBasedLockProvider(LeaseLockProvider):
             return f"unknown ({error})"
         if found is None or found[0].expired:
             return "nobody"
-        left = (found[0].valid_until - self.clock.wall_ms()) / 1000
-        return f"{found[0].owner}, for {left:.0f} s unless it is renewed"
+        remaining_s = (found[0].valid_until - self.clock.wall_ms()) / 1000
+        return f"{found[0].owner}, for {remaining_s:.0f} s unless it is renewed"
 
     def way_out(self) -> str:
         """See `LockProvider.way_out`."""

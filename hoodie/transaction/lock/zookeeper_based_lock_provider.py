@@ -170,13 +170,13 @@ class ZookeeperBasedLockProvider(LockProvider):
             place = queue.index(self._node)
             if place == 0:
                 return True
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
                 return False
             changed = threading.Event()
             before = f"{self._path}/{queue[place - 1]}"
             if client.exists(before, watch=lambda event, changed=changed: changed.set()) is not None:
-                changed.wait(min(left, 5))
+                changed.wait(min(remaining_s, 5))
             self.tell_of_waiting()
 
     def _queue(self, client: Any) -> list[str]:
@@ -201,5 +201,5 @@ class ZookeeperBasedLockProvider(LockProvider):
         )
 
     def _failure(self, action: str, error: Exception) -> HoodieLockException:
-        said = str(error) or type(error).__name__
-        return HoodieLockException(f"{action} {self.name} failed: {said}. Check hoodie.write.lock.zookeeper.url")
+        reason = str(error) or type(error).__name__
+        return HoodieLockException(f"{action} {self.name} failed: {reason}. Check hoodie.write.lock.zookeeper.url")
