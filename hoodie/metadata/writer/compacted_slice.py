@@ -1,4 +1,4 @@
-"""Write the base file that a slice of a metadata table becomes when it is compacted.
+"""Compact a slice of a metadata table into a new base file.
 
 Hudi: org.apache.hudi.table.action.compact.HoodieCompactor, for metadata tables.
 """
@@ -32,7 +32,7 @@ class CompactMetadataSlice:
     Memory: that of `MergedRecordStream` and of `HFileWriter`.
 
     Attributes:
-        readers: What reads the slices of each partition.
+        readers: A reader of slices for each partition.
         instant_time: The compaction.
         avro_schema: The schema of the records to write, meta fields included.
     """
@@ -45,10 +45,10 @@ class CompactMetadataSlice:
         """Write the base file.
 
         Returns:
-            Its statistics; None if the slice had no base file and no live record: then none is written.
+            Its statistics; None if the slice has no base file and no live record: then no file is written.
 
         Raises:
-            HoodieCommitException: The compaction takes no more files: another attempt of the task was faster.
+            HoodieCommitException: The compaction accepts no more files, because another attempt of the task was faster.
             HoodieException: A file is missing or damaged, or storage failed.
         """
         reader = self.readers[file_slice.partition_path]

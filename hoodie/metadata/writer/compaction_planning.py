@@ -1,13 +1,13 @@
-"""When a metadata table is compacted, and what holds it back.
+"""Decide when a metadata table is compacted, and find the instants that hold a compaction back.
 
 A base file cannot give up a record again, and readers leave out records of instants that are pending in the table. So
-a compaction merges only what is completed in the table:
+a compaction merges only records of instants that are completed in the table:
 
 - A delta commit that is completed in the metadata table, while its instant is pending in the table, holds compactions
   back: its writer died between the two steps, and the records may never become valid. So does one that is later than
   everything on the table's timeline, which a restore leaves for a moment.
-- In table version 6 a log file belongs to the slice in its name, and a compaction at ``<t>001`` says that everything up
-  to the delta commit t is in. So any instant up to t that is pending in the table holds it back, and any pending delta
+- In table version 6 a log file belongs to the slice in its name, and a compaction at ``<t>001`` contains everything up
+  to the delta commit t. So any instant up to t that is pending in the table holds it back, and any pending delta
   commit. In versions 8 and 9 a delta commit that is completed after the compaction was requested belongs to the next
   slice, whenever it began, so other pending instants do not matter.
 
@@ -29,14 +29,14 @@ from hoodie.exception import HoodieMetadataException
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
 
 COMPACTION_SUFFIX = "001"
-"""Table version 6: behind the newest delta commit it names the compaction of what is up to it."""
+"""Table version 6: a compaction is named by the newest delta commit that it merges, and this suffix."""
 _MAX_FILE_BYTES = 120 << 20
-"""What Hudi's plans take a new base file for."""
+"""The size that Hudi's plans expect of a new base file."""
 _SHOWN = 3
 
 
 def held_back_by(files: MetadataTableFiles) -> list[HoodieInstant]:
-    """The instants because of which nothing may be compacted now, see the module; the oldest first.
+    """The instants that hold a compaction back (see the module), the oldest first.
 
     Args:
         files: The metadata table, loaded under the table's lock.
@@ -69,20 +69,20 @@ def is_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig, f
 
     Args:
         files: The metadata table, loaded under the table's lock.
-        config: After how many delta commits it is due.
-        factor: So many times as many are asked for.
+        config: The number of delta commits that make a compaction due.
+        factor: Multiplies that number.
     """
     count = len(delta_commits_to_compact(files.snapshot.active_timeline))
     return count >= factor * config.compact_max_delta_commits and not held_back_by(files)
 
 
 def makes_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig, instant_time: str) -> bool:
-    """Whether the metadata table is to be compacted once an instant is completed in the table; reads no storage.
+    """Whether the completion of an instant in the table makes a compaction due; reads no storage.
 
     Args:
         files: The metadata table, loaded under the table's lock before the delta commit of the instant.
-        config: After how many delta commits it is due.
-        instant_time: The instant, which was pending in the table then.
+        config: The number of delta commits that make a compaction due.
+        instant_time: The instant. It is pending in the table of `files`.
     """
     if len(delta_commits_to_compact(files.snapshot.active_timeline)) + 1 < config.compact_max_delta_commits:
         return False
@@ -90,15 +90,15 @@ def makes_compaction_due(files: MetadataTableFiles, config: HoodieMetadataConfig
 
 
 def refuse_if_held_back(files: MetadataTableFiles, config: HoodieMetadataConfig, completing: str | None = None) -> None:
-    """Stop where pending instants have held compactions back for too many delta commits.
+    """Raise if pending instants have held compactions back for too many delta commits.
 
     Args:
         files: The metadata table, loaded under the table's lock.
-        config: After how many.
+        config: The number of delta commits that are too many.
         completing: The instant that is completed next; nothing is refused if it is one of the pending ones.
 
     Raises:
-        HoodieMetadataException: They have.
+        HoodieMetadataException: Compactions were held back for too long; the message names the instants.
     """
     count = len(delta_commits_to_compact(files.snapshot.active_timeline))
     if count < max(config.max_delta_commits_when_pending, config.compact_max_delta_commits):
@@ -115,7 +115,7 @@ def refuse_if_held_back(files: MetadataTableFiles, config: HoodieMetadataConfig,
 
 
 def plan_metadata_compaction(files: MetadataTableFiles) -> HoodieCompactionPlan | None:
-    """All slices with log files of the partitions that the table lists; None if there are none.
+    """Plan the compaction of all slices with log files in the partitions that the table lists; None if there are none.
 
     Args:
         files: The metadata table, without pending compactions.
@@ -132,9 +132,9 @@ def plan_metadata_compaction(files: MetadataTableFiles) -> HoodieCompactionPlan 
 def compaction_time(files: MetadataTableFiles) -> str:
     """The instant time of a new compaction.
 
-    Version 6: the newest delta commit with a suffix, so that later delta commits are later than it. Versions 8 and 9: a
-    new time, which is later than everything on both timelines. Then readers of older states of the table know it for
-    what they must not see, see `MetadataTableFiles`.
+    Version 6: the newest delta commit with a suffix, so that every later delta commit is later than the compaction.
+    Versions 8 and 9: a new time, which is later than everything on both timelines. By that, readers of older states of
+    the table recognise a compaction that they must not see, see `MetadataTableFiles`.
 
     Args:
         files: The metadata table, with delta commits to compact.

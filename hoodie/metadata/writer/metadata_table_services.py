@@ -1,21 +1,22 @@
-"""Compact a metadata table, and finish what a dead writer left of a compaction.
+"""Compact a metadata table, and finish the compaction of a dead writer.
 
-A writer does this under the table's lock, after its own instant is completed. `compaction_planning` says when. Before
-its delta commit it finishes what was left behind, and compacts only where that has been due for long: hudi-rs 0.6
-overlooks a delta commit whose instant began before a compaction and that is completed after it.
+A writer compacts under the table's lock, after its own instant is completed; `compaction_planning` decides whether. A
+writer finishes a dead writer's compaction before its own delta commit. It begins a new compaction there only if one has
+been due for long: hudi-rs 0.6 overlooks a delta commit whose instant began before a compaction and that is completed
+after it.
 
-What a death leaves behind:
+Files of a compaction whose writer died:
 
 ===========================================  ==========================================================================
-files of the compaction                      what happens
+files of the compaction                      consequence
 ===========================================  ==========================================================================
 requested                                    readers merge as before; the next writer carries the plan out
 requested, inflight, perhaps base files      likewise; base files of that instant are deleted first
-all, and the slices before it                the cleaner deletes them later
+all, and the slices before it                the cleaner deletes those slices later
 ===========================================  ==========================================================================
 
 From the moment that a compaction is requested, new log files of version 6 belong to its slice. So no delta commit is
-written before it is completed: an error of a compaction before a delta commit is one of the write.
+written before the compaction is completed, and a compaction that fails before a delta commit fails the write.
 
 Hudi: org.apache.hudi.metadata.HoodieBackedTableMetadataWriter (performTableServices, compactIfNecessary). Differs: a
 compaction that was left inflight is finished without a rollback.
@@ -57,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 _DRIVER_THREADS = 8
 _LATE = 2
-"""With so many times the delta commits that make a compaction due, those after commits have failed again and again."""
+"""Multiplies the delta commits that make a compaction due: at that number, those after commits keep failing."""
 DRIVER_BYTES = 16 << 20
 """Slices of up to this many bytes are compacted on the driver, which takes less time than tasks of a cluster need."""
 
@@ -71,13 +72,13 @@ class MetadataTableCompactor:
     """Compacts a metadata table. Lives on the driver, for one action; call it under the table's lock.
 
     Attributes:
-        metadata: The metadata table, loaded under the lock; nothing of dead writers is left in it but compactions.
-        config: When it is compacted.
+        metadata: The metadata table, loaded under the lock. Dead writers have left nothing in it but compactions.
+        config: The rule by which it is compacted.
         engine: Runs tasks for large slices.
         check: Raises where the lock was lost.
         completing: The instant of the table that is completed next. It may be one that holds compactions back.
-        is_refusing: Whether the action is refused if compactions were held back for too long. A rollback is not: it may
-            be what is to be done about it.
+        is_refusing: Whether the action is refused if compactions were held back for too long. A rollback is never
+            refused, because it may end the wait.
         precedes_delta_commit: Whether the delta commit of a pending instant follows. Then a compaction begins only with
             twice the delta commits that make it due.
     """
@@ -91,7 +92,7 @@ class MetadataTableCompactor:
     precedes_delta_commit: bool = False
 
     def compact_if_due(self) -> bool:
-        """Finish compactions that were left behind; without any, compact if it is due.
+        """Finish the compactions of dead writers; then compact if a compaction is due.
 
         Returns:
             Whether the metadata table changed: load it again before writing to it.
@@ -114,10 +115,10 @@ class MetadataTableCompactor:
         return self._compact()
 
     def compact(self) -> bool:
-        """Compact whether it is due or not; no compaction may be pending.
+        """Compact without asking whether a compaction is due; none may be pending.
 
         Returns:
-            Whether log files were merged; False also where an instant holds compactions back.
+            Whether log files were merged. False if an instant holds compactions back.
 
         Raises:
             HoodieException: See `compact_if_due`.
@@ -164,7 +165,7 @@ class MetadataTableCompactor:
         return instant_time
 
     def _finish(self, instant: HoodieInstant) -> None:
-        """Carry out a compaction that was left behind; its markers may be closed, as it may have died at its end."""
+        """Carry out the compaction of a dead writer. Its markers may be closed: it may have died at the very end."""
         compaction = PlannedCompaction.read(
             self.files.snapshot, instant.requested_time, REBUILD, has_lasting_log_files=False
         )
@@ -180,7 +181,7 @@ class MetadataTableCompactor:
         return compaction.slices(self.files.view, frozenset(compaction.partition_paths).difference(listed))
 
     def _refuse_hidden_blocks(self, compaction: PlannedCompaction, slices: Iterable[FileSlice]) -> None:
-        """Stop if log files that the compaction replaces have records of instants that do not count yet."""
+        """Raise if log files that the compaction replaces have records of instants that are pending in the table."""
         names = {log_file.file_name for file_slice in slices for log_file in file_slice.log_files}
         timeline = self.files.snapshot.active_timeline
         for instant in held_back_by(self.files):

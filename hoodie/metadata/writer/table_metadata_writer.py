@@ -1,15 +1,16 @@
-"""Keep the metadata table of a table up to date: delta commits, initialisation, and taking back.
+"""Keep the metadata table of a table up to date: write delta commits, build partitions, and take back.
 
 Each action of the table that writes or deletes files has a delta commit of the same instant time in the metadata table,
-which is completed right before the action is. All of this happens under the table's lock. What a death leaves behind:
+which is completed right before the action is. All of this happens under the table's lock. A dead
+writer leaves one of these states:
 
 =====================================  =============================================================================
-metadata table                         what happens
+metadata table                         consequence
 =====================================  =============================================================================
 the instant is pending                 readers ignore it; the next attempt, or the rollback, deletes it
-the instant is completed, and the      readers ignore it, as the action is pending; likewise
+the instant is completed, and the      likewise, because the action is pending in the table
 action is not
-a partition is not listed yet          readers do not know it; who builds it next deletes its files
+a partition is not listed yet          readers do not know it; the next writer that builds it deletes its files
 =====================================  =============================================================================
 
 Hudi: org.apache.hudi.metadata.{HoodieBackedTableMetadataWriter, HoodieTableMetadataUtil}. Differs: deletes what it
@@ -88,14 +89,14 @@ _NO_INSTANT = "00000000000000"
 
 @attrs.frozen(eq=False)
 class BuildingSite:
-    """Where partitions are built beside writers, and what they are built of.
+    """Partitions that are built beside writers, and the state of the table that they are built of.
 
     Attributes:
         partitions: The partitions.
-        instant_time: The delta commit of the metadata table that they begin with; it is made at the end.
-        avro_schema: Of its records.
+        instant_time: Their first delta commit in the metadata table; it is completed at the end.
+        avro_schema: The schema of its records, as Avro JSON.
         listed: The table when the building began.
-        definitions: Those of the secondary indexes among the partitions, as they were then.
+        definitions: The definitions of the secondary indexes among the partitions at that time.
     """
 
     partitions: tuple[str, ...]
@@ -111,7 +112,7 @@ class HoodieBackedTableMetadataWriter:
 
     Attributes:
         table: The table as it is, under the lock.
-        config: What the metadata table holds, and its services.
+        config: The partitions of the metadata table, and its services.
         engine: Runs tasks.
         merger: The record merger that the writer names, in a table that merges by one.
 
@@ -156,8 +157,8 @@ class HoodieBackedTableMetadataWriter:
     def update_rollback(self, instant_time: str, rollback: HoodieRollbackMetadata, check: Callable[[], None]) -> bool:
         """Record a rollback; see `update_commit`.
 
-        In table version 6 it may have appended to log files. In versions 8 and 9 it only deletes what the instant
-        wrote, of which the metadata table knows nothing any more; see `withdraw`.
+        In table version 6 the rollback may have appended to log files. In versions 8 and 9 it only deletes files of the
+        instant, and `withdraw` has already removed these from the metadata table.
         """
         if self._is_later:
             return False
@@ -170,27 +171,27 @@ class HoodieBackedTableMetadataWriter:
         return self._delta_commit(instant_time, check, records, is_refusing=False)
 
     def compact_if_due(self, instant_time: str, check: Callable[[], None]) -> None:
-        """Compact the metadata table after an action was completed, if that is due.
+        """Compact the metadata table after an action was completed, if a compaction is due.
 
         Args:
             instant_time: The action, which is completed in the table.
             check: Raises where the lock was lost.
 
         Raises:
-            HoodieException: The compaction failed, or the lock was lost; the next writer goes on with it.
+            HoodieException: The compaction failed, or the lock was lost; the next writer finishes the compaction.
         """
         metadata = HoodieBackedTableMetadata.open(self.table)
         compactor = MetadataTableCompactor(metadata, self.config, self.engine, check, instant_time, is_refusing=False)
         compactor.compact_if_due()
 
     def withdraw(self, instant_time: str) -> bool:
-        """Take back what was recorded of an action that is pending, before it is rolled back or tried again.
+        """Take back the records of a pending action, before the action is rolled back or tried again.
 
         Args:
             instant_time: The action.
 
         Returns:
-            False if a base file of the metadata table holds it already: then it must be built anew.
+            False if a base file of the metadata table holds them already: then it must be built anew.
 
         Raises:
             HoodieCorruptedDataException: A file of the metadata table holds records of other instants too.
@@ -203,23 +204,23 @@ class HoodieBackedTableMetadataWriter:
     def initialise(
         self, partitions: Sequence[str], definitions: Mapping[str, HoodieIndexDefinition] | None = None
     ) -> TableSnapshot:
-        """Build partitions that the table does not list, from its files, and list them.
+        """Build partitions that the table does not list yet from its files, and list them.
 
-        With the record index, secondary indexes are built anew: while there was none, a key may have been in several
-        places, of which they have one entry.
+        With a record index, secondary indexes are built anew: without it, a key may have been in several places, and a
+        secondary index has one entry for it.
 
         No other instant may be pending, and failed ones must have been rolled back.
 
         Args:
             partitions: The partitions, ``files`` among them if there is no metadata table.
-            definitions: Those of new secondary indexes among them; they are stored once the index is built.
+            definitions: Definitions of new secondary indexes; each is stored once its index is built.
 
         Returns:
             The table with its new properties.
 
         Raises:
             HoodieNotSupportedException: hoodie does not know such partitions.
-            HoodieAmbiguousKeyException: There can be no record index.
+            HoodieAmbiguousKeyException: The table has a key twice, so it can have no record index.
             HoodieKeyException: A key is too long for an index.
             HoodieException: A file of the table cannot be read, or storage failed; call again.
         """
@@ -232,7 +233,7 @@ class HoodieBackedTableMetadataWriter:
         return table
 
     def drop(self, partitions: Iterable[str]) -> TableSnapshot:
-        """Delete partitions, ready ones or those that are to be built: first from the properties, then their folders.
+        """Delete partitions, ready or not: first from the properties, then their folders.
 
         Args:
             partitions: The partitions; without ``files`` there is no metadata table.
@@ -251,11 +252,11 @@ class HoodieBackedTableMetadataWriter:
     def begin_building(
         self, partitions: Sequence[str], definitions: Mapping[str, HoodieIndexDefinition] | None = None
     ) -> BuildingSite:
-        """Clear the place of partitions that the table does not list; call it under the lock.
+        """Clear the folders of partitions that the table does not list yet; call it under the lock.
 
         Args:
-            partitions: The partitions; ``files`` is listed, and none of them is.
-            definitions: Those of the secondary indexes among them.
+            partitions: The partitions. The table lists ``files``, and none of them.
+            definitions: The definitions of the secondary indexes among them.
 
         Raises:
             HoodieIndexException: The table has no record index, which a secondary index needs.
@@ -278,7 +279,7 @@ class HoodieBackedTableMetadataWriter:
         )
 
     def build(self, site: BuildingSite, check: Callable[[], None]) -> list[HoodieWriteStat]:
-        """Write the base files of partitions, without a lock; nobody sees them.
+        """Write the base files of partitions, without a lock; no reader sees them.
 
         Args:
             site: See `begin_building`.
@@ -309,22 +310,22 @@ class HoodieBackedTableMetadataWriter:
         definitions: Mapping[str, HoodieIndexDefinition],
         check: Callable[[], None],
     ) -> TableSnapshot:
-        """Bring partitions up to date that were built beside writers, and list them; call it under the lock.
+        """Bring the partitions that were built beside writers up to date, and list them; call it under the lock.
 
-        From then on every action is recorded in them, those that are pending now included.
+        From then on every action is recorded in them, also each action that is pending now.
 
         Args:
             site: See `begin_building`.
             stats: See `build`.
-            definitions: As for `begin_building`, as they are now.
+            definitions: As for `begin_building`, read again under the lock.
             check: Raises where the lock was lost, or another process has taken over.
 
         Returns:
             The table with its new properties.
 
         Raises:
-            HoodieMetadataException: Somebody has deleted what was built.
-            HoodieIndexException: Somebody has changed what a secondary index indexes.
+            HoodieMetadataException: Somebody has deleted files that were built.
+            HoodieIndexException: Somebody has changed the definition of a secondary index.
             HoodieException: A file of the table cannot be read; or storage failed. Nothing was listed.
         """
         now = ListedTable.of(self.table)
@@ -374,7 +375,7 @@ class HoodieBackedTableMetadataWriter:
         return self._list([*listed, *left], set_aside=self._doubtful(left))
 
     def _doubtful(self, built: Iterable[str]) -> set[str]:
-        """The secondary indexes that are listed, if the record index is among what is built."""
+        """The listed secondary indexes if the record index is being built; else none."""
         if MetadataPartitionType.RECORD_INDEX.partition_path not in built:
             return set()
         listed = self.table.table_config.metadata_partitions
@@ -394,7 +395,7 @@ class HoodieBackedTableMetadataWriter:
         complete(timeline, instant_time, Action.DELTA_COMMIT, metadata, check)
 
     def _keep_only(self, site: BuildingSite, partition: str, stats: Sequence[HoodieWriteStat]) -> None:
-        """Delete base files of attempts that lost, and check that the others are there."""
+        """Delete base files of attempts that lost, and check that no other file is missing."""
         kept = {file_name(str(stat.path)): stat.file_size_bytes for stat in stats if stat.partition_path == partition}
         folder = join(metadata_folder(self.table), partition)
         found = delete_other_base_files(self.table.storage, folder, site.instant_time, kept)
@@ -444,7 +445,7 @@ class HoodieBackedTableMetadataWriter:
         return self._list([*listed, partition], set_aside=self._doubtful([partition]))
 
     def _clear(self, metadata_table: TableSnapshot, partition: str, instant_time: str) -> None:
-        """Delete what is left of a partition that could not be built; if that fails, the next write does it."""
+        """Delete the files of a partition that could not be built; if that fails, the next write deletes them."""
         storage = metadata_table.storage
         try:
             if _FILES in self.table.table_config.metadata_partitions:
@@ -475,7 +476,7 @@ class HoodieBackedTableMetadataWriter:
     def _list(
         self, partitions: Iterable[str], gone: Iterable[str] = (), set_aside: Iterable[str] = ()
     ) -> TableSnapshot:
-        """Change the list of ready partitions in the properties; others that are to be built stay noted."""
+        """Change the list of ready partitions in the properties; the list of partitions to build keeps the others."""
         table, ready = self.table, set(partitions) - set(set_aside)
         left = (set(table.table_config.metadata_partitions_inflight) - ready - set(gone)) | set(set_aside)
         updates = table.table_config.with_metadata_partitions(ready, left)
@@ -517,7 +518,7 @@ class HoodieBackedTableMetadataWriter:
         instant_time: str,
         records_of: Callable[[MetadataPartitionIndexer, IndexingContext, str], PartitionRecords | None],
     ) -> tuple[list[HoodieWriteStat], str]:
-        """Begin a delta commit; its files, and the schema of its records."""
+        """Begin a delta commit and write its files; return their statistics, and the schema of the records."""
         timeline = files.snapshot.active_timeline
         version = self.table.table_config.table_version
         indexers = {path: indexer_of(path, version) for path in self.table.table_config.metadata_partitions}
@@ -541,7 +542,7 @@ class HoodieBackedTableMetadataWriter:
     def _compacted_below(
         self, files: MetadataTableFiles, instant_time: str, check: Callable[[], None], later: frozenset[str]
     ) -> MetadataTableFiles:
-        """The metadata table after a compaction of what later instants wrote, without the files of a delta commit."""
+        """Take back a delta commit, compact what later instants wrote, and load the metadata table again."""
         withdraw_delta_commit(MetadataTableFiles.load(self.table), instant_time)
         metadata = self._context(MetadataTableFiles.load(self.table)).metadata
         assert metadata is not None
@@ -557,7 +558,7 @@ class HoodieBackedTableMetadataWriter:
         return MetadataTableFiles.load(self.table)
 
     def _without_leftovers(self, instant_time: str) -> MetadataTableFiles:
-        """The metadata table without what dead writers left pending, and without this instant."""
+        """Take back delta commits of dead writers and of earlier attempts of this instant; load the metadata table."""
         files = MetadataTableFiles.load(self.table)
         known = {instant.requested_time for instant in self.table.active_timeline if instant.is_pending}
         stale = [
@@ -573,7 +574,7 @@ class HoodieBackedTableMetadataWriter:
     def _compacted(
         self, context: IndexingContext, instant_time: str, check: Callable[[], None], is_refusing: bool
     ) -> tuple[MetadataTableFiles, IndexingContext]:
-        """The metadata table after the compaction that is due, if one is."""
+        """Compact the metadata table if that is due; return its files and the context afterwards."""
         metadata = context.metadata
         assert metadata is not None
         compactor = MetadataTableCompactor(
