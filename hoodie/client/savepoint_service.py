@@ -185,8 +185,8 @@ def _is_beginning(snapshot: TableSnapshot, instant_time: str) -> bool:
     They would then ignore the younger commits that were archived past it.
     """
     timeline = snapshot.active_timeline
-    left = timeline.filter(lambda i: (i.action, i.requested_time) != (Action.SAVEPOINT, instant_time))
-    before, after = timeline.visible_instants.start, left.visible_instants.start
+    remaining = timeline.filter(lambda i: (i.action, i.requested_time) != (Action.SAVEPOINT, instant_time))
+    before, after = timeline.visible_instants.start, remaining.visible_instants.start
     if before is None or after is None or not is_before(after, before):
         return False
     if not timeline.is_archived_past(after):

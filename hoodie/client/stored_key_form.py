@@ -53,11 +53,11 @@ def check_stored_key_form(table: HoodieTable, key_generator: KeyGenerator) -> No
         return
     other = attrs.evolve(key_generator, consistent_timestamps=not key_generator.consistent_timestamps)
     stored = row.column(RECORD_KEY_META)[0].as_py(), row.column(PARTITION_PATH_META)[0].as_py()
-    for there, mine, theirs in zip(stored, _keys(key_generator, row), _keys(other, row), strict=True):
-        if mine != there and theirs == there:
+    for stored_text, own_text, other_text in zip(stored, _keys(key_generator, row), _keys(other, row), strict=True):
+        if own_text != stored_text and other_text == stored_text:
             raise HoodieKeyException(
-                f"the table's keys have timestamps as in {there!r}, and this writer would make {mine!r} of the same "
-                f"record, and store it a second time; nothing was written. Set {_PROPERTY}="
+                f"the table's keys have timestamps as in {stored_text!r}, and this writer would make {own_text!r} of "
+                f"the same record, and store it a second time; nothing was written. Set {_PROPERTY}="
                 f"{str(other.consistent_timestamps).lower()}, as the table's other writers do"
             )
 

@@ -100,12 +100,12 @@ def _change(
     """Change the version; compact as long as log files stand against it, and nothing else does."""
     done: list[HoodieWriteResult] = []
     finished_earlier_run = False
-    for left in reversed(range(_ROUNDS + 1)):
+    for rounds_left in reversed(range(_ROUNDS + 1)):
         try:
             result = change_table_version(config, to_version, is_upgrade=is_upgrade, dry_run=dry_run)
         except LogFilesLeftException as error:
             finished_earlier_run |= error.finished_earlier_run
-            if not left:
+            if not rounds_left:
                 raise
             done += _compact(config, compactions_of or _service_of)
             continue

@@ -210,7 +210,7 @@ class KeyLookup:
 
     @property
     def work(self) -> IndexWork:
-        """What the index judges and reads."""
+        """The work of the index: what it judges and reads."""
         return self._indexed.work
 
     def existence(self) -> HoodieData:
@@ -318,7 +318,7 @@ class KeyLookup:
         return placement.knows_positions and not placement.verifies_positions
 
     def _locate(self, locations: Locations) -> _Locate:
-        """What attaches locations to rows."""
+        """The task that attaches locations to rows."""
         assert self._keys is not None
         looked_up = LookedUpKeys(keys_by_partition(self._keys.table), locations)
         shared = self._indexed.notes.share(self._table.context, looked_up)
@@ -373,7 +373,7 @@ def _without_location(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _log_merging(table: HoodieTable, key_generator: KeyGenerator | None) -> LogMerging:
-    """How the log files of a table are merged."""
+    """The rule by which the log files of a table are merged."""
     schema = table.snapshot.load_schema()
     merger = table.merge_spec.merger
     return LogMerging.of_table(

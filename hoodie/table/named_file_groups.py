@@ -35,7 +35,7 @@ from hoodie.table.table import HoodieTable
 
 @attrs.frozen
 class NamedFileGroups:
-    """Where some keys may be.
+    """The file groups and partitions in which some keys may be.
 
     Attributes:
         groups: Partition path and file id of the file groups that the index names.

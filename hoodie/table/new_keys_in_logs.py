@@ -1,4 +1,4 @@
-"""Which file groups may have keys in log files that their base file lacks.
+"""Find file groups that may have keys in log files which their base file lacks.
 
 hoodie and Hudi's Spark writers put new records into base files, unless the index finds them in log files: then the
 statistics of the log file tell how many there are. Other engines do so always.
@@ -6,7 +6,7 @@ statistics of the log file tell how many there are. Other engines do so always.
 A log file that was written while a compaction was pending may have such keys too: its writer found them in the older
 base file, and the compaction left them out, because a log file of its plan deletes them.
 
-Hudi has nothing like it: its indexes of base files miss such keys, and store them a second time.
+Hudi has no such check: its indexes of base files miss such keys, and store them a second time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def groups_with_new_keys(snapshot: TableSnapshot, slices: Iterable[FileSlice]) -
 
 
 class _Stats:
-    """What commits tell of log files.
+    """The statistics of log files in commits.
 
     Args:
         snapshot: The table.

@@ -57,7 +57,7 @@ class HoodieTable:
 
     @cached_property
     def merge_spec(self) -> MergeSpec:
-        """How records of one key merge; a look-up of keys does not ask.
+        """The rule by which records of one key merge; a look-up of keys does not need it.
 
         Raises:
             HoodieNotSupportedException: The table merges records in a way that hoodie does not know.
@@ -91,7 +91,7 @@ class HoodieTable:
     def write_context(
         self, instant_time: str, operation: WriteOperationType, schema: pa.Schema, avro_schema_with_meta: str
     ) -> WriteContext:
-        """What the tasks of a write need."""
+        """Make the context that the tasks of a write need."""
         return WriteContext(
             base_path=self.snapshot.base_path,
             instant_time=instant_time,

@@ -87,7 +87,7 @@ def _no_check() -> None:
 
 @attrs.frozen
 class _OldFolder:
-    """What goes of a folder: files, and the folders that nothing but the table uses, after the files in them."""
+    """The parts of a folder to delete: files first, then the folders that only the table uses."""
 
     files: Sequence[FileStatus]
     folders: Sequence[str]
@@ -134,7 +134,7 @@ class TableOverwrite:
 
     @property
     def folder(self) -> str:
-        """Where the new table is written."""
+        """The folder in which the new table is written."""
         return overwrite_folder(self.base_path, self.time)
 
     def is_pending(self) -> bool:
@@ -333,7 +333,7 @@ class TableOverwrite:
             error.add_note(f"the overwrite of {self.base_path} may be pending, and could not be undone: {second}")
 
     def _old_files(self) -> list[FileStatus]:
-        """What is to be deleted: files, and folders with all that is in them; the data last."""
+        """The files and whole folders to delete; the data comes last."""
         meta_path = join(self.base_path, METAFOLDER_NAME)
         inside = [
             child
@@ -349,7 +349,7 @@ class TableOverwrite:
         return [*sorted(inside, key=_turn), *data]
 
     def _list_old(self, child: FileStatus) -> _OldFolder:
-        """What to delete of a folder that `_old_files` lists.
+        """The parts to delete of a folder that `_old_files` lists.
 
         Raises:
             HoodieConfigException: Another table is in it.
@@ -440,7 +440,7 @@ def _is_of_a_table(name: str) -> bool:
 
 
 def _turn(child: FileStatus) -> int:
-    """When a child of ``.hoodie`` is deleted; the data is deleted after all of them."""
+    """The turn at which a child of ``.hoodie`` is deleted; the data is deleted after all of them."""
     if child.name == TEMP_FOLDER_NAME:
         # Tasks that come too late look for a file there, and delete theirs if it is gone.
         return 0
@@ -511,7 +511,7 @@ def _pending_overwrite(
 def _old_table(
     config: HoodieWriteConfig, storage: HoodieStorage, base_path: str, pending: PendingOverwrite
 ) -> TableSnapshot:
-    """What the lock of the old table goes by; its timeline is not listed, because files of it may be gone."""
+    """The old table, as far as its lock needs it; its timeline is not listed, because files of it may be gone."""
     table_config = HoodieTableConfig(pending.old)
     layout = timeline_layout(
         table_config.timeline_layout_version, table_config.timeline_folder, table_config.timeline_timezone

@@ -162,16 +162,16 @@ def missing_at(snapshot: TableSnapshot, instant_time: str) -> list[str]:
     for partition_path, groups in sorted(wanted.items()):
         versions[partition_path] = snapshot.table_metadata.list_versions(partition_path)
         for file_id, given in sorted(groups.items()):
-            there = versions[partition_path].get(file_id, set())
+            stored = versions[partition_path].get(file_id, set())
             version = given or last.get((partition_path, file_id))
             if version is None:
                 # Nothing tells when it was last written: any version of the instant or older counts as the last one.
                 is_there = (partition_path, file_id) in created | untold
-                is_there = is_there or not all(is_after(time, instant_time) for time in there)
+                is_there = is_there or not all(is_after(time, instant_time) for time in stored)
             elif version == LOG_FILES:
                 is_there = _has_log_files(snapshot, partition_path, file_id, instant_time)
             else:
-                is_there = version in there
+                is_there = version in stored
                 if not is_there and (partition_path, file_id) in in_logs:
                     is_there = _began_in_logs(snapshot, partition_path, file_id, version)
             if not is_there:

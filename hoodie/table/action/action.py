@@ -81,7 +81,7 @@ class AnnouncedAction(BaseAction, Generic[PlanT]):
 
     @abstractmethod
     def plan(self) -> PlanT | None:
-        """What would be done to the table; None when nothing is due.
+        """Plan the action; None when nothing is due.
 
         Raises:
             HoodieException: It cannot be done.
@@ -180,7 +180,7 @@ class TableAction(AnnouncedAction[PlanT], PlannedAction[PlanT, ResultT], Generic
 
 @attrs.frozen
 class Announcement(Generic[PlanT]):
-    """What `announce` made visible.
+    """An action that `announce` has made visible to other writers.
 
     Attributes:
         instant_time: The action's own instant time.

@@ -1,6 +1,6 @@
-"""What happens after an action is complete, in one order: metrics, callbacks, services that are due.
+"""Run metrics, callbacks and services that are due after an action is complete, in this order.
 
-The action counts by then, so none of this can fail it: errors are logged and kept, for
+The action is completed by then, so an error cannot fail it: errors are logged and kept, for
 `HoodieWriteResult.service_errors`.
 """
 
@@ -30,14 +30,14 @@ class CompletionListener(Protocol):
         """
 
     def take_failures(self) -> list[str]:
-        """What failed since the last call of this method, one line each."""
+        """Return the failures since the last call of this method, one line each."""
 
 
 @attrs.frozen(eq=False)
 class CompletionListeners:
-    """Who is told of the completed actions of one client, and what runs after them.
+    """The listeners of the completed actions of one client, and the services that run after them.
 
-    Services of a client have listeners of their own: as in Hudi, callbacks are told of writes only.
+    Services of a client have listeners of their own: as in Hudi, callbacks are called for writes only.
 
     Attributes:
         metrics: Times the services.
@@ -76,5 +76,5 @@ class CompletionListeners:
         """
         with self.metrics.step("post-commit"):
             failed = () if self.services is None else tuple(self.services(instant_time))
-            told = [line for listener in self.listeners for line in listener.take_failures()]
-            return (*failures, *told, *failed)
+            reported = [line for listener in self.listeners for line in listener.take_failures()]
+            return (*failures, *reported, *failed)

@@ -1,4 +1,4 @@
-"""What an executor hands to the client.
+"""The outcome of a write that an executor gives to the client.
 
 Hudi: org.apache.hudi.table.action.HoodieWriteMetadata.
 """
@@ -15,13 +15,13 @@ from hoodie.common.model.write_status import WithoutEffect, WriteStatus
 
 @attrs.frozen
 class HoodieWriteMetadata:
-    """What an executor hands to the client.
+    """The outcome of a write: statuses of files, replaced file groups, and records without effect.
 
     Attributes:
-        operation: What was done.
+        operation: The operation.
         statuses: One for each written file.
         partition_to_replace_file_ids: File groups that the commit replaces.
-        without_effect: Records that changed nothing and came to no file; statuses count those of their files.
+        without_effect: Records that changed nothing and belong to no file; each status counts those of its own file.
 
     Hudi: org.apache.hudi.table.action.HoodieWriteMetadata.
     """

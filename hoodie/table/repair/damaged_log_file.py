@@ -51,7 +51,7 @@ _MOST_COPIES = 100
 
 
 class LogFilePartState(StrEnum):
-    """What becomes of some bytes of a damaged log file."""
+    """The fate of some bytes of a damaged log file."""
 
     SAVED = "saved"
     LOST = "lost"
@@ -81,14 +81,14 @@ class LogFilePart:
 
 @attrs.frozen(repr=False)
 class SalvagedLogFile(RepairResult):
-    """What can be saved of a log file, or was saved.
+    """The parts of a log file that can be saved, or were saved.
 
     Attributes:
         path: The file, with its whole path.
         size_bytes: Its size on storage before it was repaired.
         committed_bytes: The size that commits tell.
         parts: Its parts, in order.
-        lost_records: How many rows and deletes are lost that commits wrote, as far as these tell.
+        lost_records: The number of committed rows and deletes that are lost, as far as commits tell.
         kept_as: Where the damaged file is kept; None after a dry run, and for a file that is not damaged.
         is_dry_run: Whether nothing was changed.
     """
@@ -142,14 +142,14 @@ def _salvage(snapshot: TableSnapshot, log_file: HoodieLogFile, *, is_dry_run: bo
         data = storage.read(log_file.path)
     except FileNotFoundError as error:
         raise HoodieMissingFileException(f"log file {log_file.path} is missing: there is nothing to save") from error
-    told = snapshot.committed_log_files.bytes_of(log_file)
-    last = largest_end(told)
+    commits = snapshot.committed_log_files.bytes_of(log_file)
+    last = largest_end(commits)
     committed = (last.end if last is not None else None) or 0
-    parts = tuple(_parts(data, log_file.path, told, committed))
-    result = SalvagedLogFile(log_file.path, len(data), committed, parts, _lost_records(told, parts))
+    parts = tuple(_parts(data, log_file.path, commits, committed))
+    result = SalvagedLogFile(log_file.path, len(data), committed, parts, _lost_records(commits, parts))
     if is_dry_run or not result.is_damaged:
         return attrs.evolve(result, is_dry_run=is_dry_run)
-    content = _whole_content(data, parts, told, log_file)
+    content = _whole_content(data, parts, commits, log_file)
     kept = _keep(snapshot, log_file, data)
     storage.replace(log_file.path, content)
     logger.warning("%s", attrs.evolve(result, kept_as=kept, is_dry_run=False).headline)
@@ -176,14 +176,14 @@ def _log_file_of(snapshot: TableSnapshot, path: str) -> HoodieLogFile:
     return HoodieLogFile.of(name, FileStatus(join(snapshot.base_path, relative), 0, 0))
 
 
-def _parts(data: bytes, path: str, told: Sequence[CommittedBytes], committed: int) -> Iterator[LogFilePart]:
+def _parts(data: bytes, path: str, commits: Sequence[CommittedBytes], committed: int) -> Iterator[LogFilePart]:
     """The parts of a file, up to its end or that of its commits."""
-    ends = {one.end for one in told if one.end is not None}
+    ends = {one.end for one in commits if one.end is not None}
     position = 0
     while position < max(len(data), committed):
         found = _block_at(data, path, position, ends) if position < len(data) else None
         end = found[0] if found is not None else _end_of_damage(data, position, committed, ends)
-        is_committed = any(position < (one.end or len(data)) and end > one.start for one in told)
+        is_committed = any(position < (one.end or len(data)) and end > one.start for one in commits)
         state = LogFilePartState.LOST if is_committed else LogFilePartState.UNCOMMITTED
         if found is None:
             yield LogFilePart(position, end, state)
@@ -195,7 +195,7 @@ def _parts(data: bytes, path: str, told: Sequence[CommittedBytes], committed: in
 
 
 def _block_at(data: bytes, path: str, position: int, ends: Collection[int]) -> tuple[int, HoodieLogBlock, int] | None:
-    """Where the block ends that begins at a byte, the block, and its records; None if there is no whole block."""
+    """The end of the block that begins at a byte, the block, and its records; None if there is no whole block."""
     if not data.startswith(MAGIC, position):
         return None
     reader = HoodieLogFileReader(pa.BufferReader(pa.py_buffer(data).slice(position)), path)
@@ -213,7 +213,7 @@ def _block_at(data: bytes, path: str, position: int, ends: Collection[int]) -> t
 
 
 def _end_of_damage(data: bytes, position: int, committed: int, ends: Collection[int]) -> int:
-    """Where the next block may begin: at the next magic, or where a commit ends."""
+    """The byte at which the next block may begin: the next magic, or the end of a commit."""
     magic = data.find(MAGIC, position + 1)
     found = magic if magic >= 0 else max(len(data), committed)
     return min([found, *(end for end in ends if position < end)])
@@ -233,15 +233,15 @@ def _records_of(block: HoodieLogBlock) -> int:
     return 0
 
 
-def _lost_records(told: Sequence[CommittedBytes], parts: Sequence[LogFilePart]) -> int:
-    """How many records commits wrote, without those that are saved."""
-    times = {one.instant.requested_time for one in told}
+def _lost_records(commits: Sequence[CommittedBytes], parts: Sequence[LogFilePart]) -> int:
+    """The number of records that commits wrote and that are not saved."""
+    times = {one.instant.requested_time for one in commits}
     saved = sum(part.records for part in parts if part.instant_time in times and part.state is LogFilePartState.SAVED)
-    return max(sum(one.records for one in told) - saved, 0)
+    return max(sum(one.records for one in commits) - saved, 0)
 
 
 def _whole_content(
-    data: bytes, parts: Sequence[LogFilePart], told: Sequence[CommittedBytes], log_file: HoodieLogFile
+    data: bytes, parts: Sequence[LogFilePart], commits: Sequence[CommittedBytes], log_file: HoodieLogFile
 ) -> bytes:
     """The file with a block that holds nothing in place of what is lost."""
     pieces: list[bytes] = []
@@ -249,7 +249,7 @@ def _whole_content(
         if not is_lost:
             pieces.append(data[start:end])
             continue
-        owner = next(one for one in told if start < (one.end or len(data)) and end > one.start)
+        owner = next(one for one in commits if start < (one.end or len(data)) and end > one.start)
         try:
             pieces.append(encode_empty_block(owner.instant.requested_time, end - start))
         except ValueError as error:

@@ -57,7 +57,7 @@ class _Committed(Protocol):
 
 
 class DuplicatesWriter(Protocol):
-    """What `drop_duplicates` needs of a write client: `HoodieLocalWriteClient` and `SparkRDDWriteClient` are such."""
+    """The write client of `drop_duplicates`: a `HoodieLocalWriteClient` or a `SparkRDDWriteClient`."""
 
     @property
     def config(self) -> HoodieWriteConfig:
@@ -107,7 +107,7 @@ class DuplicateKeys(RepairResult):
 
     @property
     def key_count(self) -> int:
-        """How many keys live more than once."""
+        """The number of keys that live more than once."""
         return sum(row.is_kept for row in self.rows)
 
     @property

@@ -232,7 +232,7 @@ def _look(snapshot: TableSnapshot) -> tuple[OrphanFile, ...]:
 
 
 class _Explanation:
-    """What the timeline says about files.
+    """The timeline's explanation of files.
 
     A commit is read when a file of its instant is judged. All commits are read when a file's instant is unknown.
     """
@@ -251,7 +251,7 @@ class _Explanation:
         self._named: dict[str, frozenset[str] | None] = {}
         self._is_merge_on_read = snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ
         self._commands: dict[tuple[str, str, str], dict[str, tuple[int, str]]] = {}
-        self._others: _SaidByOthers | None = None
+        self._others: _Mentions | None = None
 
     def judge(self, partition_path: str, status: FileStatus, files: Sequence[FileStatus]) -> OrphanFile | None:
         """The file as an orphan; None for a file that is explained or belongs to a writer.
@@ -272,14 +272,14 @@ class _Explanation:
         if named is not None and path in named:
             return None
         reason = OrphanReason.NOT_IN_COMMIT if named is not None else OrphanReason.UNKNOWN_INSTANT
-        if log is not None and path in self._said_by_others().log_files:
+        if log is not None and path in self._mentions_by_others().log_files:
             # A delta commit of version 6 wrote it, before the table was upgraded.
             return None
         if named is None:
-            said = self._said_by_others()
-            if (partition_path, name.file_id, name.instant_time) in said.earlier or status.name in said.saved:
+            others = self._mentions_by_others()
+            if (partition_path, name.file_id, name.instant_time) in others.earlier or status.name in others.saved:
                 return None
-            if (partition_path, name.file_id) in said.replaced:
+            if (partition_path, name.file_id) in others.replaced:
                 return None
         return OrphanFile(
             partition_path,
@@ -312,8 +312,8 @@ class _Explanation:
         if not completed:
             behind = self._commands_in(key, files)
             unknown = {time for time in unknown if behind.get(time, (0, "")) <= (name.version, name.write_token or "")}
-            said = self._said_by_others()
-            if not unknown or key[:2] in said.replaced or status.name in said.saved or path in said.log_files:
+            others = self._mentions_by_others()
+            if not unknown or key[:2] in others.replaced or status.name in others.saved or path in others.log_files:
                 return None
         return OrphanFile(
             partition_path,
@@ -361,8 +361,8 @@ class _Explanation:
             )
         return self._named[instant_time]
 
-    def _said_by_others(self) -> _SaidByOthers:
-        """What all commits and savepoints say; read once."""
+    def _mentions_by_others(self) -> _Mentions:
+        """The mentions by all commits and savepoints; read once."""
         if self._others is None:
             earlier: set[tuple[str, str, str]] = set()
             replaced: set[tuple[str, str]] = set()
@@ -376,15 +376,13 @@ class _Explanation:
             saved = {
                 name for savepoint in savepoints(self._timeline) for names in savepoint.files.values() for name in names
             }
-            self._others = _SaidByOthers(
-                frozenset(earlier), frozenset(replaced), frozenset(saved), frozenset(log_files)
-            )
+            self._others = _Mentions(frozenset(earlier), frozenset(replaced), frozenset(saved), frozenset(log_files))
         return self._others
 
 
 @attrs.frozen
-class _SaidByOthers:
-    """What commits and savepoints say about files of instants that are not known.
+class _Mentions:
+    """Mentions, by commits and savepoints, of files of instants that are not known.
 
     Attributes:
         earlier: Partition paths, file ids and instants of versions that later commits were built on.

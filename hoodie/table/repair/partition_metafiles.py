@@ -34,7 +34,7 @@ _TEXT, _PARQUET, _ORC = PARTITION_METAFILE_NAMES
 
 
 class MetafileProblem(StrEnum):
-    """What is wrong with a folder's metadata file."""
+    """The problem of a folder's metadata file."""
 
     MISSING = "missing"
     DAMAGED = "damaged"
@@ -80,9 +80,9 @@ class PartitionMetafileRepairs(RepairResult):
         """See `RepairResult`."""
         count = sum(partition.is_repairable for partition in self.partitions)
         done = "would be repaired" if self.is_dry_run else "repaired"
-        left = len(self.partitions) - count
+        unrepaired = len(self.partitions) - count
         return f"partition metadata of {count} folders of {self.base_path} {done}" + (
-            f"; {left} are left: move their files by hand" if left else ""
+            f"; {unrepaired} are left: move their files by hand" if unrepaired else ""
         )
 
     @property
@@ -146,7 +146,7 @@ def _look(snapshot: TableSnapshot) -> list[PartitionMetafileRepair]:
 
 
 def _problem(snapshot: TableSnapshot, partition_path: str) -> tuple[MetafileProblem, str] | None:
-    """What is wrong with a partition's metadata, and the file that repairs it; None for a good one."""
+    """The problem of a partition's metadata, and the file that repairs it; None if there is none."""
     try:
         metadata = read_partition_metadata(snapshot.storage, snapshot.base_path, partition_path)
     except HoodieCorruptedDataException:
@@ -164,8 +164,8 @@ def _problem(snapshot: TableSnapshot, partition_path: str) -> tuple[MetafileProb
 def _metafile_of(snapshot: TableSnapshot, partition_path: str) -> str | None:
     """The metadata file that readers of a folder use; None where there is none."""
     folder = storage_path.join(snapshot.base_path, partition_path)
-    there = (name for name in (_TEXT, _PARQUET, _ORC) if snapshot.storage.exists(storage_path.join(folder, name)))
-    return next(there, None)
+    existing = (name for name in (_TEXT, _PARQUET, _ORC) if snapshot.storage.exists(storage_path.join(folder, name)))
+    return next(existing, None)
 
 
 def _outer_folders(partition_path: str) -> list[str]:

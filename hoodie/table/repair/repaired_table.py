@@ -1,4 +1,4 @@
-"""What all repairs share: the table, its lock, and results that print themselves."""
+"""Common parts of all repairs: the table, its lock, and results that print themselves."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def check_flags(**flags: object) -> None:
 
 
 class RepairResult(ABC):
-    """What a repair found and did; prints as one line with a table below it."""
+    """The findings and changes of a repair; prints as one line with a table below it."""
 
     @property
     @abstractmethod

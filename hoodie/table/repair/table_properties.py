@@ -91,7 +91,7 @@ _ONLY_OF_PARTITIONS = frozenset(
 
 
 class PropertiesSource(StrEnum):
-    """Where the properties come from."""
+    """The origin of the properties."""
 
     INTACT = "intact"
     BACKUP = "backup"
@@ -206,14 +206,14 @@ def rebuild_table_properties(
         _refuse_contradictions(backup, given, path)
         if not dry_run:
             HoodieTableConfig.update(storage, path, {})
-        told = _told_by("the backup", backup.properties)
-        return RebuiltProperties(path, PropertiesSource.BACKUP, told, problem=problem, is_dry_run=dry_run)
+        rebuilt = _told_by("the backup", backup.properties)
+        return RebuiltProperties(path, PropertiesSource.BACKUP, rebuilt, problem=problem, is_dry_run=dry_run)
     rebuilding = _Rebuilding(storage, path, given)
-    told, checked_rows = rebuilding.tell(check_rows)
+    rebuilt, checked_rows = rebuilding.tell(check_rows)
     if not dry_run:
-        _write(storage, path, {entry.key: entry.value for entry in told})
-        told = _with_stored_checksum(told, storage, path)
-    return RebuiltProperties(path, PropertiesSource.REBUILT, told, checked_rows, problem, dry_run)
+        _write(storage, path, {entry.key: entry.value for entry in rebuilt})
+        rebuilt = _with_stored_checksum(rebuilt, storage, path)
+    return RebuiltProperties(path, PropertiesSource.REBUILT, rebuilt, checked_rows, problem, dry_run)
 
 
 def _refuse_contradictions(found: HoodieTableConfig, given: Mapping[str, str], base_path: str) -> None:
@@ -244,9 +244,9 @@ def _write(storage: HoodieStorage, base_path: str, properties: Mapping[str, str]
 
 
 def _with_stored_checksum(
-    told: tuple[RebuiltProperty, ...], storage: HoodieStorage, base_path: str
+    rebuilt: tuple[RebuiltProperty, ...], storage: HoodieStorage, base_path: str
 ) -> tuple[RebuiltProperty, ...]:
-    sources = {entry.key: entry.source for entry in told}
+    sources = {entry.key: entry.source for entry in rebuilt}
     stored = HoodieTableConfig.load(storage, base_path).properties
     return tuple(RebuiltProperty(key, value, sources.get(key, "checksum")) for key, value in stored.items())
 

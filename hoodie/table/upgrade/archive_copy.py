@@ -162,7 +162,7 @@ class ArchiveOfHistory(ArchiveCopy):
     def write(self, times: Mapping[_Key, str], skipped: Collection[_Key]) -> int:
         """See `ArchiveCopy.write`."""
         done = set(skipped)
-        there = self._archived()
+        archived = self._archived()
         held: list[bytes] = []
         size_bytes = 0
         files = LogArchiveFiles(self.storage, self.target, self.target_layout, self.archival, self.check)
@@ -174,7 +174,7 @@ class ArchiveOfHistory(ArchiveCopy):
                     continue
                 done.add(instant.key)
                 count += 1
-                if instant.key in there:
+                if instant.key in archived:
                     continue
                 held.append(self._encode(instant, row["metadata"], times[instant.key], source))
                 size_bytes += len(held[-1])

@@ -98,7 +98,7 @@ def _sorted(keys: Iterable[tuple[str, Action]]) -> list[tuple[str, Action]]:
 
 
 def _time_after(time: str, changed_at: str) -> str:
-    """When a file was changed, or the millisecond after a time if that is later."""
+    """The time at which a file was changed, or the millisecond after a time if that is later."""
     if len(changed_at) == _DIGITS and is_instant_time(changed_at) and is_after(changed_at, time):
         return changed_at
     return next_instant_time(_LONG_AGO, time)

@@ -1,7 +1,7 @@
-"""What log files mean for a change of the table's version between 6 and the later ones.
+"""Log files in a change of the table's version between 6 and the later ones.
 
-Layout 1 names a log file by its slice, layout 2 by the delta commit that wrote it. A slice of the present must have
-none, so the table is compacted first. Log files of older slices stay, and must belong to the same slices afterwards.
+Layout 1 names a log file by its slice, layout 2 by the delta commit that wrote it. A latest slice must have no log
+file, so the table is compacted first. Log files of older slices stay, and must belong to the same slices afterwards.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class LogFilesLeftException(HoodieNotSupportedException):
 
 @attrs.frozen
 class UncompactedTable:
-    """What a table has to compact before its version changes.
+    """The parts of a table to compact before its version changes.
 
     Attributes:
-        slices: Those with log files.
+        slices: The latest slices with log files.
         pending: Instant times of pending compactions.
     """
 
@@ -73,7 +73,7 @@ class UncompactedTable:
 
     @property
     def told(self) -> str:
-        """What there is, for a message."""
+        """The file groups and compactions, as the text of a message."""
         found = []
         if self.slices:
             part = self.slices[0]

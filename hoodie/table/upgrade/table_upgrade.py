@@ -191,12 +191,12 @@ class _VersionChange:
             properties=changed_properties(stored.properties, self._with_metadata_keys(changed.properties)),
         )  # fmt: skip
         target.check_writable()
-        left = UncompactedTable.of(self._snapshot) if self._needs_compacted_table else UncompactedTable()
-        if left:
+        uncompacted = UncompactedTable.of(self._snapshot) if self._needs_compacted_table else UncompactedTable()
+        if uncompacted:
             if not self._is_dry_run:
-                raise self._uncompacted(left, result.finished_earlier_run)
-            count = len({(part.partition_path, part.file_id) for part in left.slices})
-            result = attrs.evolve(result, compacted_file_groups=count, compactions=left.pending)
+                raise self._uncompacted(uncompacted, result.finished_earlier_run)
+            count = len({(part.partition_path, part.file_id) for part in uncompacted.slices})
+            result = attrs.evolve(result, compacted_file_groups=count, compactions=uncompacted.pending)
         if self._has_same_layout:
             if not self._is_dry_run:
                 self._switch_off_metadata_table()
@@ -239,9 +239,9 @@ class _VersionChange:
         compactions = pending.filter_actions(Action.COMPACTION).times if self._needs_compacted_table else frozenset()
         others = [instant for instant in pending if instant.requested_time not in compactions]
         if others:
-            told = ", ".join(f"{i.action} {i.requested_time} ({self._way_out(i.action)})" for i in others)
+            listed = ", ".join(f"{i.action} {i.requested_time} ({self._way_out(i.action)})" for i in others)
             raise HoodieCommitException(
-                f"the version of {self._snapshot.base_path} cannot be changed while instants are pending: {told}; "
+                f"the version of {self._snapshot.base_path} cannot be changed while instants are pending: {listed}; "
                 "nothing was changed"
             )
         folder = parent(self._snapshot.heartbeat_path("0"))
@@ -263,11 +263,11 @@ class _VersionChange:
         if problem is not None:
             raise self._not_possible([problem])
 
-    def _uncompacted(self, left: UncompactedTable, finished_earlier_run: bool) -> LogFilesLeftException:
+    def _uncompacted(self, uncompacted: UncompactedTable, finished_earlier_run: bool) -> LogFilesLeftException:
         return LogFilesLeftException(
             f"the version of {self._snapshot.base_path} cannot be changed from {self._version} to {self._to_version} "
-            f"while {left.told}. Compact the table first: call compact() of a write client until it returns None, then "
-            "call again; the version was not changed",
+            f"while {uncompacted.told}. Compact the table first: call compact() of a write client until it returns "
+            "None, then call again; the version was not changed",
             finished_earlier_run,
         )
 
@@ -365,7 +365,7 @@ class _VersionChange:
         self._switch_off_metadata_table()
         fenced = self._fence()
         self._announce(result)
-        left = self._delete_strays(target, skipped)
+        strays = self._delete_strays(target, skipped)
         if target.has_completion_times:
             self._storage.create_directory(join(meta_path, _HISTORY))
         archive.write(times, skipped)
@@ -373,7 +373,7 @@ class _VersionChange:
             timeline, files, target, target.active_path(meta_path), times, not target.has_completion_times
         )
         written = copy.write()
-        self._refuse_changes(files, target, written | left)
+        self._refuse_changes(files, target, written | strays)
         self._switch(properties, fenced)
         self._carry_over(files, target)
         self._delete_old(timeline.layout)
@@ -435,13 +435,13 @@ class _VersionChange:
         """
         files = TimelineFiles.of(self._storage, self._snapshot.meta_path, layout)
         writes = [key for key in files.instants if key[1].completed_action in COMMIT_ACTIONS and key not in copied]
-        left = frozenset(status.name for key in writes for status in files.instants[key].values())
+        writes_left = frozenset(status.name for key in writes for status in files.instants[key].values())
         pending, _ = files.deletion_order()
-        self._storage.delete_files([path for path in pending if file_name(path) not in left])
+        self._storage.delete_files([path for path in pending if file_name(path) not in writes_left])
         if layout.has_completion_times:
             # Of a downgrade by Hudi: its rows are in the archive of version 6 too.
             self._storage.delete_directory(join(self._snapshot.meta_path, _HISTORY))
-        return left
+        return writes_left
 
     def _refuse_changes(self, files: TimelineFiles, target: TimelineLayout, written: frozenset[str]) -> None:
         """Look once more before the switch: nothing must have changed that was copied."""

@@ -1,4 +1,4 @@
-"""What an upgrade or a downgrade did, or would do."""
+"""The changes of an upgrade or a downgrade, made or only planned."""
 
 from __future__ import annotations
 

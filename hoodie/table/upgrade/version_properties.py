@@ -95,7 +95,7 @@ class VersionProperties:
 
 
 def properties_in_version(config: HoodieTableConfig, version: int) -> VersionProperties:
-    """What the properties of a table become in another version.
+    """Translate the properties of a table into those of another version.
 
     Args:
         config: The table's properties, of version 6, 8 or 9.

@@ -59,7 +59,7 @@ class ArchiveFiles(ABC, Generic[EntryT]):
 
     @abstractmethod
     def entries_of(self, files: Mapping[HoodieInstant, FileStatus], read: ReadContent) -> list[EntryT]:
-        """What the archive is to hold of one instant; [] for one that it holds already.
+        """The entries of the archive for one instant; [] if the archive holds them already.
 
         Args:
             files: The instant's states, the first one first, each with its file.
@@ -233,12 +233,12 @@ class LogArchiveFiles(ArchiveFiles[bytes]):
         except HoodieCorruptedDataException as error:
             logger.warning("a merge of archive files had not begun: %s", error)
         else:
-            there = [path for path in candidates if self._storage.exists(path)]
-            if len(there) == len(candidates):
+            small_files = [path for path in candidates if self._storage.exists(path)]
+            if len(small_files) == len(candidates):
                 if self._holds_nothing_else(merged, candidates):
                     self._storage.delete_file(merged)
             elif self._storage.exists(merged):
-                for path in there:
+                for path in small_files:
                     self._storage.delete_file(path)
             logger.warning("finished a merge of archive files in %s that had stopped half-way", self._folder)
         self._storage.delete_file(self._plan_path)

@@ -148,7 +148,7 @@ class HoodieTimelineArchiver:
         return sorted(found, key=lambda instant: instant.sort_key)
 
     def _kept(self) -> tuple[int, int]:
-        """How many commits stay, and from more than how many on; raised to what the cleaner looks at."""
+        """The number of commits that stay, and the number that starts an archiving; raised to the cleaner's needs."""
         archival, timeline = self._config.archival, self._timeline
         completed = timeline.completed_writes()
         last = completed.last_instant
@@ -321,14 +321,14 @@ class HoodieTimelineArchiver:
         before, now = self._timeline, self._snapshot.refreshed().active_timeline
         going = frozenset(instant.requested_time for instant in instants if instant.action in COMMIT_ACTIONS)
         restores = now.filter_actions(Action.RESTORE).times - before.filter_actions(Action.RESTORE).times
-        gone = before.savepoint_times - now.savepoint_times - going
+        deleted = before.savepoint_times - now.savepoint_times - going
         made = now.savepoint_times - before.savepoint_times & going
         following = now.completed_after(newest(going) or "").times - now.savepoint_times - being_rolled_back(now)
         reason = None
         if restores:
             reason = f"restore {oldest(restores)} began meanwhile"
-        elif gone or made:
-            reason = f"savepoint {oldest(gone | made)} was taken away or made meanwhile"
+        elif deleted or made:
+            reason = f"savepoint {oldest(deleted | made)} was taken away or made meanwhile"
         elif going and not following:
             reason = "the commits after it were rolled back meanwhile"
         if reason is not None:

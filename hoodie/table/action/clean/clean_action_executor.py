@@ -200,8 +200,8 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         if is_left_behind:
             files = self._without_those_that_stay(files, instant_time)
         failed = self._delete(files)
-        gone = self._delete_partitions(plan.partitions_to_be_deleted)
-        metadata = _metadata_of(instant_time, plan, files, failed, gone, started)
+        deleted_partitions = self._delete_partitions(plan.partitions_to_be_deleted)
+        metadata = _metadata_of(instant_time, plan, files, failed, deleted_partitions, started)
         try:
             with self._lock():
                 upkeep = MetadataTableUpkeep(self._metadata_config, self._context)
@@ -276,8 +276,10 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         logs = [file for file in work if parse_log_file_name(file_name(file[1])) is not None]
         later = frozenset(logs)
         failed = self._run_deletion([file for file in work if file not in later])
-        left = {(partition_path, _file_id(path)) for partition_path, path in failed}
-        kept = {(partition_path, path) for partition_path, path in logs if (partition_path, _file_id(path)) in left}
+        failed_groups = {(partition_path, _file_id(path)) for partition_path, path in failed}
+        kept = {
+            (partition_path, path) for partition_path, path in logs if (partition_path, _file_id(path)) in failed_groups
+        }
         failed |= kept | self._run_deletion([file for file in logs if file not in kept])
         result: dict[str, set[str]] = {}
         for partition_path, path in failed:
@@ -332,8 +334,8 @@ class _DeleteFiles:
         with ThreadPool(min(REMOTE_THREADS, len(files)), "hoodie-clean") as pool:
             return [
                 file
-                for file, gone in zip(files, pool.map(lambda file: self._delete(file[1]), files), strict=True)
-                if not gone
+                for file, is_deleted in zip(files, pool.map(lambda file: self._delete(file[1]), files), strict=True)
+                if not is_deleted
             ]
 
     def _delete(self, path: str) -> bool:
@@ -361,7 +363,7 @@ def _metadata_of(
     plan: HoodieCleanerPlan,
     files: dict[str, list[str]],
     failed: dict[str, set[str]],
-    gone: set[str],
+    deleted_partitions: set[str],
     started: float,
 ) -> HoodieCleanMetadata:
     stats = {}
@@ -373,7 +375,7 @@ def _metadata_of(
             delete_path_patterns=tuple(map(file_name, paths)),
             success_delete_files=tuple(file_name(path) for path in paths if path not in bad),
             failed_delete_files=tuple(file_name(path) for path in paths if path in bad),
-            is_partition_deleted=partition_path in gone,
+            is_partition_deleted=partition_path in deleted_partitions,
         )
     return HoodieCleanMetadata(
         start_clean_time=instant_time,

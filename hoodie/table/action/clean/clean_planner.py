@@ -175,7 +175,7 @@ class CleanPlanner:
 
     @property
     def commits_since_last_clean(self) -> int:
-        """How many writes were completed after those that the last clean knew."""
+        """The number of writes that were completed after those that the last clean knew."""
         completed = self._timeline.completed_writes()
         if self.last_clean is not None:
             completed = completed.after(self.last_clean.last_completed_commit_timestamp)

@@ -16,7 +16,7 @@ from hoodie.storage.storage import FileStatus
 
 
 def _unknown(instant_time: str) -> None:
-    """Of no instant it is known when it was completed."""
+    """Know no completion time of any instant."""
 
 
 @attrs.frozen
@@ -36,7 +36,7 @@ class PartitionCleaning:
 
 @attrs.frozen
 class PendingInstants:
-    """What instants that are not completed need of the files.
+    """The files that pending instants need.
 
     Attributes:
         earliest: The oldest pending write; None without one.

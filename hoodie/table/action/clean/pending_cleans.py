@@ -48,11 +48,11 @@ def files_being_cleaned(timeline: HoodieActiveTimeline) -> Mapping[tuple[str, st
 
 
 def way_out_of_clean(timeline: HoodieActiveTimeline, clean_time: str) -> str:
-    """What a user may do about a pending clean, as the end of an error message.
+    """Advice for a user about a pending clean, as the end of an error message.
 
     Args:
-        timeline: Of the table.
-        clean_time: The clean.
+        timeline: The table's timeline.
+        clean_time: The instant time of the clean.
     """
     inflight, requested = (
         timeline.path_of(HoodieInstant(clean_time, Action.CLEAN, state)) for state in (State.INFLIGHT, State.REQUESTED)

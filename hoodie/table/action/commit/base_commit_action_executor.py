@@ -298,9 +298,9 @@ class BaseCommitActionExecutor(ABC):
             counts = counted.filter(pc.equal(counted[OPERATION], int(RecordOperation.UPSERT))).drop_columns([OPERATION])
             records = records.map_batches(upserts_only, records.schema)
             partitioner = self._plan_buckets(records, counts, step)
-        left, written = sum(counted["count"].to_pylist()), sum(counts["count"].to_pylist())
+        combined, written = sum(counted["count"].to_pylist()), sum(counts["count"].to_pylist())
         self._without_effect += WithoutEffect(
-            unmatched_deletes=left - written, combined=None if given is None else given - left
+            unmatched_deletes=combined - written, combined=None if given is None else given - combined
         )
         statuses = self._write_buckets(records, partitioner, by_key)
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
@@ -325,28 +325,28 @@ class BaseCommitActionExecutor(ABC):
             return records, counts, number
         indexed = self._indexed(counts, exact=True)
         indexed = attrs.evolve(indexed, request=attrs.evolve(indexed.request, stays=True))
-        left: int | None
+        new_count: int | None
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             step.count(files=len(indexed.slices))
             if keys is not None:
                 locations = self._table.index.find_locations(keys.table, self._context, indexed)
                 tagged = tag_with_locations(records, indexed.notes.share(self._context, locations))
                 located = keys.count_by_location(locations)
-                found = _found_rows(located.counts)
-                left = sum(located.counts["count"].to_pylist()) - found + located.unmatched_deletes
+                matches = _found_rows(located.counts)
+                new_count = sum(located.counts["count"].to_pylist()) - matches + located.unmatched_deletes
             else:
                 tagged = self._table.index.tag_location(records, self._context, indexed)
-                left = number if policy is InsertDupPolicy.FAIL else None
-                found = _found_rows(tagged.count_by([CURRENT_FILE_ID])) if policy is InsertDupPolicy.FAIL else 0
-        if policy is InsertDupPolicy.FAIL and found:
+                new_count = number if policy is InsertDupPolicy.FAIL else None
+                matches = _found_rows(tagged.count_by([CURRENT_FILE_ID])) if policy is InsertDupPolicy.FAIL else 0
+        if policy is InsertDupPolicy.FAIL and matches:
             raise HoodieDuplicateKeyException(
-                f"the keys of {found} of the records to {self.operation.value.lower()} are in the table; nothing was "
+                f"the keys of {matches} of the records to {self.operation.value.lower()} are in the table; nothing was "
                 "written. Give hoodie.datasource.insert.dup.policy=drop to pass over them, none to add them again, or "
                 "upsert them"
             )
-        if left is not None:
-            self._without_effect += WithoutEffect(kept=number - left)
-        return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema), counts, left
+        if new_count is not None:
+            self._without_effect += WithoutEffect(kept=number - new_count)
+        return tagged.map_batches(_NotFound(tuple(records.schema.names)), records.schema), counts, new_count
 
     @staticmethod
     def _limited(records: HoodieData, parallelism: int) -> HoodieData:
@@ -411,14 +411,14 @@ class BaseCommitActionExecutor(ABC):
         if not clustered:
             return slices
         touched = {(path, location.file_id) for path, stat in profile.stats.items() for location in stat.updates}
-        met = sorted(touched & clustered.keys())
-        if met:
-            path, file_id = met[0]
+        conflicts = sorted(touched & clustered.keys())
+        if conflicts:
+            path, file_id = conflicts[0]
             raise HoodieClusteringUpdateException(
-                f"records of {len(met)} file groups of {self._table.snapshot.base_path} are to be changed which a "
-                f"pending clustering rewrites, such as {file_id} of partition '{path}' (clustering "
-                f"{clustered[met[0]]}); nothing was written. Write again when the clustering is completed, or roll it "
-                "back"
+                f"records of {len(conflicts)} file groups of {self._table.snapshot.base_path} are to be changed which "
+                f"a pending clustering rewrites, such as {file_id} of partition '{path}' (clustering "
+                f"{clustered[conflicts[0]]}); nothing was written. Write again when the clustering is completed, or "
+                "roll it back"
             )
         return {
             path: [file_slice for file_slice in group if (path, file_slice.file_id) not in clustered]
@@ -536,7 +536,7 @@ class _NotFound:
 
 
 def _found_rows(counts: pa.Table) -> int:
-    """How many of counted rows have a location."""
+    """The number of counted rows that have a location."""
     return sum(counts.filter(counts[CURRENT_FILE_ID].is_valid())["count"].to_pylist())
 
 

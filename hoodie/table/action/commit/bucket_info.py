@@ -22,7 +22,7 @@ class BucketType(StrEnum):
 
 @attrs.frozen
 class BucketInfo:
-    """Where the rows of one bucket go.
+    """The destination of the rows of one bucket.
 
     Attributes:
         bucket_type: Existing file group or new ones.

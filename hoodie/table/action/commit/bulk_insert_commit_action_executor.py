@@ -114,8 +114,8 @@ class BulkInsertCommitActionExecutor(BaseCommitActionExecutor):
                     f"{type(partitioner).__name__}.repartition_records returned {type(placed).__name__}: it must give "
                     "the rows back, as HoodieData"
                 )
-            left = set(placed.schema.names)
-            missing = [name for name in schema.names if name not in left]
+            returned_names = set(placed.schema.names)
+            missing = [name for name in schema.names if name not in returned_names]
             if missing:
                 raise HoodieConfigException(
                     f"{type(partitioner).__name__} lost the columns {', '.join(missing)}: it must give the rows back "
@@ -230,6 +230,6 @@ class BulkInsertPreppedCommitActionExecutor(BulkInsertCommitActionExecutor):
 
 
 def _count_upserts(records: HoodieData) -> int:
-    """How many rows are to be written."""
+    """The number of rows that are to be written."""
     counts = records.count_by([OPERATION])
     return sum(counts.filter(pc.equal(counts[OPERATION], int(RecordOperation.UPSERT)))["count"].to_pylist())

@@ -140,8 +140,8 @@ class CopyOnWriteBucketHandler:
     def _with_said(self, incoming: pa.Table) -> pa.Table:
         """The rows of a prepped upsert with a column that marks those which carry their location."""
         names_file_groups = self.context.placement.names_file_groups
-        said = incoming[CURRENT_ROW_POSITION if names_file_groups else CURRENT_FILE_ID].is_valid()
-        return incoming.append_column(_SAID, said)
+        is_located = incoming[CURRENT_ROW_POSITION if names_file_groups else CURRENT_FILE_ID].is_valid()
+        return incoming.append_column(_SAID, is_located)
 
     def _refuse_rival(self, bucket: BucketInfo, count: int) -> TaskFailure | None:
         """A refusal if another writer is writing the file group; None where that is not checked.
@@ -180,8 +180,8 @@ class CopyOnWriteBucketHandler:
             stored = reader.read_record_keys()
         positions = placed[CURRENT_ROW_POSITION].to_numpy()
         is_beyond = (positions < 0) | (positions >= len(stored))
-        there = stored.take(pa.array(positions, mask=is_beyond))
-        wrong = pc.invert(pc.fill_null(pc.equal(there, placed[RECORD_KEY]), False))
+        keys_at_positions = stored.take(pa.array(positions, mask=is_beyond))
+        wrong = pc.invert(pc.fill_null(pc.equal(keys_at_positions, placed[RECORD_KEY]), False))
         count = pc.sum(wrong).as_py()
         if not count:
             return None
@@ -232,10 +232,10 @@ def _were_searched_for(incoming: pa.Table) -> bool:
 
 def not_there(file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
     """A refusal of rows tagged with a file group that does not hold their keys."""
-    gone = pc.and_(incoming[_SAID], incoming[CURRENT_ROW_POSITION].is_null())
-    if not pc.any(gone).as_py():
+    is_missing = pc.and_(incoming[_SAID], incoming[CURRENT_ROW_POSITION].is_null())
+    if not pc.any(is_missing).as_py():
         return None
-    keys = incoming.filter(gone)[RECORD_KEY]
+    keys = incoming.filter(is_missing)[RECORD_KEY]
     return TaskFailure(
         "HoodieUpsertException",
         f"They are tagged with file group {file_slice.file_id} of partition '{file_slice.partition_path}', which does "

@@ -93,11 +93,11 @@ class IncomingKeys:
         return bool(group_by(self.table, [RECORD_KEY, PARTITION_PATH]).aggregate([]).num_rows < count)
 
     def count_by_location(self, locations: Locations, sees_rows: bool = False) -> LocatedRows:
-        """How many rows go where.
+        """Count the rows for each place.
 
         Args:
-            locations: Of the keys.
-            sees_rows: Whether to note which rows are written.
+            locations: The locations of the keys.
+            sees_rows: Whether to fingerprint the rows that are written.
         """
         tagged = [locations.tag(batch) for batch in self.table.combine_chunks().to_batches()]
         written = [without_deletes_of_nothing(batch) for batch in tagged]
@@ -114,12 +114,12 @@ class IncomingKeys:
 
 @attrs.frozen
 class LocatedRows:
-    """How many tagged rows go where.
+    """The number of tagged rows for each place.
 
     Attributes:
-        counts: Those that are written: partition path, current file id and instant time, ``count``.
+        counts: The rows that are written: partition path, current file id and instant time, ``count``.
         unmatched_deletes: Deletes of keys that are not in the table; they are not written.
-        seen: Which rows these are; None if that was not asked for.
+        seen: A fingerprint of these rows; None if `count_by_location` was not asked for it.
     """
 
     counts: pa.Table
@@ -213,7 +213,7 @@ class WithoutRows:
 
 
 def rows_seen(batch: pa.RecordBatch) -> RowsSeen:
-    """What `RowsSeen` notes of rows."""
+    """Count and fingerprint rows."""
     columns = [name for name in DECIDING_COLUMNS if name in batch.schema.names]
     return RowsSeen(batch.num_rows, fingerprint(batch, columns))
 

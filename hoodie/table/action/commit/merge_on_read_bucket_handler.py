@@ -104,15 +104,15 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         return [*statuses]
 
     def _write_log_files(
-        self, task: TaskIdentity, place: LogPlace, left: pa.Table, deletes: pa.Table, positions_of: str | None
+        self, task: TaskIdentity, place: LogPlace, rows: pa.Table, deletes: pa.Table, positions_of: str | None
     ) -> list[WriteStatus]:
         """Write rows and deletes, one for each key; see `_append`."""
         counter = RowCounter()
         statuses: list[WriteStatus] = []
-        while left.num_rows or deletes.num_rows:
+        while rows.num_rows or deletes.num_rows:
             with HoodieAppendHandle(self.context, place, task, counter, positions_of) as handle:
-                left = handle.write(left)
-                if not left.num_rows and deletes.num_rows:
+                rows = handle.write(rows)
+                if not rows.num_rows and deletes.num_rows:
                     handle.delete(deletes)
                     deletes = deletes.slice(0, 0)
                 statuses.append(handle.close())
@@ -197,12 +197,14 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         """A refusal of rows that carry their location, or got it from a user's index, and are not there."""
         if self.context.operation is WriteOperationType.UPSERT_PREPPED:
             keys = incoming[RECORD_KEY].combine_chunks()
-            there = pc.is_in(keys, value_set=self._stored_rows(file_slice, keys, ())[RECORD_KEY_META].combine_chunks())
-            positions = pc.if_else(there, pa.scalar(0, pa.int64()), pa.scalar(None, pa.int64()))
-            said = self._with_said(incoming)
-            if CURRENT_ROW_POSITION in said.column_names:
-                said = said.drop_columns([CURRENT_ROW_POSITION])
-            return not_there(file_slice, said.append_column(CURRENT_ROW_POSITION, positions))
+            is_stored = pc.is_in(
+                keys, value_set=self._stored_rows(file_slice, keys, ())[RECORD_KEY_META].combine_chunks()
+            )
+            positions = pc.if_else(is_stored, pa.scalar(0, pa.int64()), pa.scalar(None, pa.int64()))
+            marked = self._with_said(incoming)
+            if CURRENT_ROW_POSITION in marked.column_names:
+                marked = marked.drop_columns([CURRENT_ROW_POSITION])
+            return not_there(file_slice, marked.append_column(CURRENT_ROW_POSITION, positions))
         if self.context.placement.verifies_positions and file_slice.base_file is not None:
             reason = f"the index {self.context.config.index.index_class} names wrong places"
             in_base = attrs.evolve(file_slice, log_files=())

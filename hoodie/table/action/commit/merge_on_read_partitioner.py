@@ -20,7 +20,7 @@ from hoodie.table.workload_profile import WorkloadProfile
 
 @attrs.frozen
 class AppendedRecords:
-    """Which records of a delta commit go to log files; the others go to base files.
+    """The records of a delta commit that go to log files; the others go to base files.
 
     Attributes:
         updates: Changes of stored records.
@@ -89,7 +89,7 @@ class MergeOnReadPartitioner(UpsertPartitioner):
         return self._smallest(free)[: self._config.compaction.merge_small_file_group_candidates_limit]
 
     def _size(self, file_slice: FileSlice) -> int:
-        """What the size of the slice's base file would be after a compaction."""
+        """The expected size of the slice's base file after a compaction."""
         base_bytes = file_slice.base_file.size_bytes if file_slice.base_file is not None else 0
         log_bytes = sum(log_file.size_bytes for log_file in file_slice.log_files if not log_file.is_cdc)
         return base_bytes + int(log_bytes * self._config.compaction.logfile_to_parquet_compression_ratio)

@@ -61,9 +61,9 @@ class FirstRows:
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields batches until there are enough rows."""
-        left = self.count
+        remaining = self.count
         for batch in batches:
-            yield batch.slice(0, left)
-            left -= batch.num_rows
-            if left <= 0:
+            yield batch.slice(0, remaining)
+            remaining -= batch.num_rows
+            if remaining <= 0:
                 return

@@ -97,15 +97,15 @@ class WriterSchema:
 
 @attrs.frozen
 class RecordChecks:
-    """What rows are refused for, beside values that do not fit their columns.
+    """The reasons to refuse a row, beside values that do not fit their columns.
 
     Attributes:
         ordering: Whether a null ordering value is an error.
         positions: Whether a row that has no position in the log of its source is an error, where the table's rules
             compare these.
-        keys: Makes the keys once more, of input that brings its own: they must be the same.
-        partitions: Whether that holds for partition paths as well.
-        max_key_bytes: Bytes of a key that is written, at most; None for any.
+        keys: Computes the keys again if the input brings its own; both must be the same.
+        partitions: Whether partition paths are compared as well.
+        max_key_bytes: The largest size of a key that is written, in bytes; None for any.
     """
 
     ordering: bool = False

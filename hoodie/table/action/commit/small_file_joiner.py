@@ -50,11 +50,11 @@ class Chain:
 
 
 def plan_chains(statuses: Sequence[WriteStatus], config: HoodieWriteConfig, side_by_side: bool = True) -> list[Chain]:
-    """Which files to write again so that at most one small file a partition is left.
+    """Choose the files to write again, so that each partition has at most one small file.
 
     Args:
-        statuses: Of all files of the commit.
-        config: What a small file is. With a limit of 0, or a number of records a file, nothing is joined.
+        statuses: The statuses of all files of the commit.
+        config: The size of a small file. With a limit of 0, or a number of records a file, nothing is joined.
         side_by_side: Whether files that just fill one file together form a chain of their own. Otherwise each partition
             has one chain.
     """

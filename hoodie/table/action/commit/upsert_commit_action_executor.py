@@ -195,11 +195,12 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             located, places = self._tag(combined, keys, indexed)
             tagged = located.map_batches(without_deletes_of_nothing, located.schema)
             self._refuse_missing_keys(tagged, places.counts)
-            left = keys.table.num_rows if keys is not None else combined.known_count
-            if left is None and combined is records:
-                left = num_records
+            combined_count = keys.table.num_rows if keys is not None else combined.known_count
+            if combined_count is None and combined is records:
+                combined_count = num_records
             without_effect = WithoutEffect(
-                unmatched_deletes=places.unmatched_deletes, combined=None if left is None else num_records - left
+                unmatched_deletes=places.unmatched_deletes,
+                combined=None if combined_count is None else num_records - combined_count,
             )
             with self._metrics.step("build workload profile") as step:
                 partitioner = self._plan_buckets(tagged, places.counts, step, begins)
@@ -336,8 +337,8 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
 
     def _place_new(self, records: HoodieData, counts: pa.Table) -> tuple[HoodieData, pa.Table]:
         """Name the file groups of new records; the others are marked by a row position, which is looked up later."""
-        said = records.map_batches(_set_aside, _said_schema(records.schema))
-        placed = self._placed(said, counts)
+        set_aside = records.map_batches(_set_aside, _said_schema(records.schema))
+        placed = self._placed(set_aside, counts)
         schema = records.schema.append(reserved_field(CURRENT_ROW_POSITION))
         records = placed.map_batches(_SaidPlaces(tuple(schema.names)), schema)
         return records, records.count_by([PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME])
@@ -383,11 +384,11 @@ class _SaidPlaces:
     columns: tuple[str, ...]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        said = batch.column(_SAID[1]).is_valid()
+        is_located = batch.column(_SAID[1]).is_valid()
         columns = {
-            CURRENT_INSTANT_TIME: pc.if_else(said, batch.column(_SAID[0]), batch.column(CURRENT_INSTANT_TIME)),
-            CURRENT_FILE_ID: pc.if_else(said, batch.column(_SAID[1]), batch.column(CURRENT_FILE_ID)),
-            CURRENT_ROW_POSITION: pc.if_else(said, pa.scalar(-1, pa.int64()), pa.scalar(None, pa.int64())),
+            CURRENT_INSTANT_TIME: pc.if_else(is_located, batch.column(_SAID[0]), batch.column(CURRENT_INSTANT_TIME)),
+            CURRENT_FILE_ID: pc.if_else(is_located, batch.column(_SAID[1]), batch.column(CURRENT_FILE_ID)),
+            CURRENT_ROW_POSITION: pc.if_else(is_located, pa.scalar(-1, pa.int64()), pa.scalar(None, pa.int64())),
         }
         arrays = [columns[name] if name in columns else batch.column(name) for name in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=self.columns)

@@ -70,7 +70,7 @@ def needs_record_size(profile: WorkloadProfile, config: HoodieWriteConfig) -> bo
 
 @attrs.frozen
 class _InsertBuckets:
-    """Where a partition's inserts go: a key whose hash is below ``cumulative_weights[i]`` goes to ``buckets[i]``."""
+    """The buckets of a partition's inserts: a hash of a key below ``cumulative_weights[i]`` leads to ``buckets[i]``."""
 
     buckets: np.ndarray
     cumulative_weights: np.ndarray
@@ -220,18 +220,18 @@ class UpsertPartitioner:
     def _assign_inserts(self, partition_path: str, num_inserts: int) -> None:
         numbers: list[int] = []
         counts: list[int] = []
-        left = num_inserts
+        remaining = num_inserts
         maximum = self._config.storage.parquet_max_file_size
         for file_slice in self._small_slices(partition_path):
-            room = min((maximum - self._size(file_slice)) // self.record_size, left)
+            room = min((maximum - self._size(file_slice)) // self.record_size, remaining)
             if room > 0:
                 numbers.append(self._update_bucket(partition_path, file_slice.file_id))
                 counts.append(room)
-                left -= room
-            if left <= 0:
+                remaining -= room
+            if remaining <= 0:
                 break
         filling = len(numbers)
-        new_groups = self._new_group_counts(left)
+        new_groups = self._new_group_counts(remaining)
         if (
             filling
             and self._overflows
@@ -319,10 +319,10 @@ class UpsertPartitioner:
         return number
 
     def _update_bytes(self, file_slice: FileSlice, count: int) -> int:
-        """What the changes of a file group are expected to write.
+        """The number of bytes that the changes of a file group are expected to write.
 
         Args:
-            file_slice: Its latest slice.
-            count: The changes.
+            file_slice: The latest slice of the file group.
+            count: The number of changes.
         """
         return file_slice.sole_base_file.size_bytes

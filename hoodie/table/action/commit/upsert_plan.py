@@ -62,21 +62,21 @@ class PlannedFileGroup:
 
 @attrs.frozen(repr=False)
 class UpsertPlan:
-    """What an upsert of some records would touch; prints as a table.
+    """The file groups that an upsert of some records would touch; prints as a table.
 
-    The planner of the upsert makes it, on the table as it is now. It does not contain what is known only while files
-    are written: a file group that overflows opens another one, and new files that are too small are joined.
+    The planner of the upsert makes it, on the table as it is now. Two things are known only while files are written, so
+    the plan lacks them: a file group that overflows opens another one, and new files that are too small are joined.
 
     Attributes:
         base_path: The table.
         index: The index that looked the keys up, such as ``BLOOM``.
         records: The number of records in the input.
         file_groups: The file groups that would be written, the one with the most bytes to rewrite first.
-        index_report: What the index judged and read to find the keys; the upsert does that work again.
+        index_report: The work of the index for finding the keys; the upsert does that work again.
         record_size: The expected size of a new record, in bytes.
         steps: The steps of the planning and their durations.
-        column_changes: Columns of the input that the table lacks or has with another type, and what becomes of them.
-        folders_not_listed: Partitions whose files the metadata table told.
+        column_changes: Columns of the input that the table lacks or has with another type, and their treatment.
+        folders_not_listed: The number of partitions whose files the metadata table listed.
     """
 
     base_path: str

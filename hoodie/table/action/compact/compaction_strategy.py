@@ -1,4 +1,4 @@
-"""Which file groups a compaction takes.
+"""Choose the file groups of a compaction.
 
 Hudi: org.apache.hudi.table.action.compact.strategy.
 """
@@ -72,11 +72,11 @@ class BoundedIOCompactionStrategy(CompactionStrategy):
     def order_and_filter(self, operations: Sequence[HoodieCompactionOperation]) -> Sequence[HoodieCompactionOperation]:
         """See `CompactionStrategy.order_and_filter`."""
         taken = []
-        left = float(self.config.target_io_mb)
+        remaining_mb = float(self.config.target_io_mb)
         for operation in operations:
             taken.append(operation)
-            left -= _metric(operation, TOTAL_IO_MB)
-            if left <= 0:
+            remaining_mb -= _metric(operation, TOTAL_IO_MB)
+            if remaining_mb <= 0:
                 break
         return taken
 

@@ -1,4 +1,4 @@
-"""When a compaction after a commit is due.
+"""Decide whether a compaction is due after a commit.
 
 Hudi: org.apache.hudi.table.action.compact.ScheduleCompactionActionExecutor (needCompact).
 """

@@ -51,13 +51,13 @@ logger = logging.getLogger(__name__)
 
 @attrs.frozen
 class Compacted:
-    """What a compaction made.
+    """A completed compaction.
 
     Attributes:
         instant: The completed instant.
-        metadata: What its commit stores.
+        metadata: Its commit metadata.
         statuses: One for each base file.
-        failures: What failed after it was completed, one line each.
+        failures: Failures after it was completed, one line each.
     """
 
     instant: HoodieInstant
@@ -218,7 +218,7 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
         return None
 
     def _context(self, instant_time: str) -> tuple[WriteContext, LogMerging, str]:
-        """What the tasks need, and the table's schema as Avro JSON."""
+        """The context of the tasks, the merge of log files, and the table's schema as Avro JSON."""
         avro_schema = self.snapshot.load_avro_schema()
         assert avro_schema is not None
         table = HoodieTable(
@@ -239,20 +239,20 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
         if instant_time in being_rolled_back(timeline) or self._was_rolled_back(before, instant_time):
             raise HoodieCommitException(f"{where} was rolled back by another process; run it again")
         old = before.active_timeline
-        met = set(timeline.undone_since(old.completed_writes().times, held=timeline.savepoint_times))
+        conflicts = set(timeline.undone_since(old.completed_writes().times, held=timeline.savepoint_times))
         bases = {HoodieFileGroupId(part.partition_path, part.file_id): part.base_instant_time for part in slices}
         for instant in timeline.completed_writes():
             if instant.requested_time in old.completed_writes().times:
                 continue
             stats = timeline.read_commit_metadata(instant).write_stats
             if any(_is_of_slice(stat, bases, instant, instant_time) for stat in stats):
-                met.add(instant.requested_time)
-        if met:
+                conflicts.add(instant.requested_time)
+        if conflicts:
             raise HoodieWriteConflictException(
-                f"{', '.join(in_order(met))} was completed, or rolled back, while {where} was being carried out, and "
-                "changed the slices that it merged; nothing was completed. Run it again: that is safe",
+                f"{', '.join(in_order(conflicts))} was completed, or rolled back, while {where} was being carried out, "
+                "and changed the slices that it merged; nothing was completed. Run it again: that is safe",
                 instant_time=instant_time,
-                other_instants=in_order(met),
+                other_instants=in_order(conflicts),
                 is_retry_safe=True,
             )
 

@@ -189,10 +189,14 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
         where = f"{self.snapshot.base_path} cannot be restored to {instant_time}"
         commits = timeline.completed_writes()
         if not commits.contains(instant_time):
-            there = [commit.requested_time for commit in commits]
+            commit_times = [commit.requested_time for commit in commits]
             raise HoodieRestoreException(
                 f"{where}: there is no completed commit of that time in the active timeline"
-                + (f", whose commits are from {there[0]} to {there[-1]}" if there else ", which has none")
+                + (
+                    f", whose commits are from {commit_times[0]} to {commit_times[-1]}"
+                    if commit_times
+                    else ", which has none"
+                )
                 + "; what was archived cannot be restored"
             )
         savepoints = timeline.filter_actions(Action.SAVEPOINT).filter_completed_instants()

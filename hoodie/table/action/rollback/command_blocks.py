@@ -91,15 +91,15 @@ def _take_back_in(
     partition_path, file_id, base_instant = key
     while True:
         files = _log_files(key, listed)
-        left, there = _look(snapshot, partition_path, files, is_undone)
-        if not left:
-            return there
+        pending, commands = _look(snapshot, partition_path, files, is_undone)
+        if not pending:
+            return commands
         version = max((number for number, _, _ in files), default=0) + 1
         path = join(snapshot.base_path, partition_path, make_log_file_name(file_id, base_instant, version, WRITE_TOKEN))
-        content = b"".join(encode_rollback_block(instant_time, target) for target in left)
+        content = b"".join(encode_rollback_block(instant_time, target) for target in pending)
         if snapshot.storage.create_if_absent(path, content):
-            logger.info("took back %s of file group %s by %s", ", ".join(left), file_id, path)
-            return [*there, CommandFile(partition_path, path, len(content), tuple(left))]
+            logger.info("took back %s of file group %s by %s", ", ".join(pending), file_id, path)
+            return [*commands, CommandFile(partition_path, path, len(content), tuple(pending))]
         # Another process wrote it: the same rollback, or a rollback of another instant.
         listed = snapshot.table_metadata.list_files(partition_path)
 
@@ -121,8 +121,8 @@ def _look(
     is_undone: Callable[[str], bool],
 ) -> tuple[list[str], list[CommandFile]]:
     """The instants that are to be taken back and are not yet; and the files that take back others."""
-    left: set[str] = set()
-    there = []
+    pending: set[str] = set()
+    commands = []
     for _, _, status in files:
         targets: list[str] = []
         for block in stored_blocks(snapshot.storage, status.path):
@@ -132,10 +132,10 @@ def _look(
             if time is None or not is_undone(time):
                 continue
             if is_command:
-                left.discard(time)
+                pending.discard(time)
                 targets.append(time)
             else:
-                left.add(time)
+                pending.add(time)
         if targets:
-            there.append(CommandFile(partition_path, status.path, status.size_bytes, tuple(targets)))
-    return in_order(left), there
+            commands.append(CommandFile(partition_path, status.path, status.size_bytes, tuple(targets)))
+    return in_order(pending), commands

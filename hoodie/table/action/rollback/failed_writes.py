@@ -1,4 +1,4 @@
-"""Which pending instants failed writers left, and whether the writer of one may be alive.
+"""Find the pending instants of failed writers, and tell whether the writer of an instant may be alive.
 
 Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient (getInstantsToRollback).
 """
@@ -42,7 +42,7 @@ class FailedWrites:
         return [instant for instant in pending if not is_clustering(timeline, instant)]
 
     def expired(self, snapshot: TableSnapshot) -> list[HoodieInstant]:
-        """Those whose heartbeat has expired or is missing.
+        """The instants whose heartbeat has expired or is missing.
 
         Args:
             snapshot: The table.

@@ -137,7 +137,7 @@ class InstantFiles:
         return self._is_compaction and isinstance(name, LogFileName)
 
     def _with_blocks(self, files: list[StoredLogFile], announced: Collection[Marker]) -> Iterator[InstantFile]:
-        """Those of some log files that hold blocks of the instant."""
+        """Select the log files that hold blocks of the instant."""
         appended = [marker for marker in announced if marker.io_type is IOType.APPEND]
         paths = {(marker.partition_path, marker.file_name) for marker in appended}
         slices = set()

@@ -435,10 +435,10 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         completed = timeline.completed_writes().before(instant.requested_time)
         archived = self.snapshot.archived_timeline.completed_writes()
         # An archived commit that is still active goes as soon as its archiver continues.
-        left = [commit.requested_time for commit in completed if not archived.contains(commit.requested_time)]
-        if any(time not in timeline.savepoint_times for time in left):
+        remaining = [commit.requested_time for commit in completed if not archived.contains(commit.requested_time)]
+        if any(time not in timeline.savepoint_times for time in remaining):
             return
-        if len(archived.after(left[-1] if left else "")):
+        if len(archived.after(remaining[-1] if remaining else "")):
             raise HoodieRollbackException(
                 f"{where}: commits before it are archived, and without it readers could not know that their files are "
                 "committed. Write the rows that the table should have instead, such as by insert_overwrite or delete"

@@ -236,10 +236,10 @@ class RollbackService:
         completed = snapshot.active_timeline.find(instant_time, Action.DELTA_COMMIT)
         if completed is None or completed.completion_time is None:
             return
-        met = compactions_without(
+        compactions = compactions_without(
             snapshot.active_timeline, completed, snapshot.active_timeline.read_commit_metadata(completed)
         )
-        if not met:
+        if not compactions:
             return
         with self._transactions.transaction(snapshot, f"completing {instant_time} later"):
             snapshot = snapshot.refreshed()
@@ -249,7 +249,7 @@ class RollbackService:
         logger.warning(
             "%s of %s counts as completed at %s: compaction %s was planned without its log files before others could "
             "see that it was completed at %s, and its writer died before it looked", completed, snapshot.base_path,
-            later.completion_time, ", ".join(met), completed.completion_time,
+            later.completion_time, ", ".join(compactions), completed.completion_time,
         )  # fmt: skip
 
     # --- one instant ----------------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ def rolled_back_by(snapshot: TableSnapshot, rollback: HoodieInstant) -> tuple[st
 
 
 def _left_ms(snapshot: TableSnapshot, instant: HoodieInstant) -> float:
-    """How long to wait for a pending instant, in milliseconds; 0 or less for not at all."""
+    """The time to wait for a pending instant, in milliseconds; 0 or less for none."""
     if not _is_of_others(snapshot, instant):
         return 0
     status = snapshot.storage.file_status(snapshot.active_timeline.path_of(instant))

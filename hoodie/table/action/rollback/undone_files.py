@@ -1,4 +1,4 @@
-"""What a rollback, or a restore for each instant that it undoes, did to the files of a table.
+"""The changes to files by a rollback, or by a restore for each instant that it undoes.
 
 Hudi: org.apache.hudi.table.action.rollback.RollbackUtils.
 """
@@ -39,13 +39,13 @@ class UndoneFiles:
 def rollback_metadata(
     rollback_time: str, undone: HoodieInstantInfo, files: Mapping[str, UndoneFiles], time_taken_ms: int
 ) -> HoodieRollbackMetadata:
-    """What a rollback reports, or a restore for each instant that it undoes.
+    """The report of a rollback, or of a restore for each instant that it undoes.
 
     Args:
         rollback_time: The instant time of the rollback or restore.
         undone: The instant that was undone.
-        files: Partition path to what was done there.
-        time_taken_ms: How long it took, in milliseconds.
+        files: Partition path to the changes of its files.
+        time_taken_ms: The duration, in milliseconds.
     """
     return HoodieRollbackMetadata(
         start_rollback_time=rollback_time,

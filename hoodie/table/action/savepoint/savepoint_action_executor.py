@@ -47,7 +47,7 @@ class HoodieSavepoint:
 
     @property
     def num_files(self) -> int:
-        """How many files it keeps."""
+        """The number of files that it keeps."""
         return sum(map(len, self.files.values()))
 
     @property
@@ -159,11 +159,11 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
             raise self._refusal("it is being archived. Savepoint a later commit")
         for partition_path, names in plan.files.items():
             listed = {status.name for status in snapshot.table_metadata.list_files(partition_path)}
-            gone = [name for name in names if name not in listed or (partition_path, name) in going]
-            if gone:
+            cleaned = [name for name in names if name not in listed or (partition_path, name) in going]
+            if cleaned:
                 raise self._refusal(
-                    f"a clean deletes {gone[0]} of partition '{partition_path}' at the same moment; the savepoint was "
-                    "taken back. Savepoint a later commit"
+                    f"a clean deletes {cleaned[0]} of partition '{partition_path}' at the same moment; the savepoint "
+                    "was taken back. Savepoint a later commit"
                 )
 
     def withdraw(self, instant_time: str) -> None:
