@@ -372,7 +372,7 @@ class BaseHoodieTableServiceClient:
         of versions 8 and 9 have secondary indexes.
 
         Args:
-            name: Of letters, digits and underscores.
+            name: A name of letters, digits and underscores.
             column: A column of strings, integers or booleans on the table's top level.
 
         Returns:
@@ -454,7 +454,7 @@ class BaseHoodieTableServiceClient:
         indexing that failed is begun anew by another call. `rollback` takes it back.
 
         Args:
-            instant_time: What `schedule_indexing` returned; or an indexing that Hudi scheduled.
+            instant_time: The time that `schedule_indexing` returned; or an indexing that Hudi scheduled.
 
         Returns:
             What was built. None if it was completed already.

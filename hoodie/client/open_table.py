@@ -33,7 +33,7 @@ def load_table(config: HoodieWriteConfig, found: TableSnapshot | None = None) ->
 
     Args:
         config: The configuration.
-        found: What `find_table` has just returned; None loads the table.
+        found: The result of `find_table`, if it was just called; None loads the table.
 
     Raises:
         TableNotFoundException: There is no table.

@@ -1,4 +1,4 @@
-"""Which partitions a delete_partition deletes: those that patterns match, or those that rows go to.
+"""Find the partitions that a delete_partition deletes: patterns match them, or rows belong to them.
 
 Hudi: HoodieSparkSqlWriter (DELETE_PARTITION, resolvePartitionWildcards).
 """
@@ -66,7 +66,7 @@ def paths_to_delete(partitions: Partitions, table: HoodieTable) -> Iterable[str]
     """Partition paths of the table.
 
     Args:
-        partitions: What the caller gave; a list of paths is returned as it is.
+        partitions: The caller's argument; a list of paths is returned as it is.
         table: The table that is written.
 
     Raises:

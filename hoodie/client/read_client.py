@@ -219,7 +219,7 @@ class HoodieReadClient:
 
     @property
     def index_report(self) -> IndexReport:
-        """What the index judged and read in the newest call; where the engine joins, tasks read later."""
+        """The work of the index in the newest call: what it judged and read. If the engine joins, tasks read later."""
         return self._work.report()
 
     def read(self, keys: Any, columns: str | Sequence[str] | None = None) -> Any:

@@ -19,7 +19,7 @@ _BY_PLACE = (WriteOperationType.UPSERT_PREPPED, WriteOperationType.DELETE_PREPPE
 
 
 def reading_mark(operation: WriteOperationType, records: Any, context: WriteContext) -> Mapping[str, str]:
-    """What the commit of a write stores if other writers must not put their rows below its own.
+    """Extra metadata of a commit if other writers must not place their rows below its rows.
 
     It is stored in tables that may have writers with NON_BLOCKING_CONCURRENCY_CONTROL.
 

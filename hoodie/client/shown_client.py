@@ -1,4 +1,4 @@
-"""How a client is shown in a notebook."""
+"""Show a client in a notebook."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def client_html(name: str, config: HoodieWriteConfig, state: Sequence[str]) -> s
     Args:
         name: The client's class.
         config: Its options.
-        state: What else there is to say, such as pending instants or that it is closed.
+        state: Further facts, such as pending instants, or that the client is closed.
     """
     rows = [
         ("table", _shown("hoodie.base.path", config.base_path)),

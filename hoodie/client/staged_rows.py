@@ -205,5 +205,5 @@ def folder_of(file: StagedFile) -> str:
 
 
 def _folders(base_path: str) -> tuple[str, str]:
-    """Where the folders of writes are: of those to a table, and of those that create one."""
+    """The folders of staged rows: for writes to a table, and for writes that create one."""
     return join(base_path, METAFOLDER_NAME, TEMP_FOLDER_NAME), join(base_path, _NEW_TABLE_FOLDER)

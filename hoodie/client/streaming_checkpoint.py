@@ -1,4 +1,4 @@
-r"""Which batches of a stream a table holds: the state by which each batch is written exactly once.
+r"""The batches of a stream that a table holds: the state by which each batch is written exactly once.
 
 Each commit of a stream names the stream and the number of the batch in its extra metadata. So the rows and the state
 appear in one atomic step, wherever the process dies::
@@ -59,7 +59,7 @@ class StreamBatch:
 
     @property
     def extra_metadata(self) -> dict[str, str]:
-        """What the batch's commit stores in its extra metadata."""
+        """The extra metadata that the batch's commit stores."""
         checkpoint = json.dumps({self.identifier: str(self.batch_id)}, ensure_ascii=False, separators=(",", ":"))
         query = {} if self.query_id is None else {QUERY_ID_KEY: self.query_id}
         return {SINK_CHECKPOINT_KEY: checkpoint, **query}
@@ -189,7 +189,7 @@ def refuse_repeated_batch(snapshot: TableSnapshot, extra_metadata: Mapping[str, 
 
     Args:
         snapshot: The table now.
-        extra_metadata: That of the commit.
+        extra_metadata: The extra metadata of the commit.
         instant_time: The instant to be completed.
 
     Raises:

@@ -26,7 +26,7 @@ def refuse_widening_of_parquet_blocks(snapshot: TableSnapshot, changes: Iterable
 
     Args:
         snapshot: The table.
-        changes: What becomes of the columns of the input.
+        changes: The changes of the input's columns.
 
     Raises:
         HoodieNotSupportedException: A log file has such a block.

@@ -109,11 +109,11 @@ def replaces_all(operation: WriteOperationType | str | None) -> bool:
 def key_look_up(
     operation: WriteOperationType, index: HoodieIndex, start: WriteStart | None, timeline: HoodieTimeline
 ) -> KeyLookUp:
-    """Where a writer has looked for the keys that it adds, and which writes were completed since.
+    """The places that a writer has searched for the keys that it adds, and the writes that were completed since.
 
     Args:
-        operation: What it did.
-        index: Its index.
+        operation: The operation of the write.
+        index: The writer's index.
         start: The table when its write began; None if that is not known.
         timeline: The table's timeline now, under the lock.
     """
@@ -133,8 +133,8 @@ def make_result(
 
     Args:
         instant_time: The write's instant.
-        metadata: What the executor did.
-        extra_metadata: What the commit also stores, including the schema.
+        metadata: The outcome of the executor.
+        extra_metadata: Extra metadata that the commit stores, including the schema.
         steps: The duration of each step.
     """
     stats: dict[str, list[HoodieWriteStat]] = {}

@@ -48,11 +48,11 @@ class HoodieWriteResult:
         instant_time: The instant.
         operation: The operation.
         statuses: One for each written file.
-        commit_metadata: What the commit stores, or would store.
+        commit_metadata: The metadata that the commit stores, or would store.
         partition_to_replace_file_ids: File groups that the commit replaces.
         without_effect: Incoming records that changed no stored value.
         steps: The steps of the write and their durations; ``docs/progress-and-metrics.md`` lists them.
-        commit_state: What became of the instant since; see `is_committed` and `service_errors`.
+        commit_state: The state of the instant since then; see `is_committed` and `service_errors`.
     """
 
     instant_time: str
@@ -83,7 +83,7 @@ class HoodieWriteResult:
 
     @property
     def completion_time(self) -> str | None:
-        """When the instant was completed, 17 digits; incremental queries of tables of versions 8 and 9 name this time.
+        """The completion time of the instant, 17 digits. Incremental queries of tables of versions 8 and 9 name it.
 
         None until it is committed, and in tables of version 6, whose timelines hold no such times.
         """
@@ -256,7 +256,7 @@ class HoodieWriteResult:
 
 
 def _kind(stat: HoodieWriteStat) -> str:
-    """What became of a file group."""
+    """The kind of a change: a file group is new, rewritten or appended to."""
     if stat.is_log_file:
         return "appended"
     return "new" if stat.prev_commit == NULL_COMMIT else "rewritten"

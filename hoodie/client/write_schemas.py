@@ -142,7 +142,7 @@ def absent_marks(snapshot: TableSnapshot, merge_spec: MergeSpec, given: Iterable
 
     Args:
         snapshot: The table.
-        merge_spec: How its records merge.
+        merge_spec: The rule by which its records merge.
         given: The input's columns, and those that keep their stored values.
     """
     if snapshot.load_avro_schema() is None:

@@ -15,11 +15,11 @@ class BucketRouting:
 
     Attributes:
         key_columns: The columns of the record key, in their order.
-        hash_columns: Those of them that are hashed.
+        hash_columns: The key columns that are hashed.
         is_composite: Whether keys are composite.
         partition_columns: The columns of the partition path, in their order.
         hive_style: Whether a level of the partition path is ``column=value``.
-        num_buckets: How many buckets a partition has.
+        num_buckets: The number of buckets of a partition.
         has_plain_colons: Whether a single key with a colon and without a comma is hashed like any other, if it is not
             refused.
     """

@@ -160,7 +160,7 @@ class HoodieData(ABC):
         rely on it.
 
         Args:
-            routing: What makes the file groups.
+            routing: The rule that makes the file groups.
             num_partitions: The number of partitions of the result.
             by_key: Whether the rows of a file group are to be sorted by record key.
 

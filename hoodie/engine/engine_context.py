@@ -99,7 +99,7 @@ class HoodieEngineContext(ABC):
 
         Args:
             description: The text to show; the earlier text is restored at the end.
-            subject: What the work is a part of, such as a call, its instant and its table.
+            subject: The larger work, such as a call, its instant and its table.
 
         Returns:
             A context manager. It gives a function that returns, from any thread, the numbers of tasks that were started

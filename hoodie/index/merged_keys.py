@@ -40,9 +40,9 @@ class MergedKeys:
     """Reads the keys of slices with log files, and stored columns; crosses to tasks.
 
     Attributes:
-        storage: Where the files are.
+        storage: The storage of the files.
         schema: The table's columns, without meta columns.
-        log_merging: How log files are merged.
+        log_merging: The rule by which log files are merged.
         exact: Whether only keys of live records are wanted. Else keys of the base file that log files delete count too:
             their next insert must go to the same file group, where other writers look for them.
         stored: The stored columns.

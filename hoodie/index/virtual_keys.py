@@ -113,7 +113,7 @@ class _MadeKeys:
     """Makes the keys of the rows of a base file.
 
     Attributes:
-        storage: Where the files are.
+        storage: The storage of the files.
         key_generator: The table's.
         schema: The table's columns.
     """

@@ -35,7 +35,7 @@ class HoodieKeyLookupHandle:
     """Looks keys up in the key column of a base file; reads that column only.
 
     Args:
-        storage: Where the file is.
+        storage: The storage of the file.
         path: Full path of the base file.
         size_bytes: See `HoodieParquetReader`.
 

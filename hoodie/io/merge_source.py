@@ -61,7 +61,7 @@ class MergeSource:
     path are not read, because they are written anew for each row.
 
     Args:
-        storage: Where the file is.
+        storage: The storage of the file.
         path: Full path of the base file.
         schema: The schema to read the rows in, including meta columns.
         merge_spec: The merge of stored and incoming records.

@@ -148,7 +148,7 @@ class MergingReader:
     Memory: the log records of the slice, up to ``hoodie.memory.merge.max.size``, and some batches of the base file.
 
     Args:
-        storage: Where the files are.
+        storage: The storage of the files.
         file_slice: The slice.
         schema: The table's schema, including meta columns.
         columns: The columns of the result.

@@ -23,7 +23,7 @@ class HoodieReaderContext:
     """The settings of a reader of file groups, without its file slice; picklable.
 
     Attributes:
-        storage: Where the files are.
+        storage: The storage of the files.
         schema: The table's schema, including meta columns; older files are read in it.
         columns: Names, in the order of the result; None for all of the schema.
         log_merging: How log files are merged; without it, a slice with log files is refused.

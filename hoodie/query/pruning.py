@@ -77,7 +77,7 @@ def prune_by_footers(
     """The slices, with their row groups, that may hold rows of a filter, by the footers of their base files.
 
     Args:
-        storage: Where the files are.
+        storage: The storage of the files.
         slices: The slices.
         schema: The table's columns.
         row_filter: The filter, with a pushed condition or values of a column.

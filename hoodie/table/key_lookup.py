@@ -107,11 +107,11 @@ class KeyedInput:
 
 @attrs.frozen(eq=False)
 class LookedUpKeys:
-    """The keys that were looked up, and what was found; tasks share it.
+    """The keys that were looked up, and their locations; tasks share it.
 
     Attributes:
         keys: Partition path to the distinct keys that were looked up there.
-        locations: Where they are.
+        locations: The locations of the keys.
     """
 
     keys: Mapping[str, pa.Array]
@@ -287,7 +287,7 @@ class KeyLookup:
         """The latest slices in which keys are looked for; those of their partitions that commits name must be there.
 
         Args:
-            named: Where the keys are, if that is known.
+            named: The places that may have the keys, if they are known.
         """
         table = self._table
         table.snapshot.load_avro_schema()
@@ -424,8 +424,8 @@ class _Locate:
 
     Attributes:
         preparer: Makes the keys.
-        columns: What they are made of.
-        looked_up: Of `LookedUpKeys`.
+        columns: The columns that keys are made of.
+        looked_up: The shared `LookedUpKeys`.
     """
 
     preparer: RecordPreparer
@@ -531,7 +531,7 @@ class _WithKeys:
 
     Attributes:
         preparer: Makes the keys.
-        columns: What they are made of.
+        columns: The columns that keys are made of.
         paths: The partition paths that the first reading of the input gave; None if others do no harm.
     """
 
@@ -543,7 +543,7 @@ class _WithKeys:
         """The schema of the result.
 
         Args:
-            schema: Of the rows.
+            schema: The schema of the rows.
         """
         added = [*_KEY, *([] if OPERATION in schema.names else [OPERATION])]
         kept = [field for field in schema if field.name not in (*_KEY, *_LOCATION)]
@@ -564,7 +564,7 @@ class _ReadRows:
     """Task: read some rows of a slice.
 
     Attributes:
-        context: How they are read.
+        context: The context of the reader.
         result: The columns to read.
     """
 

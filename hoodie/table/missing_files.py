@@ -90,10 +90,10 @@ def check_files(
 
     Args:
         snapshot: The table, whose schema was loaded.
-        view: Of the same timeline; it has listed the partitions that are there.
+        view: The view of the same timeline; it has listed the existing partitions.
         partitions: The partitions that are read, out of `known_partitions`.
         needs_logs: Whether the log files of a merge-on-read table matter.
-        doing: What is done with the table, for error messages.
+        doing: A name of the work, for error messages.
 
     Raises:
         HoodieIOException: See `find_missing_files`. A read that is planned while a clean, rollback or restore runs is

@@ -146,7 +146,7 @@ class _Bases:
         Args:
             part: The slice.
             log_file: One of its log files.
-            stat: What the commit tells of it.
+            stat: Its statistics in the commit.
         """
         if part.base_file is None:
             return True

@@ -32,7 +32,7 @@ class HoodieTable:
         context: The engine.
         config: The writer's configuration.
         snapshot: The table, its timeline loaded for this write.
-        index: Where keys live.
+        index: The index that finds keys.
         metrics: Times the steps.
 
     Hudi: org.apache.hudi.table.HoodieTable. Differs: holds no operations; executors take it.

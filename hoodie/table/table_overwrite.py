@@ -203,8 +203,8 @@ class TableOverwrite:
         """Do what is left to do.
 
         Args:
-            pending: How far the overwrite has come.
-            content: What the properties file holds.
+            pending: The progress of the overwrite.
+            content: The content of the properties file.
 
         Raises:
             InvalidTableException: The new table is not where it was written.
@@ -238,8 +238,8 @@ class TableOverwrite:
         """Keep the old table.
 
         Args:
-            pending: How far the overwrite has come.
-            content: What the properties file holds.
+            pending: The progress of the overwrite.
+            content: The content of the properties file.
 
         Raises:
             HoodiePendingOverwriteException: Files of the old table are deleted.

@@ -29,7 +29,7 @@ def pending_rollback_plan(timeline: HoodieActiveTimeline, rollback: HoodieInstan
     """The plan of a pending rollback.
 
     Args:
-        timeline: Of the table, freshly loaded.
+        timeline: The table's timeline, freshly loaded.
         rollback: One of its pending rollbacks.
 
     Returns:
@@ -51,7 +51,7 @@ def being_rolled_back(timeline: HoodieActiveTimeline) -> set[str]:
     """Instant times that pending rollbacks are about to undo; some of the instants may still be completed.
 
     Args:
-        timeline: Of the table, freshly loaded.
+        timeline: The table's timeline, freshly loaded.
 
     Raises:
         HoodieCorruptedDataException: A plan is damaged; it is named.
@@ -74,7 +74,7 @@ def refuse_pending_restore(
 
     Args:
         snapshot: The table, just loaded.
-        consequence: What that means for the caller, as the end of the message.
+        consequence: The consequence for the caller, as the end of the message.
         error: The class of the error.
 
     Raises:

@@ -41,7 +41,7 @@ class WorkloadProfile:
     """Inserts per partition and updates per file group.
 
     Attributes:
-        operation: What is being done.
+        operation: The operation.
         stats: Partition path to its `WorkloadStat`, sorted by partition path.
     """
 
@@ -53,7 +53,7 @@ class WorkloadProfile:
         """Make a profile of counted rows.
 
         Args:
-            operation: What is being done.
+            operation: The operation.
             counts: Columns partition path, current file id, current instant time (both null for inserts, the latter
                 alone where the index names a new file group) and ``count``. Without the two location columns every row
                 is an insert.

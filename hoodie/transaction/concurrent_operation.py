@@ -26,7 +26,7 @@ class ConcurrentOperation:
 
     Attributes:
         instant: The instant.
-        operation_type: What it does.
+        operation_type: The type of the operation.
         file_groups: Partition paths and file ids.
         appended: File groups among them that got log files only.
         created: File groups among them that it began with a base file, under an id that no other writer can name before

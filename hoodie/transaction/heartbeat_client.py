@@ -43,11 +43,11 @@ class _Heartbeat:
     """The heartbeat of one instant.
 
     Attributes:
-        storage: Where its file is.
+        storage: The storage of the file.
         path: Its file.
         content: The file's content, unique to this writer: if the response of a write is lost, it tells who made it.
         stopped: Set when the heartbeat ends.
-        beaten_ms: When the newest successful write of the file began, on the monotonic clock.
+        beaten_ms: The start of the newest successful write of the file, on the monotonic clock.
     """
 
     storage: HoodieStorage

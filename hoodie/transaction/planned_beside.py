@@ -31,7 +31,7 @@ def compactions_beside(
     Args:
         timeline: The current timeline.
         instant_time: The write that is about to be completed.
-        metadata: What it wrote.
+        metadata: The metadata of its commit.
         start: The state of the table when the write began; None if it is not known.
 
     Raises:
@@ -74,7 +74,7 @@ def compactions_without(
     Args:
         timeline: The current timeline.
         completed: The write, with its completion time.
-        metadata: What it wrote.
+        metadata: The metadata of its commit.
 
     Raises:
         HoodieCorruptedDataException: A plan or commit is damaged.

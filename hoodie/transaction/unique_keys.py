@@ -23,7 +23,7 @@ from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join
 
 _CHUNK_KEYS = 2_000_000
-"""How many keys of the own write are in memory at once, next to the keys of one file of another write."""
+"""The number of own keys in memory at once, next to the keys of one file of another write."""
 
 _SCHEMA = pa.schema([(COMMIT_TIME_META, pa.string()), (RECORD_KEY_META, pa.string())])
 
@@ -36,7 +36,7 @@ class SharedKey:
         record_key: The key.
         partition_path: The partition of this write's row.
         other_path: The file of the other write's row, relative to the table.
-        count: How many such keys were found in the two files.
+        count: The number of such keys in the two files.
     """
 
     record_key: str

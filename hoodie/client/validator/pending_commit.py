@@ -22,16 +22,16 @@ from hoodie.storage.storage_path import join
 
 
 class PendingCommit:
-    """What a validator receives: the outcome of a write, and the table without and with it.
+    """The argument of a validator: the outcome of a write, and the table without and with it.
 
     Args:
         snapshot: The table as it is now.
-        result: What was written.
-        metadata: What the commit will store.
+        result: The outcome of the write.
+        metadata: The commit metadata, before it is stored.
 
     Attributes:
-        result: What was written, with its statistics and the records that failed.
-        metadata: What the commit will store.
+        result: The outcome of the write, with statistics and the records that failed.
+        metadata: The commit metadata, before it is stored.
     """
 
     def __init__(self, snapshot: TableSnapshot, result: HoodieWriteResult, metadata: HoodieCommitMetadata) -> None:

@@ -50,7 +50,7 @@ class HoodiePreCommitValidator(ABC):
         """Say whether the commit may be completed.
 
         Args:
-            commit: What was written, and the table without and with it.
+            commit: The outcome of the write, and the table without and with it.
 
         Returns:
             False to reject the commit; True or None to accept it.

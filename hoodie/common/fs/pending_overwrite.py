@@ -141,7 +141,7 @@ def refuse_overwritten(storage: HoodieStorage, path: str) -> None:
     """Raise the error of a pending overwrite, before a missing file is reported.
 
     Args:
-        storage: Where the file is.
+        storage: The storage of the file.
         path: A file of a table or of its metadata table; the folders above it are searched, up to the table's.
 
     Raises:

@@ -103,7 +103,7 @@ class HoodieTableConfig:
         """Load the properties of a table; nothing is changed on storage.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             base_path: The table's folder.
 
         Raises:
@@ -151,7 +151,7 @@ class HoodieTableConfig:
         """Read one of the two properties files by itself.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             base_path: The table's folder.
             name: `PROPERTIES_FILE_NAME` or `PROPERTIES_BACKUP_FILE_NAME`.
 
@@ -201,7 +201,7 @@ class HoodieTableConfig:
         Concurrent updates are not guarded against: the caller must hold the table's lock or be the only writer.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             base_path: The table's folder.
             updates: Properties to set.
             removals: Properties to remove; missing ones are ignored.
@@ -235,7 +235,7 @@ class HoodieTableConfig:
         """Write the properties again as they are, so that a `switch` by a version from before fails.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             base_path: The table's folder.
 
         Returns:
@@ -266,7 +266,7 @@ class HoodieTableConfig:
         """Make these the properties of a table, unless the stored ones were changed or fenced meanwhile. Atomic.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             base_path: The table's folder.
             version: The result of `fence`.
 
@@ -290,7 +290,7 @@ class HoodieTableConfig:
         On a file system without locks, which cannot compare versions, the last one to change the file wins.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             base_path: The table's folder.
             content: The new content, which the file never had before.
             expected: The content that the file must have.
@@ -318,7 +318,7 @@ class HoodieTableConfig:
         """Delete the file that local storage leaves beside a file whose versions it has compared.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             base_path: The table's folder.
 
         Raises:

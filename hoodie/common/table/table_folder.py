@@ -96,7 +96,7 @@ def make_folders(storage: HoodieStorage, base_path: str, table_config: HoodieTab
     """Make the folders that Hudi makes with a table.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         base_path: The table's folder.
         table_config: The table's properties.
 

@@ -73,7 +73,7 @@ class CheckFiles:
     """Task: find the shared keys in base files.
 
     Attributes:
-        storage: Where the files are.
+        storage: The storage of the files.
         keys: The shared mapping from group to `SortedKeys`' array.
     """
 
@@ -94,7 +94,7 @@ def check_file(storage: HoodieStorage, path: str, parts: Iterable[pa.Array], are
     """Compare keys with a base file: with its bloom filter, then with its keys.
 
     Args:
-        storage: Where the file is.
+        storage: The storage of the file.
         path: Full path of the file.
         parts: The keys (string), in one or more arrays.
         are_sorted: Whether they are distinct, and sorted by UTF-8 bytes.

@@ -99,7 +99,7 @@ class CheckSampledKeys:
     the others.
 
     Attributes:
-        storage: Where the files are.
+        storage: The storage of the files.
         identifier: The writer's buckets.
     """
 

@@ -81,7 +81,7 @@ def open_hfile(storage: HoodieStorage, path: str, size_bytes: int | None = None)
     """Open an HFile on storage; a context manager that closes it.
 
     Args:
-        storage: Where the file is.
+        storage: The storage of the file.
         path: Its full path.
         size_bytes: Its size, if it is known from a listing: a small file is then read by one request.
 

@@ -86,7 +86,7 @@ class LogBlockScanner:
     Memory: one block, the headers of all, and up to 32 MiB of small blocks that were read together with their headers.
 
     Args:
-        storage: Where the files are.
+        storage: The storage of the files.
         log_files: The log files of the slice, in any order.
         block_filter: The rule which blocks count.
         base_instant_time: The instant of the slice's base file, if positions of records in it are wanted. Blocks with

@@ -19,7 +19,7 @@ def is_log_file_of(storage: HoodieStorage, path: str, instant_time: str) -> bool
     and two writers may choose the same name; then the blocks show it.
 
     Args:
-        storage: Where the file is.
+        storage: The storage of the file.
         path: Full path of the file.
         instant_time: The instant.
 

@@ -70,7 +70,7 @@ def open_log_file(storage: HoodieStorage, path: str, size_bytes: int | None = No
     """Open a log file; a context manager that closes it.
 
     Args:
-        storage: Where the file is.
+        storage: The storage of the file.
         path: Its full path.
         size_bytes: Its size, if it is known from a listing: a small file is then read by one request.
 

@@ -43,7 +43,7 @@ class HoodieLogRecordScanner:
     Memory: one block, the headers of all, and up to 32 MiB of small blocks that were read together with their headers.
 
     Args:
-        storage: Where the files are.
+        storage: The storage of the files.
         log_files: The log files of the slice, in any order.
         schema: The types to read columns in, meta columns included.
         columns: The columns of the rows, in this order, at least one; None for all of the schema.

@@ -71,7 +71,7 @@ class MetadataLogScanner:
     Memory: see `LogBlockScanner`, and the wanted records of one block.
 
     Args:
-        storage: Where the files are.
+        storage: The storage of the files.
         log_files: The log files of the slice, in any order.
         block_filter: The rule which blocks count.
         known_blocks: See `LogBlockScanner`.

@@ -38,7 +38,7 @@ def read_key_range(storage: HoodieStorage, path: str) -> tuple[bytes, bytes] | N
     After None, read the whole footer: it may have no range, a long one, or its entries in another order.
 
     Args:
-        storage: Where the file is.
+        storage: The storage of the file.
         path: Full path of the file.
 
     Raises:
@@ -82,7 +82,7 @@ def read_short_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData | 
     """A base file's metadata with an empty text as its bloom filter.
 
     Args:
-        storage: Where the file is.
+        storage: The storage of the file.
         path: Full path of the file.
 
     Returns:

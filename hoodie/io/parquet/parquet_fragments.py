@@ -104,7 +104,7 @@ class ParquetFragment:
         """Read a file's footer.
 
         Args:
-            storage: Where the file is.
+            storage: The storage of the file.
             path: Full path of the file.
             size_bytes: See `HoodieParquetReader`.
 

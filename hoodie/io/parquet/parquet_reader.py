@@ -508,7 +508,7 @@ def read_footer(storage: HoodieStorage, path: str) -> Footer:
     """Hudi's part of the footer of a base file; reads only the end of the file.
 
     Args:
-        storage: Where the file is.
+        storage: The storage of the file.
         path: Full path of the file.
 
     Raises:

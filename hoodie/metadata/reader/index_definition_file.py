@@ -31,7 +31,7 @@ def read_index_definitions(storage: HoodieStorage, meta_path: str) -> dict[str, 
     """The content of the file; None for a table without it.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         meta_path: The table's ``.hoodie`` folder.
 
     Raises:
@@ -62,7 +62,7 @@ def adapt_index_definitions(storage: HoodieStorage, meta_path: str, version: int
     """Change the definitions so that both the table's present version and another one accept them.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         meta_path: The table's ``.hoodie`` folder.
         version: The table version to come.
 

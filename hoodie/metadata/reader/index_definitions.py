@@ -64,7 +64,7 @@ def load_index_definitions(storage: HoodieStorage, meta_path: str) -> Mapping[st
     """The definitions by the names of their indexes; empty for a table without that file.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         meta_path: The table's ``.hoodie`` folder.
 
     Raises:

@@ -155,7 +155,7 @@ class MetadataSliceReader:
     """Reads the records of slices of a metadata table; crosses to tasks.
 
     Attributes:
-        storage: Where the files are.
+        storage: The storage of the files.
         committed: The sizes that completed instants give for log files; they tell damaged files from torn ones.
         block_filter: The rule which log blocks count.
         payload: The payload of the records.

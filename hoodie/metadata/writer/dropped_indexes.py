@@ -27,7 +27,7 @@ def indexes_to_drop(snapshot: TableSnapshot, config: HoodieMetadataConfig) -> tu
 
     Args:
         snapshot: The table.
-        config: What its writer wants.
+        config: The writer's options for the metadata table.
 
     Raises:
         HoodieConfigException: The option names a partition that other options drop.

@@ -61,7 +61,7 @@ def due_partitions(
 
     Args:
         table: The table, with its current properties.
-        config: What the writer wants.
+        config: The writer's options for the metadata table.
         engine: The writer's engine, which decides the defaults of new tables; None builds ``files`` only by default.
 
     Raises:

@@ -75,7 +75,7 @@ class MetadataDeltaCommit:
     """A delta commit of a metadata table while its files are written.
 
     Attributes:
-        storage: Where the metadata table is.
+        storage: The storage of the metadata table.
         base_path: The folder of the metadata table.
         instant_time: The delta commit.
         avro_schema: The schema of the records, meta fields included.
@@ -131,10 +131,10 @@ class MetadataFileGroupWriter:
         """Write the file of a file group.
 
         Args:
-            number: Of the file group.
+            number: The number of the file group.
             entries: Its records, not empty. A partition that is initialised has no deletes.
-            write_token: In the name of the file, of a task; one that no other attempt has. What is left of an attempt
-                that failed is deleted before the delta commit is completed. None on the driver.
+            write_token: A part of the file name that no other attempt of the task has; None on the driver. Files of
+                failed attempts are deleted before the delta commit is completed.
 
         Returns:
             The statistics of the file.

@@ -72,7 +72,7 @@ class FileStatisticsReader:
     """Reads statistics of files; picklable.
 
     Attributes:
-        storage: Where the table is.
+        storage: The storage of the table.
         base_path: The table's folder.
         columns: The columns.
         stats_version: 6, 8 or 9: the form of the records.

@@ -59,7 +59,7 @@ def set_aside_misplaced_metadata_table(snapshot: TableSnapshot, config: HoodieMe
 
     Args:
         snapshot: The table, under its lock; its properties and timeline are read again.
-        config: What its writer wants.
+        config: The writer's options for the metadata table.
 
     Returns:
         The table as it is then.

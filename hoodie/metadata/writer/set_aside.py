@@ -30,9 +30,9 @@ def set_aside_metadata_table(
 
     Args:
         snapshot: The table, under its lock.
-        is_usual: Whether this is part of what the user asked for. If not, a warning tells of it.
+        is_usual: Whether the user's request includes the deletion. If not, it is logged as a warning.
         beside: Partitions that are not listed, and that the next write does not build, since an indexing does.
-        why: What the warning adds.
+        why: The end of the warning.
 
     Returns:
         The table without it; see `due_partitions`.

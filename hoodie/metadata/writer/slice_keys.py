@@ -150,7 +150,7 @@ class SliceKeys:
     """Reads the keys of the records of file slices; crosses to tasks.
 
     Attributes:
-        storage: Where the files are.
+        storage: The storage of the files.
         schema: The table's columns, with Hudi's.
         merging: The merge of log files, those of the action included; None if there are no log files.
     """

@@ -232,7 +232,7 @@ def carry_out(
         check: Raises where the lock was lost, under which a plan that was left behind is begun.
 
     Raises:
-        HoodieException: What the action raises. Call again where storage failed.
+        HoodieException: The action failed. Call again if storage failed.
     """
     instant = action.look().active_timeline.find(instant_time, action.kind)
     if instant is None or instant.is_completed:

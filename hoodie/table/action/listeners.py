@@ -26,7 +26,7 @@ class CompletionListener(Protocol):
         """An action was completed. Never raises.
 
         Args:
-            message: What was completed.
+            message: The completed instant and its metadata.
         """
 
     def take_failures(self) -> list[str]:
@@ -58,7 +58,7 @@ class CompletionListeners:
         """Tell the listeners of a completed action.
 
         Args:
-            message: What was completed.
+            message: The completed instant and its metadata.
         """
         for listener in self.listeners:
             if listener.is_on:
@@ -69,7 +69,7 @@ class CompletionListeners:
 
         Args:
             instant_time: The instant that was completed; the listeners were told of it.
-            failures: What failed meanwhile, one line each.
+            failures: Failures meanwhile, one line each.
 
         Returns:
             What failed: that, then of the listeners, then of the services.

@@ -63,10 +63,10 @@ class LogFilePart:
     """Consecutive bytes of a log file: a block, or what is no block.
 
     Attributes:
-        start_byte: Where they begin.
-        end_byte: Where they end, or ended before the file was cut.
-        state: What becomes of them. Bytes that no commit tells of stay as they are.
-        holds: What kind of block it is; "" for what is no whole block.
+        start_byte: The first byte.
+        end_byte: The byte after the last one, or where that was before the file was cut.
+        state: Their fate. Bytes that no commit mentions stay as they are.
+        holds: The type of the block; "" for bytes that are no whole block.
         instant_time: The instant that wrote it; "" where it is not known.
         records: The rows or deletes that it holds.
     """
@@ -89,7 +89,7 @@ class SalvagedLogFile(RepairResult):
         committed_bytes: The size that commits tell.
         parts: Its parts, in order.
         lost_records: The number of committed rows and deletes that are lost, as far as commits tell.
-        kept_as: Where the damaged file is kept; None after a dry run, and for a file that is not damaged.
+        kept_as: The path of the copy of the damaged file; None after a dry run, and for a file without damage.
         is_dry_run: Whether nothing was changed.
     """
 

@@ -65,7 +65,7 @@ class OrphanFile:
         is_visible: Whether readers show its rows: they take an unknown instant that is older than the timeline for an
             archived commit, and read every log file of a commit.
         size_bytes: Its length.
-        modification_time_ms: When it was written, in milliseconds since 1970; 0 where the store does not tell.
+        modification_time_ms: The time of its last write, in milliseconds since 1970; 0 if the store does not tell.
     """
 
     partition_path: str
@@ -90,7 +90,7 @@ class OrphanFiles(RepairResult):
         base_path: The table.
         files: The orphans.
         removed: The orphans that are gone from the table; after a dry run, those that would be.
-        backup_folder: Where they were moved to; None where they were deleted, or nothing was removed.
+        backup_folder: The folder that has the moved files; None if files were deleted, or nothing was removed.
         is_dry_run: Whether nothing was changed.
     """
 

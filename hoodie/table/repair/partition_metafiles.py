@@ -48,7 +48,7 @@ class PartitionMetafileRepair:
 
     Attributes:
         partition_path: The folder.
-        problem: What was wrong.
+        problem: The problem.
         file_name: The metadata file that is written again; with `MetafileProblem.HIDES_OTHERS`, that is deleted.
         commit_time: The instant that it names, the oldest one of the folder's files; "" for a file that is deleted.
         is_repairable: False where deleting it would hide files of its own folder, or of a write that is under way.

@@ -42,7 +42,7 @@ class RepairedTable:
 
         Args:
             table: The table's folder, or the configuration of its writers.
-            storage_options: Of the storage, where the folder is given.
+            storage_options: The options of the storage, if a folder is given.
             changes_rows: Whether hoodie must be able to write the table; otherwise it must be able to read it.
 
         Raises:
@@ -68,7 +68,7 @@ class RepairedTable:
         """Hold the table's lock, where its writers have one.
 
         Args:
-            what: What is being done, for the log.
+            what: A name of the work, for the log.
 
         Yields:
             The table as it is under the lock.

@@ -105,7 +105,7 @@ class RebuiltProperty:
     Attributes:
         key: Its key.
         value: Its value.
-        source: Where the value comes from: ``given``, ``the file``, ``the backup``, ``the timeline``, ``the newest
+        source: The origin of the value: ``given``, ``the file``, ``the backup``, ``the timeline``, ``the newest
             commit`` or ``the base files``.
     """
 
@@ -123,8 +123,8 @@ class RebuiltProperties(RepairResult):
         source: INTACT: nothing was to be done. BACKUP: the file was made again from ``hoodie.properties.backup``.
             REBUILT: the file was made again from the arguments and the table's files.
         properties: All of them; the checksum comes last.
-        checked_rows: How many stored rows were read to check that these properties make their keys and folders.
-        problem: What was wrong with the file; "" for nothing.
+        checked_rows: The number of stored rows whose keys and folders were checked against these properties.
+        problem: The problem of the file; "" for none.
         is_dry_run: Whether nothing was changed.
     """
 

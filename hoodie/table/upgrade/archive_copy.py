@@ -47,7 +47,7 @@ class ArchiveCopy(ABC):
     """Copies the completed instants of an archive.
 
     Attributes:
-        storage: Where the table is.
+        storage: The storage of the table.
         source: Full path of the archive that is read.
         source_layout: Its layout.
         target: Full path of the archive that is written.

@@ -39,7 +39,7 @@ class CompletedInstant:
 
     Attributes:
         instant: The instant.
-        changed_at: When its completed file was last changed, as an instant time; "" if that is not known.
+        changed_at: The time of the last change of its completed file, as an instant time; "" if it is not known.
     """
 
     instant: HoodieInstant

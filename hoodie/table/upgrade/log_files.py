@@ -25,7 +25,7 @@ class LogFilesLeftException(HoodieNotSupportedException):
     """Slices of the present have log files, or compactions are pending: compact them, and change the version then.
 
     Args:
-        message: What is left, and the way out.
+        message: The remaining log files and compactions, and the way out.
         finished_earlier_run: Whether files of an earlier run that had died were deleted first.
     """
 

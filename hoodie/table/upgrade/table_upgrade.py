@@ -94,7 +94,7 @@ def change_table_version(
     Args:
         config: The configuration of the table's writers.
         to_version: 6, 8 or 9.
-        is_upgrade: Which direction the caller asks for.
+        is_upgrade: Whether the caller asks for an upgrade; False asks for a downgrade.
         dry_run: Change nothing.
 
     Raises:
@@ -137,7 +137,7 @@ class _VersionChange:
     Args:
         config: The configuration of the table's writers.
         to_version: The version that the table is to have.
-        is_upgrade: Which direction the caller asks for.
+        is_upgrade: Whether the caller asks for an upgrade; False asks for a downgrade.
         snapshot: The table, loaded under its lock.
         check_held: Checks the lock, right before a step that cannot be taken back.
         is_dry_run: Whether nothing is changed.

@@ -47,7 +47,7 @@ class TimelineFiles:
         """List the files; nothing else of the table is looked at.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             meta_path: The table's ``.hoodie`` folder.
             layout: The layout.
 

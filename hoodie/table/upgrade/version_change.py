@@ -40,7 +40,7 @@ class TableVersionChange(RepairResult):
         compactions: The instant times of these compactions; after a dry run, those that are pending.
         metadata_partitions: The partitions of the metadata table that was switched off; () without one.
         properties: The properties that changed.
-        notes: What a user should know about the table in its new version.
+        notes: Facts that a user should know about the table in its new version.
         finished_earlier_run: Whether files of an earlier run that had died were deleted first.
         is_dry_run: Whether nothing was changed.
     """

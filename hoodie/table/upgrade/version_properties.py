@@ -85,8 +85,8 @@ class VersionProperties:
 
     Attributes:
         properties: All of them, without the checksum.
-        problems: What the version cannot hold, each with the property and the way out; nothing must be changed then.
-        notes: What a user should know of the change.
+        problems: Properties that the version cannot hold, each with the way out; then nothing must be changed.
+        notes: Facts that a user should know of the change.
     """
 
     properties: Mapping[str, str]
@@ -111,7 +111,7 @@ def key_generator_problem(config: HoodieTableConfig, writer_properties: Mapping[
 
     Args:
         config: The table's properties.
-        writer_properties: Those of its writers.
+        writer_properties: The properties of its writers.
     """
     name = (config.key_generator_class or "").removeprefix(KEY_GENERATOR_PACKAGE)
     if name.replace("Avro", "") != KEY_GENERATORS["COMPLEX"] or len(config.record_key_fields) != 1:

@@ -94,7 +94,7 @@ class LockProvider(ABC):
         """Take the lock, waiting for its holder.
 
         Args:
-            timeout_ms: How long to wait; with 0 the lock is tried once.
+            timeout_ms: The longest wait; with 0 the lock is tried once.
 
         Returns:
             True if it is held now; False if another one held it all the time.

@@ -113,7 +113,7 @@ class HoodieActiveTimeline(HoodieTimeline):
     False instead of raising.
 
     Attributes:
-        storage: Where the table is.
+        storage: The storage of the table.
         meta_path: The table's ``.hoodie`` folder.
         layout: File names and serialisation.
         timezone: ``hoodie.table.timeline.timezone``: ``UTC`` or ``LOCAL``.
@@ -164,7 +164,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         """List the timeline: each instant once, in the highest state of its files.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             meta_path: The table's ``.hoodie`` folder.
             layout: The table's timeline layout.
             timezone: The table's ``hoodie.table.timeline.timezone``.

@@ -70,7 +70,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
         count it once.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             meta_path: The table's ``.hoodie`` folder.
             archive_folder: The archive's folder in it (``hoodie.archivelog.folder``).
             layout: The table's timeline layout.
@@ -148,7 +148,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
         """Find values in the extra metadata of all archived commits, with one file of the archive at a time in memory.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             folder: Full path of the archive.
             layout: The table's timeline layout.
             keys: Keys of the extra metadata; commits without the first one are left out.
@@ -189,7 +189,7 @@ def archive_files(storage: HoodieStorage, folder: str, layout: TimelineLayout) -
     """The files of an archive in the order in which they were written.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         folder: Full path of the archive.
         layout: The table's timeline layout.
 
@@ -231,7 +231,7 @@ def read_archive_file(storage: HoodieStorage, path: str) -> Iterator[tuple[Hoodi
     """The entries of one file of the archive: instants in each archived state, and their encoded contents.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         path: The file.
 
     Raises:

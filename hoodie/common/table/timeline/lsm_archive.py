@@ -107,7 +107,7 @@ class LsmArchiveWriter:
     """The archive of one table, for the writer that holds the table's lock.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         folder: Full path of the archive: ``.hoodie/timeline/history``.
         check: Called right before each step that only one writer at a time may do; raises where its lock was lost.
 

@@ -81,7 +81,7 @@ class HoodieLsmTimeline(HoodieArchivedTimeline):
         """Read the times and actions of the archived instants; a table that was never archived has none.
 
         Args:
-            storage: Where the table is.
+            storage: The storage of the table.
             meta_path: The table's ``.hoodie`` folder.
             archive_folder: The archive's folder in it.
             layout: The table's timeline layout.
@@ -203,7 +203,7 @@ def read_while_compacted(storage: HoodieStorage, folder: str, read: Callable[[Ls
     """Read the files of an archive, and again if a writer compacted and cleaned some of them meanwhile.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         folder: Full path of the archive.
         read: Reads the files of a manifest; raises FileNotFoundError for a missing one.
 
@@ -228,7 +228,7 @@ def newest_lsm_time(storage: HoodieStorage, folder: str, file: LsmFile) -> str:
     """The greatest requested or completion time of the instants in a file.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         folder: Full path of the archive.
         file: A file of it; its footer is read, or two of its columns where that lacks statistics.
 

@@ -30,7 +30,7 @@ def moved_commits(
     Commits that the table's archive holds, and those that a rollback or a restore has undone, are left out.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         meta_path: The table's ``.hoodie`` folder.
         table_config: The table's properties as they are now.
         names: The names in the folder of the other layout; None if they are to be listed.

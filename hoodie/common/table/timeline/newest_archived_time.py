@@ -21,7 +21,7 @@ def newest_archived_time(
     """A function that returns the greatest of all times in an archive; None if that is empty.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         folder: Full path of the archive.
         layout: The table's timeline layout.
         load: Loads the archived timeline.

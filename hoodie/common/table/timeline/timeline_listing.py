@@ -53,7 +53,7 @@ def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) 
     """One entry per file of a timeline, in no particular order.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         meta_path: The table's ``.hoodie`` folder.
         layout: The table's timeline layout.
 
@@ -149,7 +149,7 @@ def completion_times(
     tables must keep.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         meta_path: The table's ``.hoodie`` folder.
         layout: The table's timeline layout.
         timezone: The table's ``hoodie.table.timeline.timezone``.
@@ -186,7 +186,7 @@ def list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout
     Archivers may delete instants during a listing. The function lists again until the result is consistent.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         meta_path: The table's ``.hoodie`` folder.
         layout: The table's timeline layout.
 
@@ -206,7 +206,7 @@ def is_listing_whole(storage: HoodieStorage, meta_path: str, layout: TimelineLay
     """Whether no archiver deleted instants during a listing; see `list_instants`.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         meta_path: The table's ``.hoodie`` folder.
         layout: The table's timeline layout.
         states: What was listed.

@@ -25,7 +25,7 @@ def read_whole_file(storage: HoodieStorage, path: str, begun: str, *, may_be_emp
     """The content of a file of the timeline. Waits for a file that Hudi is writing at the moment.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         path: The file.
         begun: The first file of the same instant.
         may_be_empty: Whether the file can be whole and empty.

@@ -99,7 +99,7 @@ class LogArchiveFiles(ArchiveFiles[bytes]):
     """The folder ``.hoodie/archived`` of one table of timeline layout 1.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         folder: Full path of the archive.
         layout: The layout of the table's timeline.
         archival: Sizes of blocks and merges.

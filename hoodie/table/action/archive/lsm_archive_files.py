@@ -33,7 +33,7 @@ class LsmArchiveFiles(ArchiveFiles[LsmEntry]):
     """The folder ``.hoodie/timeline/history`` of one table: one entry for each instant.
 
     Args:
-        storage: Where the table is.
+        storage: The storage of the table.
         folder: Full path of the archive.
         layout: The layout of the table's timeline.
         archival: Sizes of compactions, and how many manifests stay.

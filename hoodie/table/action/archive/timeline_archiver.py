@@ -59,7 +59,7 @@ class HoodieTimelineArchiver:
     """Archives one table.
 
     Args:
-        config: How many instants are kept.
+        config: The number of instants that are kept.
         snapshot: The table, its timeline freshly loaded.
         check: Called right before each step that only one archiver at a time may do; raises where its lock was lost.
         first_needed: Nothing from this instant on is archived; None for no such bound.

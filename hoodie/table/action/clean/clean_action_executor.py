@@ -75,13 +75,13 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
             about to write there.
         last_empty_plan: The empty plan of an earlier clean of the same client; None without one.
         min_commits: A clean is due once there are this many commits after the last clean.
-        metadata_config: How the metadata table is kept up to date.
+        metadata_config: The upkeep of the metadata table.
         lock: Takes the table's lock to complete a clean, which deletes its files without one; does nothing if the lock
             is held anyway.
 
     Attributes:
         empty_plan: Set by `plan` when it looked and found no file to delete.
-        failures: What failed after a clean was completed, one line each.
+        failures: Failures after a clean was completed, one line each.
 
     Hudi: org.apache.hudi.table.action.clean.{CleanPlanActionExecutor, CleanActionExecutor}. Differs: a plan that was
     left behind is checked again, so that files stay which have become the newest version, or were savepointed, since;

@@ -59,7 +59,7 @@ def earliest_instant_to_retain(
     It is never after the oldest pending write, which began with the newest files of that time.
 
     Args:
-        timeline: Of the table; only writes are looked at.
+        timeline: The table's timeline; only writes count.
         clean: Policy and how much is retained.
         now: The present, by which hours are counted.
         timezone: The table's ``hoodie.table.timeline.timezone``.
@@ -107,7 +107,7 @@ def read_last_clean(timeline: HoodieActiveTimeline) -> HoodieCleanMetadata | Non
     """The report of the newest completed clean; None when there is none, or it cannot be read.
 
     Args:
-        timeline: Of the table.
+        timeline: The table's timeline.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -357,7 +357,7 @@ def files_that_stay(retention: FileRetention, partition_path: str, files: Iterab
     """Paths of the files that no plan may delete, however old it is: the newest state and savepoints need them.
 
     Args:
-        retention: Of the table as it is now.
+        retention: The retention of the table as it is now.
         partition_path: A partition.
         files: Its files.
     """

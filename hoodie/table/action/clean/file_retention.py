@@ -72,7 +72,7 @@ class FileRetention:
         instants: Tells which instants are committed.
         earliest: Instant time E; None to count versions.
         versions: Slices of each group that stay; only without E.
-        pending: What pending writes and compactions need.
+        pending: The needs of pending writes and compactions.
         replaced: File groups that were replaced, each with the instant that replaced it.
         held: Names of files that savepoints and pending clusterings hold.
         completion_time: Timeline layout 2: when an instant was completed.

@@ -19,7 +19,7 @@ def files_being_cleaned(timeline: HoodieActiveTimeline) -> Mapping[tuple[str, st
     Call this before files are listed: the listing then lacks the files of a clean that was completed since.
 
     Args:
-        timeline: Of the table, freshly loaded.
+        timeline: The table's timeline, freshly loaded.
 
     Raises:
         HoodieCorruptedDataException: A plan is damaged; it is named.

@@ -90,7 +90,7 @@ class BaseCommitActionExecutor(ABC):
 
     Args:
         table: The table at the start of the write.
-        write_context: What the tasks need.
+        write_context: The context of the tasks.
         key_generator: Explains rows without a key; None when the input brought its keys.
 
     Hudi: org.apache.hudi.table.action.commit.BaseCommitActionExecutor. Differs: never commits.
@@ -289,7 +289,7 @@ class BaseCommitActionExecutor(ABC):
 
         Args:
             records: As `_placed` gives them.
-            given: How many there were before they were combined; None where that is not known.
+            given: The number of records before they were combined; None if it is not known.
             by_key: Whether each bucket is to be sorted by record key.
         """
         with self._metrics.step("build workload profile") as step:
@@ -310,10 +310,10 @@ class BaseCommitActionExecutor(ABC):
 
         Args:
             records: The rows, numbered and persisted.
-            policy: What is done with such rows; NONE keeps them.
+            policy: The treatment of such rows; NONE keeps them.
 
         Returns:
-            The rows that are left; the count of all rows by partition path; and how many rows are left, None where that
+            The remaining rows; the count of all rows by partition path; and the number of remaining rows, None if that
             is not known.
 
         Raises:
@@ -472,7 +472,7 @@ class BaseCommitActionExecutor(ABC):
         """Run the writing tasks, as a step.
 
         Raises:
-            HoodieException: Of the class that a task's failure names.
+            HoodieException: A task failed; the failure names the class.
             InputReadOtherwise: See `_write_buckets`.
         """
         results = unpack(written.collect())

@@ -53,7 +53,7 @@ class CopyOnWriteBucketHandler:
 
     Attributes:
         context: The write.
-        buckets: What each bucket number does.
+        buckets: The work of each bucket number.
     """
 
     context: WriteContext

@@ -81,7 +81,7 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
 
         Args:
             task: The task.
-            place: Where the first log file goes.
+            place: The place of the first log file.
             file_slice: The latest slice; None for a new file group.
             incoming: The rows.
         """
@@ -130,7 +130,7 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         Hudi 0.15 fails on headers of positions, so version 6 has none.
 
         Args:
-            place: Where the rows go.
+            place: The place of the rows.
             file_slice: The slice; None for a new file group.
             tagged: All rows: one for each position of a key.
             incoming: The rows that are appended.

@@ -41,8 +41,8 @@ class MergeOnReadPartitioner(UpsertPartitioner):
 
     Args:
         profile, config, file_slices, record_size: See `UpsertPartitioner`.
-        log_places: Where changes are appended.
-        appended: Which records are appended.
+        log_places: The places where changes are appended.
+        appended: The records that are appended.
 
     Hudi: org.apache.hudi.table.action.deltacommit.SparkUpsertDeltaCommitPartitioner.
     """

@@ -54,7 +54,7 @@ class FirstRows:
     """The first rows of each partition; crosses to tasks.
 
     Attributes:
-        count: How many.
+        count: The number of rows.
     """
 
     count: int

@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 _warned_fields: set[tuple[str, ...]] = set()
 """Key fields whose values were warned of in this process."""
 _FILE_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9]+)?")
-"""What rows of log files have as their file name: a UUID, usually with a number."""
+"""The file name in rows of log files: a UUID, usually with a number."""
 _SHOWN_KEYS = 5
 """Keys without an ordering value that a message shows."""
 
@@ -63,9 +63,9 @@ class WriterSchema:
     """The columns to which the rows of an input are converted.
 
     Attributes:
-        columns: Those that are written; None for a delete, of which record key and partition path alone are kept.
-        key_columns: Of a delete: the table's types of the key and partition columns, so that keys come out as they are
-            stored (``1``, not ``1.0``).
+        columns: The columns that are written; None for a delete, which keeps only record key and partition path.
+        key_columns: For a delete, the table's types of the key and partition columns, so that keys are made as they
+            are stored (``1``, not ``1.0``).
         fills_missing: Whether columns that the input lacks are null.
         rounded: Columns whose integers may become the nearest floats, as of `normalise_batch`.
     """
@@ -127,11 +127,11 @@ class RecordPreparer:
         writer_schema: The columns that rows get.
         key_generator: Makes keys and partition paths; None when the input brings its own reserved columns.
         ordering_fields: The columns whose values decide between records of one key; a dotted path leads into structs.
-        operation: What every row asks for, if the input has no operation column; a row with ``_hoodie_is_deleted`` asks
-            for a delete all the same.
+        operation: The operation of every row if the input has no operation column; a row with ``_hoodie_is_deleted`` is
+            a delete all the same.
         merge_spec: Says which rows of data are deletes.
         is_tagged: Whether the input says where records live: file ids, or names of base files, and instants.
-        checks: What rows are refused for.
+        checks: The reasons to refuse rows.
     """
 
     writer_schema: WriterSchema

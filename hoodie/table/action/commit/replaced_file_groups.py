@@ -20,7 +20,7 @@ def check_partition_paths(partition_paths: Iterable[str]) -> list[str]:
     """Partition paths that a caller names, each once, sorted.
 
     Args:
-        partition_paths: As they stand below the table's folder; "" is a table without partitions.
+        partition_paths: Paths below the table's folder; "" is a table without partitions.
 
     Raises:
         HoodieConfigException: They are no list; or one of them is no text, or would lead out of the table.
@@ -56,7 +56,7 @@ def refuse_pending_file_groups(snapshot: TableSnapshot, replaced: Mapping[str, S
     Args:
         snapshot: The table, its timeline as the write found it.
         replaced: Partition path to file ids.
-        operation: What is being done, for the message.
+        operation: The operation, for the message.
 
     Raises:
         HoodieNotSupportedException: The clustering would bring the replaced rows back when it completes; the compaction

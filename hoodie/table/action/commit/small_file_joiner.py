@@ -100,7 +100,7 @@ def join_small_files(
     are joined again. The last round joins all small files of a partition in one chain.
 
     Args:
-        statuses: Of all files of the commit.
+        statuses: The statuses of all files of the commit.
         context: The write.
         engine: Runs one task a chain.
 

@@ -69,7 +69,7 @@ def check_rows_seen(results: Sequence[TaskResult], expected: RowsSeen | None) ->
     """Compare the rows of the second reading with those of the first.
 
     Args:
-        results: What the tasks returned.
+        results: The results of the tasks.
         expected: The rows of the first reading; None if the input was kept.
 
     Raises:

@@ -164,7 +164,7 @@ class UpsertPartitioner:
         record_size: Average bytes of a record.
 
     Attributes:
-        buckets: What each bucket number does.
+        buckets: The work of each bucket number.
         record_size: Average bytes of a record.
         inserts_into: Partition path to the inserts that go to the buckets of existing file groups, by location.
 

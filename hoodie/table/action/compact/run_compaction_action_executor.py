@@ -273,7 +273,7 @@ class CompactSlice:
 
     Attributes:
         context: The compaction.
-        merging: How log files are merged.
+        merging: The rule by which log files are merged.
     """
 
     context: WriteContext

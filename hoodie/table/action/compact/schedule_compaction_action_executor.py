@@ -41,7 +41,7 @@ class ScheduleCompactionActionExecutor(AnnouncedAction[HoodieCompactionPlan]):
     Both are looked for before the plan is made, and again once it is visible; then it is withdrawn.
 
     Args:
-        config: When a compaction is due, and which file groups it takes.
+        config: The trigger of compactions, and the choice of file groups.
         snapshot: The table, just loaded, under its lock.
         is_forced: Whether the compaction is planned although it is not due.
 

@@ -89,7 +89,7 @@ class RunIndexActionExecutor:
 
     Attributes:
         snapshot: The table.
-        upkeep: What its metadata table holds; runs the tasks.
+        upkeep: The upkeep of its metadata table; runs the tasks.
         transactions: The table's lock.
         takeover: Sees to it that one process at a time builds partitions.
 

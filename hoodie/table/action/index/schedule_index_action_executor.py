@@ -76,7 +76,7 @@ class ScheduleIndexActionExecutor:
 
     Args:
         snapshot: The table, loaded under its lock.
-        config: What this writer's metadata table holds.
+        config: The partitions that this writer wants in the metadata table.
 
     Hudi: org.apache.hudi.table.action.index.ScheduleIndexActionExecutor.
     """

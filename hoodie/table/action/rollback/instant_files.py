@@ -44,7 +44,7 @@ class InstantFile:
         path: Its full path.
         partition_path: Its partition.
         file_id: Its file group.
-        base_instant: Of a base file its instant, of a log file the instant in its name.
+        base_instant: The instant of a base file, or the instant in the name of a log file.
         log_bytes: The size of a log file of version 6 whose blocks are taken back, since its slice is older than the
             instant. None for a file that goes as a whole.
     """
@@ -93,7 +93,7 @@ class InstantFiles:
         """The files that go as a whole, as markers tell; they may not be there.
 
         Args:
-            markers: Of the instant.
+            markers: The markers of the instant.
         """
         found = []
         for marker in markers:
@@ -107,7 +107,8 @@ class InstantFiles:
         """The files that a listing shows, sorted by path.
 
         Args:
-            markers: Of the instant. Log files that they announce are looked at though other commits name them, too.
+            markers: The markers of the instant. Log files that they announce are looked at even if other commits name
+                them, too.
 
         Raises:
             HoodieIOException: Storage failed.
@@ -175,7 +176,7 @@ def instants_in(storage: HoodieStorage, path: str) -> frozenset[str]:
     """The instants whose rows or deletes are in a log file; none of a file that is gone or cannot be read.
 
     Args:
-        storage: Where the file is.
+        storage: The storage of the file.
         path: Its full path.
 
     Raises:

@@ -31,9 +31,9 @@ class HoodieSavepoint:
 
     Attributes:
         instant_time: The commit that it keeps.
-        user: Who made it; "" where no user is named.
+        user: The name of its maker; "" if none is stored.
         comment: Why it was made; "" without a comment.
-        created_ms: When it was made, in milliseconds since 1970.
+        created_ms: The time of its creation, in milliseconds since 1970.
         files: Partition path to the names of the files that it keeps.
 
     Hudi: org.apache.hudi.avro.model.HoodieSavepointMetadata.
@@ -82,7 +82,7 @@ class SavepointActionExecutor(AnnouncedAction[HoodieSavepoint]):
     Args:
         snapshot: The table, just loaded.
         instant_time: A completed commit or replacecommit of the active timeline.
-        user: Who makes the savepoint.
+        user: The name of its maker.
         comment: Why it is made.
 
     Hudi: org.apache.hudi.table.action.savepoint.SavepointActionExecutor.
