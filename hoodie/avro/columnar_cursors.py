@@ -19,7 +19,6 @@ Flags = npt.NDArray[np.bool_]
 
 _PADDING = 24
 _FAR_END = 1 << 62
-_INT32 = pa.int32()
 _STOP_BITS = np.uint64(0x8080808080808080)
 _DIGIT_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
 _BYTE_PLACES = np.uint64(0x0001020304050607)

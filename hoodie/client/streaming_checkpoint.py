@@ -19,7 +19,6 @@ Hudi: org.apache.hudi.HoodieStreamingSink, org.apache.hudi.common.util.CommitUti
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -32,8 +31,6 @@ from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.config.streaming_config import IDENTIFIER_KEY
 from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException, HoodieWriteConflictException
 from hoodie.storage.storage_path import join
-
-logger = logging.getLogger(__name__)
 
 SINK_CHECKPOINT_KEY: Final = "_hudi_streaming_sink_checkpoint"
 """The key of the state in the extra metadata of a commit; its value is JSON: identifier -> number of the batch."""

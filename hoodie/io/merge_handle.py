@@ -5,7 +5,6 @@ Hudi: org.apache.hudi.io.{HoodieMergeHandle, HoodieConcatHandle}.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from functools import partial
 
@@ -42,8 +41,6 @@ from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter, constant_column
 from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
-
-logger = logging.getLogger(__name__)
 
 
 class HoodieMergeHandle(HoodieBaseFileHandle):

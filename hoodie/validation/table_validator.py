@@ -6,7 +6,6 @@ answers of two readers with each other, and needs no engine.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
@@ -31,8 +30,6 @@ from hoodie.validation.statistics_validation import (
     validate_column_stats,
     validate_partition_stats,
 )
-
-logger = logging.getLogger(__name__)
 
 _FILES = MetadataPartitionType.FILES.partition_path
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path

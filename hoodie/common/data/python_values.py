@@ -54,7 +54,6 @@ _PLAIN = tuple(map(frozenset, ((str, float), (bytes,), (int, float), (bool,), (D
 
 _NUMPY_NUMBERS = "biuf"
 """Kinds of numpy's types that Arrow takes as they are."""
-_ARROW_UNITS = ("s", "ms", "us", "ns")
 
 
 @attrs.frozen

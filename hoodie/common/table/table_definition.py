@@ -42,9 +42,7 @@ from hoodie.merge.merge_properties import (
 )
 from hoodie.merge.ordering_values import check_ordering_types
 from hoodie.merge.payload_rules import (
-    DEFAULT_PAYLOAD,
     MERGER_PREFIX,
-    OVERWRITE_WITH_LATEST_PAYLOAD,
     PAYLOADS,
     MergeMode,
     canonical_payload_class,
@@ -52,11 +50,6 @@ from hoodie.merge.payload_rules import (
     merger_payload_class,
 )
 from hoodie.merge.record_merger import HoodieRecordMerger, is_merger_class, merger_class_name
-
-ORDERING_PAYLOAD = DEFAULT_PAYLOAD
-"""The payload class of tables with an ordering field: the row with the larger ordering value stays."""
-OVERWRITE_PAYLOAD = OVERWRITE_WITH_LATEST_PAYLOAD
-"""The payload class of tables without an ordering field: the row that is written later stays."""
 
 DEFAULT_TABLE_VERSION = 9
 """The version of a new table whose creator names none."""

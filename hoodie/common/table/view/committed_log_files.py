@@ -127,11 +127,6 @@ class CommittedLogFiles:
         sizes = self._largest_sizes(logs)
         return [self._sized_group(group, sizes) for group in groups] if sizes else list(groups)
 
-    def with_sizes_of_slice(self, file_slice: FileSlice) -> FileSlice:
-        """A slice with the committed sizes of its log files; see `with_sizes`."""
-        logs = [log_file for log_file in file_slice.log_files if not log_file.is_cdc]
-        return _sized_slice(file_slice, self._largest_sizes(logs), self._relative)
-
     def read_before(self) -> dict[HoodieInstant, frozenset[str]]:
         """The paths of log files, relative to the table, that each active commit names that was read for sizes."""
         return {commit: frozenset(log_files) for commit, log_files in self._found.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
@@ -15,8 +14,6 @@ from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.table.action.archive.archive_files import ArchiveFiles, ReadContent
-
-logger = logging.getLogger(__name__)
 
 _WITH_PLAN = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLEAN})
 _RECORDS = {
