@@ -9,7 +9,7 @@ commit, delta    the partitions written; their new files with sizes. Files that 
 commit, replace  stay listed until a clean deletes them.
 clean            the deleted files; partitions that were deleted
 rollback         log files that it appended to, or wrote
-restore          the difference between listing and storage, see `listing_difference_entries`
+restore          none: the metadata table is set aside, and built anew
 ===============  =======================================================================================
 
 Hudi: HoodieTableMetadataUtil.convertMetadataToFilesPartitionRecords, convertMetadataToRollbackRecords.
@@ -125,30 +125,6 @@ def bootstrap_files_entries(listing: pa.Table, partitions: Collection[str]) -> M
     return _joined(_partition_records(partitions, []), _file_records(listing))
 
 
-def listing_difference_entries(listed: pa.Table, stored: pa.Table) -> MetadataEntries:
-    """The records that make a listing equal to storage, after a restore.
-
-    Args:
-        listed: `FILE_LISTING` of the metadata table.
-        stored: `FILE_LISTING` of storage.
-
-    Raises:
-        HoodieCommitException: A file has the size 0.
-    """
-    files: dict[str, dict[str, int | None]] = {}
-    before, now = _by_partition(listed), _by_partition(stored)
-    for partition_path in {**before, **now}:
-        old, new = before.get(partition_path, {}), now.get(partition_path, {})
-        changes: dict[str, int | None] = dict.fromkeys(name for name in old if name not in new)
-        for name, size in new.items():
-            if old.get(name) != size:
-                changes[name] = _checked(partition_path, name, size)
-        if changes:
-            files[partition_path] = changes
-    added = [path for path in now if path not in before]
-    return _entries(files, added or None, [path for path in before if path not in now])
-
-
 def listing_of(keys: pa.Array, rows: pa.RecordBatch) -> pa.Table:
     """The files in records of partitions, one row for each file.
 
@@ -183,15 +159,6 @@ def _checked(partition_path: str, name: str, size: int) -> int:
             f"Cannot record {where} in the metadata table: its size is said to be {size} bytes, and readers refuse that"
         )
     return size
-
-
-def _by_partition(listing: pa.Table) -> dict[str, dict[str, int]]:
-    files: dict[str, dict[str, int]] = {}
-    columns = [listing.column(name).to_pylist() for name in FILE_LISTING.names]
-    for partition_path, name, size, is_deleted in zip(*columns, strict=True):
-        if not is_deleted:
-            files.setdefault(partition_path, {})[name] = size
-    return files
 
 
 def _entries(files: _Files, partitions: Collection[str] | None, gone: Collection[str] = ()) -> MetadataEntries:

@@ -20,7 +20,6 @@ from hoodie.metadata.records.file_records import (
     bootstrap_files_entries,
     clean_files_entries,
     commit_files_entries,
-    listing_difference_entries,
     listing_of,
     partitions_of,
     rollback_files_entries,
@@ -28,7 +27,6 @@ from hoodie.metadata.records.file_records import (
 from hoodie.metadata.records.metadata_entries import MetadataEntries
 from hoodie.metadata.records.metadata_record_schema import metadata_record_schema, with_meta_columns
 from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values
-from hoodie.metadata.records.record_merging import merge_records
 from tests.support.metadata_table_files import StoredRecords
 
 Files = dict[str, tuple[int, dict[str, tuple[int, bool]]]]
@@ -165,21 +163,3 @@ def test_a_new_metadata_table_lists_everything() -> None:
     assert sorted(found.to_pylist(), key=str) == sorted(stored.to_pylist(), key=str)
     assert partitions_of(entries.keys, entries.rows) == ["a", "", "b", "empty"]
     assert partitions_of(entries.keys.slice(1), entries.rows.slice(1)) == []
-
-
-def test_a_difference_makes_one_listing_the_other() -> None:
-    before = listing(a={"x": 1, "y": 2}, b={"z": 3}, same={"f": 1})
-    after = listing(a={"y": 5, "w": 6}, c={"v": 7}, same={"f": 1})
-    old = bootstrap_files_entries(before, ["a", "b", "same"])
-    change = listing_difference_entries(before, after)
-    assert "same" not in change.keys.to_pylist()
-    merged = merge_records(
-        MetadataPayload.FILES,
-        pa.concat_arrays([old.keys, change.keys]),
-        MetadataEntries.joined([old, change]).rows,
-        drop_tombstones=True,
-    )
-    assert sorted(partitions_of(merged.keys, merged.rows)) == ["a", "c", "same"]
-    found = listing_of(merged.keys, merged.rows)
-    assert sorted(found.to_pylist(), key=str) == sorted(after.to_pylist(), key=str)
-    assert listing_difference_entries(after, after).is_empty
