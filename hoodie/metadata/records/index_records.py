@@ -8,7 +8,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hoodie.metadata.records.metadata_entries import MetadataEntries
-from hoodie.metadata.records.metadata_keys import secondary_index_keys
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, MetadataRecordType
 from hoodie.metadata.records.metadata_records import MetadataPayload
 
@@ -43,34 +42,17 @@ def deleted_record_index_entries(record_keys: pa.Array) -> MetadataEntries:
     return MetadataEntries.deletes(_RECORD_INDEX_PATH, MetadataPayload.RECORD_INDEX, record_keys)
 
 
-def secondary_index_entries(partition_path: str, values: pa.Array, record_keys: pa.Array) -> MetadataEntries:
-    """The entries of values and the record keys that have them.
+def secondary_index_entries(partition_path: str, keys: pa.Array) -> MetadataEntries:
+    """The entries of a secondary index with the given keys.
 
     Args:
         partition_path: The partition of the metadata table, such as ``secondary_index_idx_name``.
-        values: Values of the indexed column as Java prints them (string); null where a row has none.
-        record_keys: Their record keys (string).
-    """
-    return secondary_index_entries_of_keys(partition_path, secondary_index_keys(values, record_keys))
-
-
-def secondary_index_entries_of_keys(partition_path: str, keys: pa.Array) -> MetadataEntries:
-    """The entries of the given keys; see `secondary_index_entries`.
-
-    Args:
-        partition_path: The partition of the metadata table.
         keys: Keys of `hoodie.metadata.records.metadata_keys.secondary_index_keys`, each once.
     """
     count = len(keys)
     types = pa.repeat(pa.scalar(int(MetadataRecordType.SECONDARY_INDEX), pa.int32()), count)
     rows = pa.RecordBatch.from_arrays([types, pa.repeat(False, count)], schema=MetadataPayload.SECONDARY_INDEX.schema)
     return MetadataEntries(partition_path, MetadataPayload.SECONDARY_INDEX, keys, rows)
-
-
-def deleted_secondary_index_entries(partition_path: str, values: pa.Array, record_keys: pa.Array) -> MetadataEntries:
-    """The deletes of entries whose records do not have the value any more; see `secondary_index_entries`."""
-    keys = secondary_index_keys(values, record_keys)
-    return MetadataEntries.deletes(partition_path, MetadataPayload.SECONDARY_INDEX, keys)
 
 
 def _plain(values: pa.Array) -> pa.Array:

@@ -67,19 +67,18 @@ class MetadataEntries:
         """Whether there is nothing to write."""
         return not len(self.keys) and not len(self.deleted_keys)
 
-    def by_file_group(self, group_count: int, *, by_secondary_key: bool = False) -> dict[int, Self]:
+    def by_file_group(self, group_count: int) -> dict[int, Self]:
         """The records and deletes of each file group, by its number; file groups without any are left out.
 
         Args:
             group_count: See `hoodie.metadata.records.metadata_keys.file_groups_of_keys`.
-            by_secondary_key: See there.
         """
         if self.is_empty:
             return {}
         if group_count == 1:
             return {0: self}
-        groups = file_groups_of_keys(self.keys, group_count, by_secondary_key=by_secondary_key)
-        deleted = file_groups_of_keys(self.deleted_keys, group_count, by_secondary_key=by_secondary_key)
+        groups = file_groups_of_keys(self.keys, group_count)
+        deleted = file_groups_of_keys(self.deleted_keys, group_count)
         entries_by_group = {}
         for group in np.union1d(groups, deleted).tolist():
             group_places = pa.array(np.flatnonzero(groups == group))

@@ -53,11 +53,9 @@ class EntriesOnDriver:
 
     Attributes:
         entries: The records.
-        by_secondary_key: See `hoodie.metadata.records.metadata_keys.file_groups_of_keys`.
     """
 
     entries: MetadataEntries
-    by_secondary_key: bool = False
 
     def write(self, writer: MetadataFileGroupWriter, engine: HoodieEngineContext) -> list[HoodieWriteStat]:
         """See `PartitionRecords.write`."""
@@ -79,9 +77,7 @@ def write_together(given: Iterable[tuple[MetadataFileGroupWriter, EntriesOnDrive
     items = [
         (writer, number, entries)
         for writer, records in given
-        for number, entries in records.entries.by_file_group(
-            writer.group_count, by_secondary_key=records.by_secondary_key
-        ).items()
+        for number, entries in records.entries.by_file_group(writer.group_count).items()
     ]
     if len({writer.commit.avro_schema for writer, _, _ in items}) == 1 and not items[0][0].is_initial:
         encoded = encoded_together([entries for _, _, entries in items], items[0][0].commit.avro_schema)

@@ -30,7 +30,7 @@ from hoodie.exception import HoodieIndexException, HoodieNotSupportedException
 from hoodie.io.file_group_reader import HoodieFileGroupReader
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition
-from hoodie.metadata.records.index_records import secondary_index_entries_of_keys
+from hoodie.metadata.records.index_records import secondary_index_entries
 from hoodie.metadata.records.metadata_entries import MetadataEntries
 from hoodie.metadata.records.metadata_keys import file_groups_of_keys, secondary_index_keys
 from hoodie.metadata.records.metadata_partition_type import record_index_group_count
@@ -268,7 +268,7 @@ class _WriteEntries:
                 f"Store a hash of such values in a column of its own, and index that; client.drop_index"
                 f"({self.partition_path.removeprefix(INDEX_TYPE + '_')!r}) drops the index, if it is there",
             )
-            entries = attrs.evolve(secondary_index_entries_of_keys(self.partition_path, gained), deleted_keys=lost)
+            entries = attrs.evolve(secondary_index_entries(self.partition_path, gained), deleted_keys=lost)
             if not entries.is_empty:
                 stats.append(self.writer.write(number, entries, write_token))
         return stats
