@@ -20,8 +20,12 @@ import pyarrow as pa
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.index.index import IndexedRecords, IndexedTable, SnapshotListing, TagRequest
+from hoodie.io.merging_reader import LogMerging
+from hoodie.merge.merge_spec import MergeSpec
 from tests.support.folders import files_below
 
 __all__ = [
@@ -29,6 +33,7 @@ __all__ = [
     "SMALL_FILTERS",
     "TRIPS",
     "content",
+    "indexed_table",
     "init_table",
     "instants",
     "local_client",
@@ -181,3 +186,28 @@ def instants(path: str | Path) -> list[tuple[str, str, str]]:
     """The active timeline: time, action and state of each instant, in order."""
     timeline = HoodieTableMetaClient.load(str(path)).active_timeline
     return [(instant.requested_time, str(instant.action), instant.state.name) for instant in timeline]
+
+
+def indexed_table(
+    snapshot: TableSnapshot, partitions: Iterable[str] | None = None, request: TagRequest | None = None
+) -> IndexedTable:
+    """The latest slices of a table, as an index searches them.
+
+    Args:
+        snapshot: The table.
+        partitions: The partitions to search; by default all.
+        request: The caller's request.
+    """
+    view, schema = snapshot.view(), snapshot.load_schema()
+    return IndexedTable(
+        snapshot.storage,
+        {path: view.latest_file_slices(path) for path in partitions or view.list_partitions()},
+        snapshot.base_path,
+        IndexedRecords(
+            schema,
+            merge_spec=MergeSpec.from_table_config(snapshot.table_config),
+            log_merging=LogMerging.of_table(snapshot, schema),
+        ),
+        request or TagRequest(),
+        SnapshotListing(snapshot),
+    )

@@ -29,13 +29,11 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_data import LocalData
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieIndexException, HoodieNotSupportedException
-from hoodie.index.index import IndexedRecords, IndexedTable, SnapshotListing, TagRequest
+from hoodie.index.index import IndexedTable, TagRequest
 from hoodie.index.index_factory import create_index
 from hoodie.index.index_report import Decision
 from hoodie.index.recordindex import record_index, record_index_lookup
-from hoodie.io.merging_reader import LogMerging
-from hoodie.merge.merge_spec import MergeSpec
-from tests.support.table_builder import init_table, local_client, rows
+from tests.support.table_builder import indexed_table, init_table, local_client, rows
 
 GLOBAL = ["v9_mor_mdt", "hudi_comprehensive_types_v6_mor"]
 BY_PARTITION = "v9_cow_rli_part"
@@ -44,24 +42,6 @@ COLUMNS = ["_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name"]
 
 def snapshot_of(path: Path | str) -> TableSnapshot:
     return HoodieTableMetaClient.load(str(path)).snapshot
-
-
-def indexed(snapshot: TableSnapshot, **more: Any) -> IndexedTable:
-    view = snapshot.view()
-    slices = {path: view.latest_file_slices(path) for path in view.list_partitions()}
-    schema = snapshot.load_schema()
-    return IndexedTable(
-        snapshot.storage,
-        slices,
-        snapshot.base_path,
-        IndexedRecords(
-            schema,
-            merge_spec=MergeSpec.from_table_config(snapshot.table_config),
-            log_merging=LogMerging.of_table(snapshot, schema),
-        ),
-        TagRequest(**more),
-        SnapshotListing(snapshot),
-    )
 
 
 def index_of(path: Path | str, index_type: str, **more: Any) -> Any:
@@ -87,8 +67,11 @@ def stored(path: Path | str) -> list[tuple[str, str]]:
 def file_ids(snapshot: TableSnapshot) -> dict[tuple[str, str], str]:
     """Key and partition to the file group that holds the row, by reading every slice."""
     found = {}
-    for file_slice in indexed(snapshot).slices:
-        one = attrs.evolve(indexed(snapshot, exact=True), file_slices={file_slice.partition_path: [file_slice]})
+    for file_slice in indexed_table(snapshot).slices:
+        one = attrs.evolve(
+            indexed_table(snapshot, request=TagRequest(exact=True)),
+            file_slices={file_slice.partition_path: [file_slice]},
+        )
         index = index_of(snapshot.base_path, "SIMPLE")
         keys = [key for key, path in stored(snapshot.base_path) if path == file_slice.partition_path]
         paths = [file_slice.partition_path] * len(keys)
@@ -147,7 +130,7 @@ def test_every_key_is_found_in_its_file_group(
     name: str, index_type: str, real: Callable[[str], Path], way: str
 ) -> None:
     path = real(name)
-    keys, table = stored(path), indexed(snapshot_of(path))
+    keys, table = stored(path), indexed_table(snapshot_of(path))
     expected = file_ids(snapshot_of(path))
     assert len(keys) > 2 and len(expected) == len(keys)
     wanted = incoming([key for key, _ in keys] + ["absent"], [path for _, path in keys] + [keys[0][1]])
@@ -160,7 +143,7 @@ def test_every_key_is_found_in_its_file_group(
 
 def test_keys_are_found_in_their_partition_alone(real: Callable[[str], Path], way: str) -> None:
     path = real(BY_PARTITION)
-    keys, table = stored(path), indexed(snapshot_of(path))
+    keys, table = stored(path), indexed_table(snapshot_of(path))
     expected = file_ids(snapshot_of(path))
     others = [(key, {"p0": "p1", "p1": "p0"}[partition]) for key, partition in keys]
     wanted = [*keys, *others, ("absent", "p0"), ("k00000", "new partition")]
@@ -172,7 +155,7 @@ def test_keys_are_found_in_their_partition_alone(real: Callable[[str], Path], wa
 def test_the_instant_is_that_of_the_slice_and_there_is_no_position(real: Callable[[str], Path]) -> None:
     path = real(GLOBAL[0])
     key, partition = stored(path)[0]
-    table = indexed(snapshot_of(path))
+    table = indexed_table(snapshot_of(path))
     locations = index_of(path, "RECORD_INDEX").find_locations(
         incoming([key], [partition]), LocalEngineContext(1), table
     )
@@ -187,8 +170,8 @@ def test_a_key_with_another_partition_moves_or_stays(moves: bool, real: Callable
     key, partition = stored(path)[0]
     other = {"p0": "p1", "p1": "p0"}[partition]
     late = {"id": key, "ts": 1 << 40, "fare": 1.0, "name": "n", "p": other}
-    table = indexed(snapshot_of(path))
-    early = indexed(snapshot_of(path))
+    table = indexed_table(snapshot_of(path))
+    early = indexed_table(snapshot_of(path))
     index = index_of(path, "RECORD_INDEX", **{"hoodie.record.index.update.partition.path": moves})
     file_id = file_ids(snapshot_of(path))[key, partition]
 
@@ -223,7 +206,7 @@ def test_base_files_are_read_and_a_warning_is_given_while_there_is_no_index(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     path = without_record_index(real(name), tmp_path / "t")
-    keys, table = stored(path), indexed(snapshot_of(path))
+    keys, table = stored(path), indexed_table(snapshot_of(path))
     expected = file_ids(snapshot_of(path))
     with caplog.at_level(logging.WARNING):
         found = find(way, index_of(path, index_type), table, incoming(*map(list, zip(*keys, strict=True))))
@@ -236,7 +219,7 @@ def test_a_file_group_that_the_table_does_not_have_is_an_error_of_the_index(
     real: Callable[[str], Path], way: str
 ) -> None:
     path = real(GLOBAL[0])
-    keys, table = stored(path), indexed(snapshot_of(path))
+    keys, table = stored(path), indexed_table(snapshot_of(path))
     gone = table.slices[0]
     left = table.narrowed_to(table.slices[1:])
     with pytest.raises(HoodieIndexException, match=f"in {gone.file_id} of partition '{gone.partition_path}'.*validate"):
@@ -249,13 +232,13 @@ def test_the_other_kind_of_index_is_refused(real: Callable[[str], Path]) -> None
     ):  # fmt: skip
         path = real(name)
         with pytest.raises(HoodieIndexException, match=f"set hoodie.index.type={other}"):
-            locate(index_of(path, index_type), indexed(snapshot_of(path)), incoming(["a"], ["p0"]))
+            locate(index_of(path, index_type), indexed_table(snapshot_of(path)), incoming(["a"], ["p0"]))
 
 
 def test_an_index_by_partitions_is_for_tables_of_version_9(real: Callable[[str], Path]) -> None:
     path = real(GLOBAL[1])
     with pytest.raises(HoodieNotSupportedException, match="for tables of version 9.*has version 6"):
-        locate(index_of(path, "RECORD_LEVEL_INDEX"), indexed(snapshot_of(path)), incoming(["a"], ["p0"]))
+        locate(index_of(path, "RECORD_LEVEL_INDEX"), indexed_table(snapshot_of(path)), incoming(["a"], ["p0"]))
 
 
 def test_a_new_table_is_not_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -22,14 +22,12 @@ from hoodie.common.model.record_columns import (
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieIndexException
-from hoodie.index.index import IndexedRecords, IndexedTable, SnapshotListing, TagRequest
+from hoodie.index.index import IndexedTable, TagRequest
 from hoodie.index.index_factory import create_index
 from hoodie.index.index_report import Decision
 from hoodie.index.recordindex import record_index
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
-from hoodie.io.merging_reader import LogMerging
-from hoodie.merge.merge_spec import MergeSpec
-from tests.support.table_builder import init_table, local_client, read_rows, rows
+from tests.support.table_builder import indexed_table, init_table, local_client, read_rows, rows
 
 INDEXED: dict[str, Any] = {
     "hoodie.metadata.enable": True,
@@ -57,19 +55,7 @@ def look_up(
 ) -> tuple[pa.Table, IndexedTable]:
     """The keys with their places, and what was looked into; only some partitions may be listed."""
     snapshot = HoodieTableMetaClient.load(path).snapshot
-    view, schema = snapshot.view(), snapshot.load_schema()
-    table = IndexedTable(
-        snapshot.storage,
-        {partition: view.latest_file_slices(partition) for partition in only or view.list_partitions()},
-        path,
-        IndexedRecords(
-            schema,
-            merge_spec=MergeSpec.from_table_config(snapshot.table_config),
-            log_merging=LogMerging.of_table(snapshot, schema),
-        ),
-        TagRequest(**more),
-        SnapshotListing(snapshot),
-    )
+    table = indexed_table(snapshot, only, TagRequest(**more))
     incoming = pa.table(
         {
             RECORD_KEY: pa.array(keys, pa.string()),
