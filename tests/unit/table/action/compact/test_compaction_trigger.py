@@ -13,7 +13,7 @@ from hoodie import HoodieTableMetaClient
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.config.compaction_config import CompactionTriggerStrategy, HoodieCompactionConfig
-from hoodie.table.action.compact.compaction_trigger import is_compaction_due
+from hoodie.table.action.compact.schedule_compaction_action_executor import is_compaction_due
 from tests.support.table_builder import init_table
 
 NOW = datetime(2026, 1, 1, 0, 1, 0, tzinfo=UTC)
