@@ -78,7 +78,6 @@ class LogMerging:
         schema: pa.Schema,
         config: HoodieLogMergeConfig | None = None,
         *,
-        as_of: str | None = None,
         merger: HoodieRecordMerger | None = None,
         key_generator: KeyGenerator | None = None,
     ) -> LogMerging:
@@ -88,7 +87,6 @@ class LogMerging:
             snapshot: The table.
             schema: The columns in which its rows are read, with or without Hudi's.
             config: See the attributes; None for the defaults.
-            as_of: The instant of a time travel; None for the present.
             merger: The record merger that the caller names, in a table that merges by one.
             key_generator: The table's key generator, if the caller has it.
 
@@ -105,7 +103,7 @@ class LogMerging:
             key_generator = None
         elif key_generator is None:
             key_generator = create_key_generator(table_config)
-        block_filter = LogBlockFilter.of(snapshot.active_timeline.visible_instants, as_of)
+        block_filter = LogBlockFilter.of(snapshot.active_timeline.visible_instants)
         return cls(
             spec_of_logs(spec, user_schema, defaults),
             block_filter,

@@ -73,7 +73,6 @@ class HFileWriter:
         compression: GZ or NONE.
         block_bytes: A block ends with the entry that reaches this many bytes before compression.
         level: See `hoodie.io.hfile.block_codec.compress`; -1 is the default, like Java's.
-        create_time_ms: The creation time in the file info; Hudi writes 0.
         file_info: Further pairs of the file info.
 
     Raises:
@@ -91,7 +90,6 @@ class HFileWriter:
         compression: HFileCompression = HFileCompression.GZ,
         block_bytes: int = BLOCK_BYTES,
         level: int = -1,
-        create_time_ms: int = 0,
         file_info: Mapping[str, bytes] | None = None,
     ) -> None:
         self._sink = sink
@@ -100,7 +98,7 @@ class HFileWriter:
         self._block_bytes = block_bytes
         self._level = level
         self._info = dict(file_info or {})
-        self._info["hfile.CREATE_TIME_TS"] = struct.pack(">q", create_time_ms)
+        self._info["hfile.CREATE_TIME_TS"] = struct.pack(">q", 0)
         if avro_schema is not None:
             self._info[SCHEMA_KEY] = avro_schema.encode("utf-8")
         self._size = 0
