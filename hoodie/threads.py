@@ -18,7 +18,7 @@ class ThreadPool(ThreadPoolExecutor):
 
     Args:
         max_workers: The most threads.
-        name: What the threads are called.
+        name: The name of the threads.
     """
 
     def __init__(self, max_workers: int, name: str) -> None:

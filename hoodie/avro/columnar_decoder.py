@@ -56,7 +56,7 @@ class DecodedRecords:
         """The rows, if every record is good.
 
         Args:
-            source: Where the records come from, for the message.
+            source: The origin of the records, for the message.
 
         Raises:
             HoodieCorruptedDataException: A record is bad; the message gives the number of the first one and its reason.

@@ -58,7 +58,7 @@ class Pieces:
 
         Args:
             matrix: Rows x bytes.
-            lengths: How many of the bytes of each row count, from the first one; None for all.
+            lengths: The number of bytes of each row that count, from the first one; None for all.
         """
         if lengths is not None and len(lengths):
             least, most = int(lengths.min()), int(lengths.max())

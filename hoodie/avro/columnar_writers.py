@@ -48,7 +48,7 @@ class RowWriter:
         Args:
             avro: The type to write.
             values: One for each row; null where the row has none.
-            is_present: Which rows have a value, which may be a null; None for all. Others get no bytes.
+            is_present: Flags of the rows that have a value, which may be a null; None for all. Others get no bytes.
 
         Raises:
             HoodieSchemaException: The array is of another type, or a value does not fit.

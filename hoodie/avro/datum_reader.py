@@ -49,7 +49,7 @@ def read_datums(schema: str, datums: Sequence[bytes]) -> list[Any]:
         datums: One record each.
 
     Raises:
-        Exception: Of many classes: the schema or a record is damaged.
+        Exception: One of many classes: the schema or a record is damaged.
     """
     written = _written(schema)
     return [fastavro.schemaless_reader(io.BytesIO(datum), written) for datum in datums]
@@ -64,7 +64,7 @@ def read_fields(schema: str, datums: Sequence[bytes], names: Sequence[str]) -> l
         names: Fields of strings, or of unions of strings and null. Fields that the schema lacks become None.
 
     Raises:
-        Exception: Of many classes: the schema or a record is damaged, or a field is of another type.
+        Exception: One of many classes: the schema or a record is damaged, or a field is of another type.
     """
     written = _written(schema)
     wanted = _schema_of_fields(schema, tuple(names))
@@ -81,7 +81,7 @@ def read_container(data: bytes, wanted: str, limit: int) -> list[dict[str, Any]]
         limit: The maximum number of records to read.
 
     Raises:
-        Exception: Of many classes: the container is damaged, cut short, compressed, or has other records.
+        Exception: One of many classes: the container is damaged, cut short, compressed, or has other records.
     """
     return _read_container(data, wanted, limit)[1]
 
@@ -97,7 +97,7 @@ def read_container_as_written(data: bytes, limit: int) -> tuple[str, list[dict[s
         The full name of the record, and the records.
 
     Raises:
-        Exception: Of many classes: the container is damaged, cut short or compressed.
+        Exception: One of many classes: the container is damaged, cut short or compressed.
     """
     return _read_container(data, None, limit)
 

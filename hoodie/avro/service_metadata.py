@@ -214,7 +214,7 @@ class HoodieCompactionPlan:
         operations: The slices.
         extra_metadata: Additional strings.
         version: 2.
-        strategy: How Hudi carries it out, as a record; None for the usual way.
+        strategy: Hudi's way of carrying it out, as a record; None for the usual way.
         preserve_hoodie_metadata: False, as Hudi writes it: a compaction keeps the meta columns of rows anyway.
     """
 

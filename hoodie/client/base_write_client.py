@@ -147,7 +147,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         Where a lock keeps other processes out while it writes, it loads the table under that lock all the same.
 
         Args:
-            found: What `hoodie.client.open_table.find_table` returned.
+            found: The result of `hoodie.client.open_table.find_table`.
         """
         self._check_open("go_on_from")
         self._found = found
@@ -158,7 +158,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """Start an instant: roll back what failed writers left, then take a time that no instant of the table has.
 
         Args:
-            operation: What will be written. It decides the instant's action; None starts a ``commit``, or a
+            operation: The operation to come. It decides the instant's action; None starts a ``commit``, or a
                 ``deltacommit`` of a merge-on-read table.
 
         Returns:
@@ -616,7 +616,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
 
         Args:
             instant_time: The instant.
-            result: What the write returned. Afterwards its ``is_committed`` is True.
+            result: The result of the write. Afterwards its ``is_committed`` is True.
             extra_metadata: Strings to store in the commit.
             allow_errors: Commit the good records even though others failed.
 

@@ -52,7 +52,7 @@ def commit_gauges(action: str, metadata: HoodieCommitMetadata) -> dict[str, floa
 
     Args:
         action: ``commit`` or ``replacecommit``.
-        metadata: What the commit stored.
+        metadata: The metadata of the commit.
     """
     runtimes = [stat.runtime_stats for stat in metadata.write_stats if stat.runtime_stats is not None]
     figures = {

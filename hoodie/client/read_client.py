@@ -293,7 +293,7 @@ class HoodieReadClient:
         Records are not combined: of several new records with one key all are kept.
 
         Args:
-            records: What the write clients take.
+            records: Records as for the write clients.
 
         Returns:
             A `pyarrow.Table`, or on Spark a DataFrame: the records' columns without meta columns, in the types that
@@ -312,7 +312,7 @@ class HoodieReadClient:
         is stored in another partition comes with that partition; it is not divided into a delete and an insert.
 
         Args:
-            records: What the write clients take.
+            records: Records as for the write clients.
 
         Returns:
             A `pyarrow.Table`, or on Spark a DataFrame, which ``upsert_prepped_records`` takes: ``_hoodie_record_key``

@@ -43,7 +43,7 @@ class HudiKey:
 
     Attributes:
         key: The name, or a prefix followed by ``*``.
-        key_class: What hoodie does with it.
+        key_class: The treatment of it by hoodie.
         versions: The release lines of Hudi that have it: ``0.15``, ``1.x``.
         harmless_values: Values (lower case) of an ignored or refused property that ask for nothing.
         note: The reason, and what to do.

@@ -99,22 +99,22 @@ class HoodieWriteConfig:
         base_path: The table's folder, as it was given.
         properties: The given properties, as Hudi spells them.
         storage_options: Options and credentials of the storage; never printed.
-        write: What the writer does.
+        write: The writer's operations.
         table: The table as the properties describe it.
         storage: Size and encoding of base files.
-        compaction: How records are packed into files.
-        index: How records are found.
-        payload: How records of one key merge.
-        timestamps: How partition paths are made from times.
-        retry: How often failed calls of an object store are repeated.
-        clean: Which file versions are kept, and when the others are deleted.
-        archival: How long the active timeline is, and how its archive is kept.
-        log_merge: How log files are merged when they are read.
-        metadata: What the metadata table holds.
+        compaction: The packing of records into files.
+        index: The index that finds records.
+        payload: The merge of records of one key.
+        timestamps: The making of partition paths from times.
+        retry: The repetition of failed calls of an object store.
+        clean: The file versions that are kept, and the time at which the others are deleted.
+        archival: The length of the active timeline, and the upkeep of its archive.
+        log_merge: The merge of log files when they are read.
+        metadata: The partitions of the metadata table.
         lock: The lock that keeps several writers apart.
         callback: The callback after each commit.
         validator: The checks that a commit must pass before it is completed.
-        metrics: Which metrics of each call are reported, and where.
+        metrics: The metrics of each call that are reported, and the place where they go.
         streaming: The stream that writes the table.
         commit_metadata: Further extra metadata of each commit; not a property.
 

@@ -71,7 +71,7 @@ class Change:
     """One commit and its expected result.
 
     Attributes:
-        title: What happens, in a few words.
+        title: The change in a few words.
         operation: ``bulk_insert``, ``insert``, ``upsert`` or ``delete``.
         rows: Its input; only key columns for a delete.
         inserted: The number of new rows.

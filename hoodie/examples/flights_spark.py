@@ -70,7 +70,7 @@ def apply_with_spark(spark: SparkSession, base_path: str, change: Change, input_
     Args:
         spark: The session.
         base_path: The table.
-        change: What to write.
+        change: The change to write.
         input_path: A file to create, from which Spark reads the change.
     """
     input_path.parent.mkdir(parents=True, exist_ok=True)

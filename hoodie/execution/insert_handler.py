@@ -192,7 +192,7 @@ class _WaitingRows:
     """Some rows of a batch.
 
     Attributes:
-        partition_path: Where they go.
+        partition_path: The partition that they go to.
         batch: The batch.
         rows: The numbers of the rows in it.
         first_number: The number of the first row among all rows of the task.

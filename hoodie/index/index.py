@@ -60,7 +60,7 @@ class IndexedRecords:
         record_key_fields: The table's.
         merge_spec: Decides between a stored record and one that would move to another partition; only global indexes
             use it.
-        log_merging: How log files are merged; None: slices with log files are refused.
+        log_merging: The merge of log files; None refuses slices with log files.
     """
 
     schema: pa.Schema = attrs.field(factory=lambda: pa.schema([]))
@@ -114,7 +114,7 @@ class IndexNotes:
     """The notes that an index makes while it works; they stay on the driver.
 
     Attributes:
-        work: What the index judged and read.
+        work: The work of the index: what it judged and read.
         metrics: Times the index's own steps.
         shared: The values that the index shares with tasks that run after it has answered. Who asked the index releases
             them when the write is done.
@@ -141,14 +141,14 @@ class IndexedTable:
     """The latest file slices of a table, and the way their records are read: an index searches them.
 
     Attributes:
-        storage: Where the files are; picklable.
+        storage: The storage of the files; picklable.
         file_slices: The latest file slices by partition path: of the partitions of the incoming records, or of all
             partitions for a global index.
         base_path: The table's folder.
         records: The table's records.
-        request: Who asks for locations, and for which.
-        listing: What the snapshot of the table tells beside these slices.
-        notes: Where the index notes what it does.
+        request: The request: who asks for locations, and for which ones.
+        listing: The other facts in the snapshot of the table.
+        notes: The notes of the index about its work.
     """
 
     storage: HoodieStorage
@@ -400,7 +400,7 @@ class HashedKeys:
 
     Attributes:
         keys: string; a key may occur several times.
-        hashes: Of the keys, sorted.
+        hashes: The hashes of the keys, sorted.
         entries: int64, for each hash the index of its key.
         are_distinct: Whether no hash occurs twice.
     """
@@ -510,7 +510,7 @@ def tag_with_locations(records: HoodieData, locations: Shared) -> HoodieData:
 
     Args:
         records: With record key and partition path.
-        locations: Of `Locations`.
+        locations: The shared `Locations`.
     """
     return records.map_batches(_Tagger(locations), with_location_columns(records.schema))
 

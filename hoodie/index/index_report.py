@@ -41,7 +41,7 @@ class FileGroupLook:
     Attributes:
         partition_path: Its partition.
         file_id: Its id.
-        decided_by: What decided: a `Decision`, or a word that an index of the user's gives.
+        decided_by: The reason: a `Decision`, or a word that an index of the user's gives.
         keys: The number of incoming keys that were compared with it in that step. In a key check these are the keys
             that its key column was searched for.
         found: The number of stored records with such keys; None if the index did not count them (a join by the engine

@@ -130,7 +130,7 @@ def find_in_merged(
         slices: The slices.
         context: The engine.
         table: The table.
-        reading: What reads the slices, and which stored columns; None for a `MergedKeys` without columns.
+        reading: The reader of the slices, and its stored columns; None for a `MergedKeys` without columns.
 
     Returns:
         The keys of each slice, without positions (-1), and their stored columns.

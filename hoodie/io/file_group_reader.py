@@ -55,7 +55,7 @@ class HoodieFileGroupReader:
     """Reads the rows of one file slice.
 
     Args:
-        context: How the rows are read.
+        context: The context of the reader.
         file_slice: The slice to read.
         row_groups: The row groups of the base file that are read, as its statistics were found to tell; None for all.
         rows: The rows of the base file that can pass the filter, from 0, ascending and distinct; None for all.
@@ -155,8 +155,8 @@ class HoodieFileGroupReader:
         """All rows, to be merged with incoming rows into the next version of the file group; not opened yet.
 
         Args:
-            config: How the next version is stored.
-            merge_spec: How incoming rows are merged.
+            config: The options of the next version's storage.
+            merge_spec: The rule by which incoming rows are merged.
         """
         base_file = self._file_slice.sole_base_file
         return MergeSource(

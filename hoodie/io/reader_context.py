@@ -26,8 +26,8 @@ class HoodieReaderContext:
         storage: The storage of the files.
         schema: The table's schema, including meta columns; older files are read in it.
         columns: Names, in the order of the result; None for all of the schema.
-        log_merging: How log files are merged; without it, a slice with log files is refused.
-        row_filter: Which rows; None for all.
+        log_merging: The merge of log files; without it, a slice with log files is refused.
+        row_filter: The filter of rows; None for all.
         instant_range: The commits whose rows are wanted; None for all. With a range, ``schema`` has the commit time.
         seeks_few: Whether few rows are expected to pass the filter: then the columns of the filter are read first, and
             the others only where these rows are.

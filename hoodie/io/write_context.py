@@ -28,8 +28,8 @@ class WrittenRecords:
     Attributes:
         schema: The user's columns as they are written, without meta columns.
         avro_schema: The writer schema with meta columns as Avro JSON, for the footer ``parquet.avro.schema``.
-        merge_spec: How an incoming record is merged with a stored one.
-        log_merging: How the log files of a merge-on-read table are merged.
+        merge_spec: The rule by which an incoming record is merged with a stored one.
+        log_merging: The merge of the log files of a merge-on-read table.
     """
 
     schema: pa.Schema
@@ -51,7 +51,7 @@ class WriteContext:
         config: The writer's configuration.
         table_config: The table's own properties.
         records: The records that are written.
-        placement: How the index places records.
+        placement: The placement of records by the index.
     """
 
     base_path: str

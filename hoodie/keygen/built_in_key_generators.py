@@ -135,7 +135,7 @@ class TimestampBasedKeyGenerator(TimesKeyGenerator):
     A null counts as the beginning of 1970.
 
     Attributes:
-        times: How folders are named by times.
+        times: The rule by which times name folders.
 
     Hudi: org.apache.hudi.keygen.{TimestampBasedKeyGenerator, TimestampBasedAvroKeyGenerator}.
     """
@@ -165,7 +165,7 @@ class CustomKeyGenerator(TimesKeyGenerator):
 
     Attributes:
         partition_types: The type of each partition field.
-        times: How folders are named by times; None if no field is a time.
+        times: The rule by which times name folders; None if no field is a time.
 
     Hudi: org.apache.hudi.keygen.{CustomKeyGenerator, CustomAvroKeyGenerator}.
     """

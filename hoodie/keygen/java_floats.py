@@ -66,7 +66,7 @@ def _digits(fraction: int, power: int, significant: int) -> tuple[str, int]:
     Args:
         fraction: 53 bits, the first one set.
         power: The power of two.
-        significant: How many of the bits are significant.
+        significant: The number of significant bits.
     """
     trailing = (fraction & -fraction).bit_length() - 1
     used = _BITS + 1 - trailing

@@ -121,7 +121,7 @@ class PartitionValues:
         """A condition of rows and of the folders that they are in; every row that fulfils the given one fulfils it.
 
         Args:
-            condition: What statistics can decide, as `hoodie.common.data.row_filter.RowFilter` gives it.
+            condition: The condition that statistics can decide, as `hoodie.common.data.row_filter.RowFilter` gives it.
 
         Example: ``ts == 1700000000`` gives ``ts == 1700000000 and "folder of ts" in ("2023/11/14")``.
         """

@@ -39,7 +39,7 @@ class TimestampLevels:
     """The folder names of one partition field that holds times.
 
     Attributes:
-        paths: How the folders are named.
+        paths: The rule by which folders are named.
         data_type: The field's type.
         readings: The ways in which writers may have read its values.
     """

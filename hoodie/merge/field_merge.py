@@ -53,7 +53,7 @@ def fill_from_stored(
         stored: The user's columns.
         incoming: The user's columns and others, which stay as they are.
         stored_first: Rows whose stored fields stay; only their empty ones are filled with incoming values.
-        is_empty: Which fields are empty.
+        is_empty: Flags of the empty fields.
 
     Returns:
         Rows with the columns of ``incoming``; and which of them took fields from both sides.

@@ -49,9 +49,9 @@ class RunningWinners:
 
         Args:
             starts: The first entry of each key; its others follow it, in their order.
-            entries: What is compared; None if the later entry always wins.
-            is_delete: Which of them delete their key.
-            is_in_delete_block: Which of them are records of delete blocks.
+            entries: The compared values; None if the later entry always wins.
+            is_delete: Flags of the entries that delete their key.
+            is_in_delete_block: Flags of the entries that are records of delete blocks.
         """
         count = len(is_delete)
         numbers = np.arange(count)

@@ -119,7 +119,7 @@ def ordering_of_rows(
         spec: The table's rules.
         rows: The rows.
         values: Their ordering values as they are stored.
-        deletes: Which of them ask for a delete.
+        deletes: Flags of the rows that ask for a delete.
     """
     if rules_of_logs(spec) is None:
         return values
@@ -169,8 +169,8 @@ class LogEntryColumns:
     Attributes:
         keys: A number for each distinct key, from 0 (int64).
         ordering: The ordering values; null for hard deletes. None if the rules compare none.
-        is_delete: Which of them delete their key.
-        is_in_delete_block: Which of them are records of delete blocks.
+        is_delete: Flags of the entries that delete their key.
+        is_in_delete_block: Flags of the entries that are records of delete blocks.
     """
 
     keys: npt.NDArray[np.int64]
@@ -186,7 +186,7 @@ def without_order(ordering: pa.Array | None, is_delete: npt.NDArray[np.bool_]) -
 
     Args:
         ordering: The ordering values of entries; None if the rules compare none.
-        is_delete: Which of them are deletes.
+        is_delete: Flags of the entries that are deletes.
     """
     if ordering is None or not ordering.null_count:
         return np.zeros(0, dtype=np.int64)

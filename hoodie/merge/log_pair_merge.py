@@ -241,8 +241,8 @@ class MergingByMode(PairMerging):
             older: The older rows.
             known: The columns that they know.
             newer: The newer entries.
-            wins: Where the newer entry wins.
-            alone: Where one of the two is a delete.
+            wins: Flags of the pairs in which the newer entry wins.
+            alone: Flags of the pairs in which one of the two is a delete.
         """
         count, schema = len(newer), newer.rows.schema
         numbers = np.arange(count)

@@ -32,7 +32,7 @@ def rules_of_mode(merging: TableMerging, has_ordering_fields: bool) -> PayloadRu
     """The rules of a table that does not merge by CUSTOM.
 
     Args:
-        merging: How the table merges.
+        merging: The merge mode and properties of the table.
         has_ordering_fields: Whether it has ordering fields; without them EVENT_TIME_ORDERING goes by commit time.
     """
     compares = merging.mode is MergeMode.EVENT_TIME_ORDERING and has_ordering_fields

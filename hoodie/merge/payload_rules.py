@@ -81,7 +81,7 @@ class PayloadRules:
         mode: Hudi 1.x's merge mode for it.
         stored_rule: The rule by which the stored row wins.
         field_rule: The rule which incoming values are ignored; None: rows are taken as a whole.
-        first_of_equals: Of incoming rows with the same key and equal ordering values, the first stays, not the last.
+        first_of_equals: The first of incoming rows with the same key and equal ordering values stays, not the last.
         combines_fields: Incoming rows with the same key are merged field by field, instead of choosing one.
         deletes_compete: A row marked as deleted loses to a stored row that wins; without this, it always deletes.
         takes_markers: Whether ``hoodie.payload.delete.field`` and ``.marker`` are used.

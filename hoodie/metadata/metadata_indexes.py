@@ -47,7 +47,7 @@ class MetadataIndexes:
 
     Attributes:
         table: The table as it is, under its lock.
-        upkeep: What its metadata table holds; runs the tasks.
+        upkeep: The upkeep of its metadata table; runs the tasks.
     """
 
     table: TableSnapshot

@@ -87,9 +87,9 @@ class MetadataTableUpkeep:
     """The settings by which a writer keeps the metadata table up to date.
 
     Attributes:
-        config: What it holds.
+        config: Its partitions and services.
         engine: Runs tasks, for work that grows with the number of files or rows.
-        key_look_up: What it knows of the keys that the action adds.
+        key_look_up: The writer's knowledge of the keys that the action adds.
         merger: The record merger that it names, in a table that merges by one.
     """
 
@@ -134,7 +134,7 @@ class MetadataTable:
 
     Attributes:
         table: The table.
-        upkeep: What the writer wants; by default, what there is.
+        upkeep: The partitions that the writer wants; by default, the existing ones.
     """
 
     table: TableSnapshot
@@ -260,7 +260,7 @@ class MetadataTable:
         """Refuse to build on a metadata table whose times are no moments of the table.
 
         Args:
-            what: What would be built.
+            what: A name of what would be built.
 
         Raises:
             HoodieIndexException: It is such a metadata table.
@@ -397,7 +397,7 @@ class MetadataTable:
         Args:
             instant_time: The action's instant, inflight.
             action: The action.
-            metadata: What was done.
+            metadata: The metadata of the action.
             check: Raises where the lock was lost.
 
         Returns:

@@ -29,8 +29,8 @@ class StepDuration:
 
     Attributes:
         name: The name, such as ``tag location``; all names are in ``docs/progress-and-metrics.md``.
-        seconds: How long it took, its parts included.
-        detail: What it did in this write in particular, such as ``SIMPLE``; may be empty.
+        seconds: The duration, its parts included.
+        detail: The particulars of this write, such as ``SIMPLE``; may be empty.
         depth: 0 for a step of the operation, 1 for a part of such a step, and so on.
         records: The number of records that it read or wrote; None if that is not known or makes no sense.
         files: The number of files that it found, wrote or deleted; None likewise.
@@ -237,7 +237,7 @@ class HoodieMetrics:
 
         Args:
             name: The step's name.
-            detail: What it does in this write in particular.
+            detail: The particulars of this write.
         """
         step = Step(name, detail, len(self._stack))
         if threading.get_ident() in self._others:

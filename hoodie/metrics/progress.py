@@ -35,8 +35,8 @@ class TaskCount:
     """Tasks of the engine.
 
     Attributes:
-        done: How many have ended well.
-        total: How many there are, as far as it is known now; 0 for a step without tasks.
+        done: The number that have ended well.
+        total: The number of all, as far as it is known now; 0 for a step without tasks.
     """
 
     done: int = 0
@@ -55,13 +55,13 @@ class ProgressEvent:
 
     Attributes:
         step: The step's name, such as ``tag location``; all names are in ``docs/progress-and-metrics.md``.
-        state: What happened to the step.
+        state: The state that the step has reached.
         done: Tasks of the engine that have ended.
         total: Tasks of the engine that are known; 0 for a step without tasks.
         seconds: Time since the step began.
-        detail: What the step is about in this write, such as ``SIMPLE``; may be empty.
+        detail: The particulars of this write, such as ``SIMPLE``; may be empty.
         depth: 0 for a step of the operation, 1 for a part of such a step, and so on.
-        operation: What the caller asked for, such as ``upsert``.
+        operation: The caller's operation, such as ``upsert``.
         error: The error of a failed step.
     """
 

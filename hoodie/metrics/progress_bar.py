@@ -114,7 +114,7 @@ class ProgressBar(ProgressListener):
     The line disappears at the end. After a successful call, one line with the result stays.
 
     Args:
-        display: Where the line is shown.
+        display: The display that shows the line.
         delay_seconds: Calls that end sooner show nothing.
     """
 

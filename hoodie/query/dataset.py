@@ -102,7 +102,7 @@ class HoodieDataset(ds.FileSystemDataset):  # type: ignore[misc]
         Args:
             columns: Names, or new names with expressions; None for all.
             filter: A condition on rows.
-            options: Those of `pyarrow.dataset.Dataset.scanner`; only ``batch_size`` has an effect.
+            options: Options of `pyarrow.dataset.Dataset.scanner`; only ``batch_size`` has an effect.
         """
         if not isinstance(columns, Mapping):
             return _scanner(scan(narrowed(self.plan, columns, filter)), options)

@@ -83,7 +83,7 @@ class PlannedSlice:
         """A reader of the slice.
 
         Args:
-            context: How its rows are read.
+            context: The context of the reader.
         """
         return HoodieFileGroupReader(context, self.file_slice, self.row_groups, self.rows)
 
@@ -113,12 +113,12 @@ class ReadPlan:
 
     Attributes:
         snapshot: The table when the plan was made.
-        query: What was asked.
-        context: How rows are read. Its filter holds its range of instants too, and it merges log files only if a slice
-            has any.
-        slices: What is read, sorted by partition path and file id.
-        skipped: What is not read.
-        read_at: What the rows are, in words, such as ``as of 20260102101530123``.
+        query: The query.
+        context: The context of the reader. Its filter holds its range of instants too, and it merges log files only if
+            a slice has any.
+        slices: The slices to read, sorted by partition path and file id.
+        skipped: The files that are not read.
+        read_at: The state of the table in words, such as ``as of 20260102101530123``.
         searched: The record keys, or the values of the key field, that the filter demands; None if it names none.
     """
 

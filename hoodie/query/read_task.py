@@ -22,8 +22,8 @@ class ReadTask:
     """Slices of a plan, with everything that is needed to read them. Picklable.
 
     Attributes:
-        context: How the rows are read.
-        slices: What is read.
+        context: The context of the reader.
+        slices: The slices to read.
     """
 
     context: HoodieReaderContext

@@ -61,8 +61,8 @@ class QueryTimes:
 
     Attributes:
         as_of: Read the table as it was at this time; None for now.
-        begin: Of an incremental query: the time after which rows were written. `EARLIEST` for all.
-        end: Of an incremental query: the time up to which they were written; None for the newest commit.
+        begin: The begin of an incremental query: its rows were written after this time. `EARLIEST` for all.
+        end: The end of an incremental query: its rows were written up to this time; None for the newest commit.
     """
 
     as_of: QueryTime | None = None
@@ -159,10 +159,10 @@ class TableQuery:
 
     Attributes:
         columns: Names, in the order of the result; None for all.
-        filters: Which rows; None for all.
-        times: Which states of the table, or commits.
+        filters: The filters of rows; None for all.
+        times: The states of the table, or the commits.
         config: The other options. The query type is also that of an argument.
-        log_merge: How log files are merged.
+        log_merge: The merge of log files.
         merger_class: The record merger of a table that merges by one; None if the caller names none.
     """
 

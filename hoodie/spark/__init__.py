@@ -36,7 +36,7 @@ def load(package: str, name: str, module: str) -> _typing.Any:
     Args:
         package: The package that has the name, for the message.
         name: The name.
-        module: Where it is defined.
+        module: The module that defines it.
 
     Raises:
         ModuleNotFoundError: PySpark, or what it needs, is not installed; the message names the extra that installs it.

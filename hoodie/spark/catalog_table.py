@@ -109,7 +109,7 @@ def check_write(options: Mapping[str, str], schema: st.StructType) -> None:
     """Refuse a write that does not name the folder, with the line to use.
 
     Args:
-        options: Those of the write.
+        options: The options of the write.
         schema: The columns of the rows.
 
     Raises:

@@ -45,8 +45,8 @@ class DataSourceOptions:
     Attributes:
         path: The table's folder.
         columns: Names, in the order of the result; None for all.
-        filters: Which rows; None for all.
-        read_options: Those of Hudi.
+        filters: The filters of rows; None for all.
+        read_options: Options of Hudi.
         storage_options: Options of the storage; None for none.
         is_used_once: Whether the frame is used once, so that filters of ``where`` can be taken.
     """

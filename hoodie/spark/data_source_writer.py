@@ -100,7 +100,7 @@ class StagedWrite:
         replaces: Whether the rows take the place of all rows of the table.
         is_stream: Whether this is a batch of a stream.
         schema: The columns.
-        staging: Where tasks put their rows.
+        staging: The place where tasks put their rows.
         folder_is_new: Whether the table's folder did not exist.
         completed: The completed writes of the table, if this write replaces their rows and is the only writer.
     """
@@ -198,7 +198,7 @@ class StagedWrite:
         """Write the staged rows to the table; called once all tasks have ended.
 
         Args:
-            files: What the tasks staged.
+            files: The files that the tasks staged.
             extra_metadata: Stored in the commit.
 
         Returns:

@@ -58,9 +58,9 @@ def check_pairs(
     """The pairs in the order of the table's fields, and with their spelling.
 
     Args:
-        pairs: Those of the condition.
-        record_key_fields: Of the target.
-        partition_fields: Of the target.
+        pairs: The pairs of the condition.
+        record_key_fields: The record key fields of the target.
+        partition_fields: The partition fields of the target.
         is_global: Whether the index finds a key in all partitions, so that partitions are no part of the key.
 
     Returns:

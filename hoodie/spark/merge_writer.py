@@ -84,11 +84,11 @@ def merge_into(
     Args:
         target: The table's folder.
         source: The rows to merge. At most one of them may apply to each key.
-        on: Which rows are the same: an AND of equalities that names each record key field, such as ``t.uuid = s.id``,
-            and all partition fields or none of them. Without partition fields a key is matched in whatever partition
-            it is stored, whatever ``hoodie.index.type`` says; it must not be stored in several. With a global index
-            they are left out. Or a list of the fields, if both sides have them by these names. Both sides must have
-            the same types. Null equals null.
+        on: The condition of equal rows: an AND of equalities that names each record key field, such as
+            ``t.uuid = s.id``, and all partition fields or none of them. Without partition fields a key is matched in
+            whatever partition it is stored, whatever ``hoodie.index.type`` says; it must not be stored in several. With
+            a global index they are left out. Or a list of the fields, if both sides have them by these names. Both
+            sides must have the same types. Null equals null.
         options: Hudi's options, as for `hoodie.spark.write`; they must not contradict the table.
         target_alias: The name of the table in expressions.
         source_alias: The name of the source in expressions.
@@ -352,7 +352,7 @@ class _MergeCheck:
     clause applies to one of several stored rows of a key.
 
     Attributes:
-        counts: What the merge does, by its condition.
+        counts: The number of changes of the merge, by its condition.
         is_global: Whether updates may move rows to other partitions, where they count as inserts.
         has_plain_paths: Whether partition paths are the plain values of the columns.
     """

@@ -177,7 +177,7 @@ def frame_of(spark: SparkSession, base_path: str, plan: ReadPlan, driver_bytes: 
     Args:
         spark: The session.
         base_path: The table's folder as the user wrote it.
-        plan: What to read.
+        plan: The plan of the read.
         driver_bytes: The most stored bytes that the driver reads if few rows are wanted; 0 leaves all to Spark, None
             is the default.
     """

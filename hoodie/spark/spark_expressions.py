@@ -62,7 +62,7 @@ def bucket_expressions(frame: DataFrame, prepared: pa.Schema, routing: BucketRou
     Args:
         frame: The rows as the caller gave them.
         prepared: The columns as they are written.
-        routing: What makes the file groups.
+        routing: The rule that makes the file groups.
     """
     has_strings = all(
         _has_strings(frame, prepared, name, is_key)

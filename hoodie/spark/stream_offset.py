@@ -103,8 +103,8 @@ class StreamOffset:
         """The offset after a commit.
 
         Args:
-            time: When the commit was requested, or completed; None for a table without commits.
-            kind: Which of both.
+            time: The request or completion time of the commit; None for a table without commits.
+            kind: The kind of that time.
         """
         return cls(kind, time or BEFORE_ALL)
 

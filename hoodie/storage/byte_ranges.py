@@ -16,7 +16,7 @@ def read_range(stream: pa.NativeFile, path: str, offset: int, count: int) -> byt
     Args:
         stream: The file.
         path: Its full path, for messages.
-        offset: Where the bytes begin.
+        offset: The offset of the first byte.
         count: Their number.
 
     Raises:

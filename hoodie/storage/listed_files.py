@@ -14,7 +14,7 @@ def open_listed_file(storage: HoodieStorage, path: str, size_bytes: int | None) 
     """Open a file for random access reads; a small one is read as a whole.
 
     Args:
-        storage: Where it is.
+        storage: Its storage.
         path: Its full path.
         size_bytes: Its size by a listing, which is not relied on; None if it is not known.
 

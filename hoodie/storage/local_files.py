@@ -61,7 +61,7 @@ def check_folder(action: str, path: str, root: str) -> None:
     """Refuse a path below a root that symbolic links lead out of it; its last name may be a link.
 
     Args:
-        action: What is to be done, for the error message.
+        action: A name of the action, for the error message.
         path: An absolute path.
         root: The base path of the table.
 

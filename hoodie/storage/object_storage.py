@@ -61,7 +61,7 @@ class ObjectStorage(HoodieStorage):
     Attributes:
         base_path: The normalised base path of the table that this storage was opened for.
         storage_options: See `hoodie.storage.storage_options`; never printed.
-        retry: How often a call is repeated.
+        retry: The repetition of a failed call.
 
     Hudi: org.apache.hudi.storage.hadoop.HoodieHadoopStorage. Differs: files are created by
     conditional puts.

@@ -72,7 +72,7 @@ class ObjectStoreCalls:
     Attributes:
         base_path: The normalised base path of a table in it.
         storage_options: See `hoodie.storage.storage_options`; never printed.
-        retry: How often a call is repeated.
+        retry: The repetition of a failed call.
     """
 
     base_path: str
@@ -100,7 +100,7 @@ class ObjectStoreCalls:
         """Make a call that can be repeated.
 
         Args:
-            action: What the call does, for messages.
+            action: A name of the call, for messages.
             path: Full path of the object.
             call: Given the clients and the object's key.
 

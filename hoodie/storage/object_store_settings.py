@@ -116,7 +116,8 @@ class ObjectStores:
         plain: For single calls; it never repeats a call by itself.
         streaming: For uploads in parts; it repeats their calls a limited number of times.
         secrets: See `redact`.
-        valid_until: When hoodie must ask for credentials again; None if they do not expire, or renew themselves.
+        valid_until: The time at which hoodie must ask for credentials again; None if they do not expire, or renew
+            themselves.
     """
 
     plain: Any

@@ -165,7 +165,7 @@ class AbortableOutputStream(pa.PythonFile):  # type: ignore[misc]
     """An Arrow stream into a store that shows a file only when it is closed; leaving it by an error drops the file.
 
     Args:
-        sink: Where the bytes go.
+        sink: The sink of the bytes.
         mode: ``"w"``; `pyarrow.PythonFile` wants it said.
     """
 

@@ -24,9 +24,9 @@ def open_storage(
     """The storage of a table, by the scheme of its base path. Nothing is connected to.
 
     Args:
-        base_path: Where the table is, as users write it (see `hoodie.storage.storage_path.normalise_path`).
+        base_path: The table's folder, as users write it (see `hoodie.storage.storage_path.normalise_path`).
         storage_options: Options and credentials of an object store, or a function that returns them.
-        retry: How often calls of an object store are repeated.
+        retry: The repetition of failed calls of an object store.
 
     Returns:
         A picklable storage; its ``base_path`` is the normalised path.

@@ -180,7 +180,7 @@ def resolve_inside(base_path: str, path: str, source: str) -> str:
     Args:
         base_path: The table's folder, normalised.
         path: See `check_inside`.
-        source: Which file names it, for the error message.
+        source: The file that names it, for the error message.
 
     Raises:
         HoodieCorruptedDataException: It does not stay there.

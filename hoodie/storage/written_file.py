@@ -16,7 +16,7 @@ def written_file(storage: HoodieStorage, path: str) -> Iterator[pa.NativeFile]:
     """Open a data file for writing; a context that finishes it, or aborts it if the block fails.
 
     Args:
-        storage: Where to write.
+        storage: The storage of the file.
         path: The file; see `HoodieStorage.open_output_stream`.
 
     Raises:

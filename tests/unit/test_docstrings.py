@@ -18,6 +18,8 @@ PACKAGES = (
 )
 HEADLESS = re.compile(r"(What|Those|That of|How|Which|Where|Who|When|Of|As|None of)\b")
 """Words that begin a docstring in place of a noun or verb."""
+PARAMETER = re.compile(r"\s+\w+: (What|Those|That of|How|Which|Where|Who|When|Of)\b")
+"""Likewise the description of a parameter, an attribute or an error."""
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
@@ -39,5 +41,18 @@ def test_no_docstring_begins_without_its_subject(package: str) -> None:
         for path in paths
         for line, text in docstrings(path)
         if HEADLESS.match(text)
+    ]
+    assert not found, "name the thing first:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_description_of_a_parameter_begins_without_its_subject(package: str) -> None:
+    """It is "storage: The storage of the table", not "storage: Where the table is"."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line + number}: {part.strip()}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for line, text in docstrings(path)
+        for number, part in enumerate(text.splitlines())
+        if PARAMETER.match(part)
     ]
     assert not found, "name the thing first:\n" + "\n".join(found)

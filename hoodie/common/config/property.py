@@ -91,7 +91,7 @@ class ConfigProperty:
 
     Attributes:
         key: Hudi's name of the property.
-        parser: How its value is parsed.
+        parser: The parser of its value.
         default: The typed value if the property is not given.
         alternatives: Other keys with the same meaning (older spellings, the name in the table's properties).
         since: The first version of Hudi that has it; "" for "since always".

@@ -29,7 +29,7 @@ def batch_pieces(
     Args:
         batch: Columns of any types.
         max_bytes: The most that a column may have as text, or as elements of lists.
-        piece_bytes: What a column of a piece has at most, unless it has one row.
+        piece_bytes: The most bytes of a column of a piece, unless it has one row.
 
     Raises:
         HoodieSchemaException: One value has more; the message names its column.

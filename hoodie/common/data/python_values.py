@@ -98,7 +98,7 @@ def is_plain(values: list[Any], levels: int = MAX_LEVELS) -> bool:
 
     Args:
         values: A column of a DataFrame of pandas.
-        levels: How deeply dicts and lists may be nested.
+        levels: The depth to which dicts and lists may be nested.
     """
     if not levels:
         return False

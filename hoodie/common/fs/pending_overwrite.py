@@ -132,7 +132,7 @@ def overwrite_folder(base_path: str, time: str = "") -> str:
 
     Args:
         base_path: The table's folder.
-        time: Of the overwrite; "" for all.
+        time: The time of the overwrite; "" for all.
     """
     return join(base_path, METAFOLDER_NAME, OVERWRITE_FOLDER_NAME, time)
 

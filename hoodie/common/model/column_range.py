@@ -56,8 +56,8 @@ class HoodieColumnRange:
         null_count: Nulls.
         total_size: The bytes that it takes in the file; 0 in a log file.
         total_uncompressed_size: The same before compression.
-        precision: Of a decimal: its digits.
-        scale: Of a decimal: its digits behind the point.
+        precision: The digits of a decimal.
+        scale: The digits of a decimal behind the point.
     """
 
     column_name: str
@@ -103,7 +103,7 @@ def widest_range(value_type: ValueType, precision: int = 0) -> tuple[RangeValue,
 
     Args:
         value_type: The type.
-        precision: Of a decimal.
+        precision: The digits of a decimal.
     """
     if value_type is ValueType.DECIMAL:
         return 1 - 10**precision, 10**precision - 1

@@ -106,7 +106,7 @@ class HoodieCommitMetadata:
 
         Args:
             data: The file's content.
-            source: Where it comes from (a path), for the error message.
+            source: The path that it comes from, for the error message.
             allow_empty: Whether empty content means empty metadata, as in an inflight file.
 
         Raises:
@@ -131,7 +131,7 @@ class HoodieCommitMetadata:
 
         Args:
             value: A mapping of fields to values.
-            source: Where it comes from (a path), for the error message.
+            source: The path that it comes from, for the error message.
 
         Raises:
             HoodieCorruptedDataException: It does not have that shape, or names a path outside of the table.

@@ -33,7 +33,7 @@ class HoodieBaseFile:
         write_token: ``<partition>-<stage>-<attempt>`` of the task that wrote it.
         instant_time: The instant that wrote it.
         size_bytes: Its size.
-        modification_time_ms: Of a listing of storage; 0 where it is not known. It does not count in comparisons.
+        modification_time_ms: The time in a listing of storage; 0 if it is not known. It does not count in comparisons.
     """
 
     path: str

@@ -75,7 +75,7 @@ def refuse_other_parts(keys: pa.Array, one: pa.Array, other: pa.Array, others: s
         keys: The key of each pair.
         one: The parts of a row of the input.
         other: The parts of the other row.
-        others: What the other row is: "a stored one".
+        others: A name of the other row: "a stored one".
 
     Raises:
         HoodieKeyException: There is such a pair.

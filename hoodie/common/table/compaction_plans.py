@@ -66,7 +66,7 @@ def last_completed_compaction(timeline: HoodieActiveTimeline) -> HoodieInstant |
     """The last completed compaction of the active timeline.
 
     Args:
-        timeline: Of a merge-on-read table.
+        timeline: The timeline of a merge-on-read table.
     """
     # Every commit of a merge-on-read table is a compaction: its writes are delta commits.
     return timeline.filter_actions(Action.COMMIT).filter_completed_instants().last_instant
@@ -76,7 +76,7 @@ def delta_commits_after(timeline: HoodieActiveTimeline, last: HoodieInstant | No
     """The completed delta commits of the active timeline whose log files a compaction has not taken.
 
     Args:
-        timeline: Of a merge-on-read table.
+        timeline: The timeline of a merge-on-read table.
         last: The compaction; None for all delta commits.
     """
     completed = timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants()
@@ -90,7 +90,7 @@ def delta_commits_to_compact(timeline: HoodieActiveTimeline) -> tuple[HoodieInst
     """The completed delta commits since the last completed compaction, the oldest first.
 
     Args:
-        timeline: Of a merge-on-read table, or of a metadata table.
+        timeline: The timeline of a merge-on-read table, or of a metadata table.
     """
     return delta_commits_after(timeline, last_completed_compaction(timeline)).instants
 

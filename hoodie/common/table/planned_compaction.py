@@ -52,7 +52,7 @@ class PlannedCompaction:
         snapshot: The table that is compacted: a table, or a metadata table.
         instant_time: The compaction, which is pending.
         plan: Its plan.
-        remedy: What helps where a file of the plan is missing; it ends the message of the error.
+        remedy: Advice for a missing file of the plan; it ends the message of the error.
         has_lasting_log_files: Whether log files of the plan stay when their write is rolled back in timeline layout 1.
             Those of a metadata table are deleted.
     """
@@ -183,9 +183,9 @@ class PlannedCompaction:
         """The commit metadata of the compaction.
 
         Args:
-            stats: Those of the base files.
+            stats: The statistics of the base files.
             avro_schema: The table's schema, as Avro JSON.
-            extra_metadata: What it stores besides.
+            extra_metadata: Further pairs that it stores.
         """
         by_partition: dict[str, list[HoodieWriteStat]] = {}
         for stat in stats:

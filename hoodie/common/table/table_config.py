@@ -81,8 +81,8 @@ class HoodieTableConfig:
 
     Attributes:
         properties: All properties as stored, including unknown ones, in the order of the file.
-        digest: Of the file that they were loaded from; empty for others. Each change of a table's properties gives
-            another one, also a change back, because the file says when it was written.
+        digest: The digest of the file that they were loaded from; empty for others. Each change of a table's
+            properties gives another one, also a change back, because the file says when it was written.
 
     Hudi: org.apache.hudi.common.table.HoodieTableConfig. Differs: immutable.
     """
@@ -168,7 +168,7 @@ class HoodieTableConfig:
         """Create the properties file of a new table; if several processes try, one succeeds.
 
         Args:
-            storage: Where the table will be.
+            storage: The storage of the new table.
             base_path: The table's folder.
             properties: At least the table's name; the checksum is added.
 
@@ -474,7 +474,7 @@ class HoodieTableConfig:
         version 6.
 
         Raises:
-            HoodieNotSupportedException: What the table says about merging is not supported, or contradicts itself.
+            HoodieNotSupportedException: The table's merge properties are not supported, or contradict each other.
         """
         return self._merging.mode if self._merging is not None else None
 

@@ -102,7 +102,7 @@ class _Rule:
     Attributes:
         key: The property.
         accepts: Whether hoodie supports a value, given all properties of the table.
-        way_out: What to do instead, for the message.
+        way_out: Advice, for the message.
         default: The value if the property is absent; None: absence is accepted.
         needed_to_read: Whether an unsupported value prevents reading too.
     """

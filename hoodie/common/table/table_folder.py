@@ -40,7 +40,7 @@ def other_files_in(storage: HoodieStorage, base_path: str) -> str | None:
     of a stream, the names directly below the folder are listed instead.
 
     Args:
-        storage: Where the folder is.
+        storage: The storage of the folder.
         base_path: The folder; it need not exist.
 
     Returns:

@@ -103,9 +103,9 @@ class HoodieTableMetaClient:
                 because releases of Hudi disagree about the keys of ComplexKeyGenerator with one field (``id:7`` or
                 ``7``), and some refuse to write such a table. From version 9 on they agree (``id:7``): name it there
                 if hudi-rs reads along, which does not read tables of CustomKeyGenerator of versions 8 and 9.
-            payload_class: How records with the same key merge: a payload class of Hudi, with or without its package, or
-                your own class (a `HoodieRecordMerger`). Version 9 stores a merge mode and merge properties instead of
-                most of them. None: ``ordering_fields`` decides.
+            payload_class: The rule by which records with the same key merge: a payload class of Hudi, with or without
+                its package, or your own class (a `HoodieRecordMerger`). Version 9 stores a merge mode and merge
+                properties instead of most of them. None: ``ordering_fields`` decides.
             hive_style_partitioning: Folders ``region=asia`` instead of ``asia``.
             schema: The columns, as an Arrow schema or as Avro JSON; None leaves them to the first write.
             table_version: 6, 8 or 9; None is 9. Give 6 for readers and writers of Hudi 0.15, and 8 for those of Hudi
@@ -178,7 +178,7 @@ class HoodieTableMetaClient:
             base_path: The table's folder, also with globs for all files behind it, as in old guides
                 (``/data/trips/*/*``). Globs that name some partitions are refused.
             storage_options: Options and credentials for its storage, or a function that returns them.
-            retry: How failed calls of an object store are repeated.
+            retry: The repetition of failed calls of an object store.
 
         Raises:
             TableNotFoundException: There is no table.

@@ -117,7 +117,7 @@ class TableSnapshot:
         Args:
             base_path: The table's folder.
             storage_options: Options and credentials.
-            retry: How failed calls of the storage are repeated.
+            retry: The repetition of failed calls of the storage.
             clock_skew_ms: For writers; see `HoodieActiveTimeline`.
             listing_choice: See the attributes.
         """
@@ -264,7 +264,7 @@ class TableSnapshot:
         """A new view of the table's files by `active_timeline`; partitions are listed on first use.
 
         Args:
-            instants: Those that count, of the timeline's; None for all that count for readers of today.
+            instants: The instants that count; None for all that count for readers of today.
             tells_sizes: Whether commits are asked for the sizes of log files that storage has listed.
         """
         committed = self.committed_log_files if tells_sizes else None

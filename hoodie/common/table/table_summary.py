@@ -22,7 +22,7 @@ class InstantSummary:
     """One instant of a table's history.
 
     Attributes:
-        instant_time: When it was requested.
+        instant_time: The time of its request.
         action: commit, clean, rollback, ...
         state: REQUESTED, INFLIGHT or COMPLETED.
         operation: UPSERT, INSERT, ...; None if the instant is not completed or not a write.
@@ -31,8 +31,8 @@ class InstantSummary:
         rows_updated: Replaced rows.
         rows_deleted: Deleted rows.
         bytes_written: The size of the data files.
-        completion_time: When it was completed; None if it is not completed, and in tables of version 6, whose timelines
-            do not hold it.
+        completion_time: The time of its completion; None if it is not completed, and in tables of version 6, whose
+            timelines do not hold it.
     """
 
     instant_time: str

@@ -77,8 +77,8 @@ def spans_of(data: pa.Buffer | npt.NDArray[np.uint8], starts: Longs, ends: Longs
 
     Args:
         data: Contiguous, below 2 GB; its shape does not matter.
-        starts: Where each part begins, ascending.
-        ends: Where each part ends (exclusive); parts do not overlap.
+        starts: The first byte of each part, ascending.
+        ends: The end of each part (exclusive); parts do not overlap.
     """
     count = len(starts)
     if not count:
@@ -116,7 +116,7 @@ def structs_of(columns: list[pa.Array], data_type: pa.StructType, count: int) ->
     Args:
         columns: Their fields, in the order of the type.
         data_type: Their type; it may have no fields.
-        count: How many.
+        count: The number of structs.
     """
     if not columns:
         return pa.Array.from_buffers(data_type, count, [None])

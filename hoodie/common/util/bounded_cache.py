@@ -14,7 +14,7 @@ class BoundedCache(Generic[_ValueT]):
     """Keeps values that never change, for all threads of a process.
 
     Args:
-        max_bytes: How many bytes all values may take.
+        max_bytes: The most bytes that all values may take.
         max_bytes_of_value: Larger values are not kept.
     """
 
@@ -40,7 +40,7 @@ class BoundedCache(Generic[_ValueT]):
         Args:
             key: The key.
             value: The value.
-            size_bytes: How many bytes it takes.
+            size_bytes: The bytes that it takes.
         """
         if size_bytes > self._max_bytes_of_value:
             return

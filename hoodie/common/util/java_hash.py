@@ -95,7 +95,7 @@ def utf8_chunks(strings: pa.Array) -> Iterator[Utf8Chunk]:
     """The strings of an array in chunks of bytes that fit into a cache; nulls are empty.
 
     Args:
-        strings: Of type string.
+        strings: An array of strings.
     """
     if len(strings) == 0:
         return
@@ -111,7 +111,7 @@ def contain_ascii(strings: pa.Array, character: str) -> bool:
     """Whether a character occurs in any of the strings.
 
     Args:
-        strings: Of type string, without nulls.
+        strings: An array of strings without nulls.
         character: An ASCII character.
     """
     # No other character of UTF-8 has its byte.

@@ -33,7 +33,7 @@ class FileToCheck:
     """A task's work at one file.
 
     Attributes:
-        number: Of the file, among those that the index judges.
+        number: The number of the file, among the files that the index judges.
         path: Full path.
         group: Names the keys that its candidates are among.
         slices: The candidates.
@@ -54,7 +54,7 @@ class CheckedFile:
         decided_by: The step that decided.
         compared: Keys that were compared in that step.
         row_groups: Row groups of the file.
-        row_groups_read: How many of them had their keys read.
+        row_groups_read: The number of row groups whose keys were read.
         has_filter: Whether a bloom filter was read.
         problem: Why the filter could not be used, if it could not.
     """
@@ -121,7 +121,7 @@ def _open_filter(reader: HoodieParquetReader) -> tuple[BloomFilter | None, str |
     """The bloom filter of a file, or why it cannot be used; neither where the footer has none.
 
     Args:
-        reader: Of the file, open.
+        reader: The open reader of the file.
     """
     try:
         return reader.footer().bloom_filter, None

@@ -89,7 +89,7 @@ class BloomIndexHelper:
         """The key ranges of files; reads the footers that are not in the cache.
 
         Args:
-            slices: Of the files.
+            slices: The slices of the files.
             context: The engine.
             table: Their table; the reads are noted there.
             whole: Whether the ranges of row groups are needed, besides those of files.

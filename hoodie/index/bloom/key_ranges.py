@@ -67,7 +67,7 @@ class BloomIndexFileInfo:
         """Read the footer of a base file.
 
         Args:
-            storage: Where it is.
+            storage: Its storage.
             path: Full path of the file.
 
         Raises:

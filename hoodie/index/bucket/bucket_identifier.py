@@ -45,10 +45,10 @@ class BucketIdentifier:
     """Computes buckets; a frozen value that crosses to tasks.
 
     Attributes:
-        num_buckets: How many buckets a partition has.
+        num_buckets: The number of buckets of a partition.
         key_fields: The table's record key fields, in their order.
         hash_fields: The record key fields that are hashed; their order does not matter.
-        rule: How to treat keys for which Hudi's releases have different buckets.
+        rule: The treatment of keys for which Hudi's releases have different buckets.
 
     Hudi: org.apache.hudi.index.bucket.BucketIdentifier.
     """

@@ -172,7 +172,7 @@ class BucketLocations:
     Attributes:
         identifier: Computes buckets.
         groups: Partition path to the locations of the file groups that exist, by bucket.
-        seed: What the ids of new file groups are made of.
+        seed: The seed of the ids of new file groups.
         replaced: See `TagRequest.replaced_file_groups`.
     """
 

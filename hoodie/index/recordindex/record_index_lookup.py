@@ -150,7 +150,7 @@ class RecordIndexLookup:
     """The record index of a table as of a snapshot. Lives on the driver.
 
     Attributes:
-        groups: Where its keys are.
+        groups: The file groups of its keys.
         slices: Its file slices, by the numbers of `groups`.
         reader: Reads them.
     """
@@ -254,7 +254,7 @@ class RecordIndexLookup:
         Args:
             keys: Record key and partition path; keys may repeat.
             context: The engine.
-            shared_places: Of `IndexedPlaces`.
+            shared_places: The shared `IndexedPlaces`.
             path_column: The name of the column for the partition where a key is.
 
         Returns:
@@ -291,7 +291,7 @@ def located_schema(schema: pa.Schema, path_column: str) -> pa.Schema:
     """The schema of `RecordIndexLookup.locate`.
 
     Args:
-        schema: Of the keys.
+        schema: The schema of the keys.
         path_column: See there.
     """
     return with_location_columns(pa.schema([schema.field(RECORD_KEY), pa.field(path_column, pa.string())]))

@@ -46,7 +46,7 @@ def load_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData:
     One or two reads of 32 KiB each; the whole footer is read if the filter cannot be cut out of it.
 
     Args:
-        storage: Where it is.
+        storage: Its storage.
         path: Its path.
 
     Raises:

@@ -91,7 +91,7 @@ class ParquetFragment:
 
     Attributes:
         path: Full path of the file.
-        storage: Where it is.
+        storage: Its storage.
         fragment: The open file for pyarrow; it is closed when it is no longer referenced.
     """
 

@@ -55,7 +55,7 @@ class HoodieParquetReader:
     Memory: a buffer for each column and one batch while iterating; otherwise the columns that are read.
 
     Args:
-        storage: Where the file is; None for a file in memory.
+        storage: The storage of the file; None for a file in memory.
         path: Full path of the file; for a file in memory, its name in messages.
         dictionaries: Top-level columns of strings that `iter_batches` yields as dictionaries.
         content: The bytes of a file in memory.

@@ -223,7 +223,7 @@ class HoodieParquetWriter:
 
         Args:
             batch: Columns of the schema, in its order; strings may be dictionary-encoded and are stored as strings.
-            keys: Those record keys of the batch that are new to the bloom filter. None means all of them, or none of
+            keys: The record keys of the batch that are new to the bloom filter. None means all of them, or none of
                 them if the file starts from ``stored_keys``.
 
         Raises:

@@ -61,7 +61,7 @@ class SliceQuery:
         file_slice: The slice.
         keys: The keys that are wanted (string).
         prefixes: Beginnings of the wanted keys (string). With neither keys nor prefixes, all records are read.
-        most: How many records with such prefixes a file or log block may have, deleted ones included; None for any
+        most: The most records with such prefixes in a file or log block, deleted ones included; None for any
             number. Small files are read anyway.
     """
 

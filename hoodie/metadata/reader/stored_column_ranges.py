@@ -54,7 +54,7 @@ def load_stored_column_ranges(
     Memory: a footer, or one block of a log file and its rows.
 
     Args:
-        storage: Where it is.
+        storage: Its storage.
         path: Its path.
         table_version: 6, 8 or 9: it decides which types of a log file have ranges.
         columns: The columns, nested ones as a path with dots; None for all.

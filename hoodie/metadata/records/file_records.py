@@ -130,7 +130,7 @@ def listing_of(keys: pa.Array, rows: pa.RecordBatch) -> pa.Table:
 
     Args:
         keys: The keys of the records (string); the record that lists the partitions is passed over.
-        rows: Of the schema of `MetadataPayload.FILES`.
+        rows: Rows of the schema of `MetadataPayload.FILES`.
 
     Returns:
         `FILE_LISTING`.

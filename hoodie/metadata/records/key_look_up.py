@@ -21,7 +21,7 @@ class KeyLookUp:
     """Knowledge of the keys that the writer of an action adds.
 
     Attributes:
-        scope: Where it has looked for them.
+        scope: The part of the table that was searched for them.
         others: Writes that were completed since then: they may have added the same keys.
     """
 

@@ -144,7 +144,7 @@ def decode_values(
         writer_schema: The schema that the values were written with, meta columns included; their log block or HFile
             stores it.
         payload: The payload to read. Other payloads are skipped; a record without this one gets nulls.
-        source: Where the values come from, for messages.
+        source: The origin of the values, for messages.
 
     Returns:
         One row for each value, with the columns of the payload's schema.

@@ -65,7 +65,7 @@ def complete_instant(
         snapshot: The table.
         instant_time: The instant, inflight.
         action: Its action.
-        metadata: What was done.
+        metadata: The metadata of the action.
         check: Called right before the file is made; when it raises, the instant stays as it is.
         upkeep: How the metadata table is kept up to date, if there is one.
         is_current: Whether the table was loaded under the lock of all writers, which is still held. If not, it is

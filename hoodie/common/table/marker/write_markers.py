@@ -128,7 +128,7 @@ class WriteMarkers:
         Args:
             partition_path: The data file's partition.
             file_name: The data file's name.
-            io_type: How the file is written.
+            io_type: The way in which the file is written.
 
         Returns:
             True when this call created the marker.

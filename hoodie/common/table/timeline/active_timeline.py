@@ -92,7 +92,7 @@ class CommitsRead(dict[str, HoodieCommitMetadata]):
 
         Args:
             path: Its file.
-            metadata: What it holds.
+            metadata: The metadata that it holds.
             size_bytes: The size of the file.
         """
         if size_bytes <= _KEPT_BYTES:
@@ -123,11 +123,11 @@ class HoodieActiveTimeline(HoodieTimeline):
         archive_name: The name of the folder of the archive, where it is in the folder of the timeline: a listing that
             does not show it tells that the archive is empty. None where it is elsewhere.
         folders: The names of the folders that were listed beside the instants.
-        commits_read: What was read of completed commits; timelines of one call share it. Only in layout 2, where the
-            name of a file holds the time of its completion.
+        commits_read: Metadata of completed commits that was read; timelines of one call share it. Only in layout 2,
+            where the name of a file holds the time of its completion.
         read_archived: Returns the metadata of an archived completed commit, None for any other instant. Called if the
             file of a commit is missing.
-        clock_skew_ms: How much the clocks of writers may differ, in milliseconds. In layout 2 a step that takes a time
+        clock_skew_ms: The largest difference of writers' clocks, in milliseconds. In layout 2 a step that takes a time
             lasts that long, so that writers that trust their clocks, as Hudi does, take later ones under the same lock.
 
     Hudi: org.apache.hudi.common.table.timeline.HoodieActiveTimeline.
@@ -277,7 +277,7 @@ class HoodieActiveTimeline(HoodieTimeline):
 
         Args:
             instant_time: 17 digits, a date in the table's time zone, later than every instant, active or archived.
-            action: What will be done.
+            action: The action to begin.
             content: The content of the requested file.
 
         Returns:
@@ -462,7 +462,7 @@ class HoodieActiveTimeline(HoodieTimeline):
 
         Args:
             instant_time: The instant time.
-            action: What was or is being done.
+            action: The action of the instant.
 
         Raises:
             HoodieIOException: Storage failed; call again.
@@ -477,7 +477,7 @@ class HoodieActiveTimeline(HoodieTimeline):
 
         Args:
             instant_time: The instant time.
-            action: What was planned.
+            action: The planned action.
 
         Returns:
             False when it is being carried out, or has been.

@@ -53,7 +53,7 @@ def encode_archived_entry(instant: HoodieInstant, content: bytes, transition_tim
     Args:
         instant: The instant and the state.
         content: The content of the state's file; may be empty.
-        transition_time: When that file was made, as an instant time.
+        transition_time: The time at which that file was made, as an instant time.
         source: The file's path, for the error message.
 
     Raises:

@@ -74,7 +74,7 @@ class HoodieArchivedTimeline(HoodieTimeline):
             meta_path: The table's ``.hoodie`` folder.
             archive_folder: The archive's folder in it (``hoodie.archivelog.folder``).
             layout: The table's timeline layout.
-            newest_files: How many files to read, the newest ones; None reads all.
+            newest_files: The number of files to read, the newest ones; None reads all.
 
         Raises:
             HoodieCorruptedDataException: A file of the archive is damaged.

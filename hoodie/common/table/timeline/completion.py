@@ -29,7 +29,7 @@ def complete(
         timeline: The timeline.
         instant_time: The instant, inflight.
         action: Its action.
-        metadata: What was done.
+        metadata: The metadata of the action.
         check: Called right before the file is made; when it raises, the instant stays as it is.
         forget: Takes back what was recorded of the action elsewhere, such as in the metadata table. It is called if the
             instant was rolled back meanwhile, because no rollback will do so; also where `check` finds the lock lost.

@@ -187,7 +187,7 @@ class LsmArchiveWriter:
         """Delete old manifests, and then the files that no manifest lists.
 
         Args:
-            retained_manifests: How many of the newest manifests stay: readers may be using them.
+            retained_manifests: The number of newest manifests that stay: readers may be using them.
 
         Raises:
             HoodieCorruptedDataException: A manifest that stays is damaged; no data file was deleted.

@@ -83,7 +83,7 @@ def pending_action(states: Mapping[State, HoodieInstant], action: Action) -> Act
 
     Args:
         states: The instant in each state that has a file.
-        action: What its completed file names, and its pending ones where there are none yet.
+        action: The action in the name of its completed file, or of its pending files if there is none yet.
     """
     pending = states.get(State.INFLIGHT) or states.get(State.REQUESTED)
     return action if pending is None else pending.action
@@ -209,7 +209,7 @@ def is_listing_whole(storage: HoodieStorage, meta_path: str, layout: TimelineLay
         storage: The storage of the table.
         meta_path: The table's ``.hoodie`` folder.
         layout: The table's timeline layout.
-        states: What was listed.
+        states: The listed states.
 
     Raises:
         HoodieIOException: Storage failed.

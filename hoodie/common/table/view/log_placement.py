@@ -68,7 +68,7 @@ def place_log_files(
     Args:
         base_instants: The instants of its committed base files, and of pending compactions that include it.
         log_files: Its log files of completed instants.
-        completion_time: When these were completed.
+        completion_time: Gives the completion times of these.
     """
     slices: dict[str, list[HoodieLogFile]] = {time: [] for time in base_instants}
     for log_file in sorted(log_files, key=log_file_order):
