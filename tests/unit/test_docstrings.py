@@ -12,14 +12,24 @@ import pytest
 import hoodie
 
 ROOT = Path(hoodie.__file__).parent
-PACKAGES = (
-    *("avro", "callback", "common", "config", "engine", "examples", "execution", "index", "io", "keygen", "merge"),
-    *("metadata", "metrics", "query", "spark", "storage", "validation"),
-)
+PACKAGES = tuple(sorted(path.parent.name for path in ROOT.glob("*/__init__.py")))
+NOT_YET = {
+    *(
+        ROOT / "client" / f"{name}.py"
+        for name in ("committer", "metadata_table_cleaning", "mode_write", "table_writer")
+    ),
+    *(ROOT / "table" / f"{name}.py" for name in ("action/completion", "action/takeover", "table_preparation")),
+}
+"""Modules whose docstrings are still to be written anew."""
 HEADLESS = re.compile(r"(What|Those|That of|How|Which|Where|Who|When|Of|As|None of)\b")
 """Words that begin a docstring in place of a noun or verb."""
 PARAMETER = re.compile(r"\s+\w+: (What|Those|That of|How|Which|Where|Who|When|Of)\b")
 """Likewise the description of a parameter, an attribute or an error."""
+
+
+def modules_of(package: str) -> list[Path]:
+    """The modules of a package."""
+    return sorted(set((ROOT / package).rglob("*.py")) - NOT_YET)
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
@@ -34,7 +44,7 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_docstring_begins_without_its_subject(package: str) -> None:
     """It is "The properties of a table", not "What a table says of itself"."""
-    paths = sorted((ROOT / package).rglob("*.py"))
+    paths = modules_of(package)
     assert paths
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
@@ -50,7 +60,7 @@ def test_no_description_of_a_parameter_begins_without_its_subject(package: str) 
     """It is "storage: The storage of the table", not "storage: Where the table is"."""
     found = [
         f"{path.relative_to(ROOT)}:{line + number}: {part.strip()}"
-        for path in sorted((ROOT / package).rglob("*.py"))
+        for path in modules_of(package)
         for line, text in docstrings(path)
         for number, part in enumerate(text.splitlines())
         if PARAMETER.match(part)

@@ -216,7 +216,7 @@ class CleanPlanner:
         """The files to delete from partitions; a partition that keeps all its files is left out.
 
         Args:
-            partition_paths: Of `partitions_to_clean`.
+            partition_paths: The partitions of `partitions_to_clean`.
         """
         retention = self.retention()
         paths = list(partition_paths)
