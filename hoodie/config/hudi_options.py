@@ -114,11 +114,11 @@ def _start(key: HudiKey) -> str:
 
 def _used_row(key: HudiKey, prop: ConfigProperty) -> str:
     hudi = load_hudi_defaults().get(key.key, HudiDefault())
-    ours, theirs = _text(prop.default), (hudi.in_0_15 or hudi.in_1_2).removesuffix(" (or inferred)")
-    shown = _code(ours) if ours else "not given"
-    if not ours and key.key in _TABLE_KEYS:
+    our_default, hudi_default = _text(prop.default), (hudi.in_0_15 or hudi.in_1_2).removesuffix(" (or inferred)")
+    shown = _code(our_default) if our_default else "not given"
+    if not our_default and key.key in _TABLE_KEYS:
         shown = "the table's"
-    elif theirs not in ("", "(inferred)") and not _are_equal(ours, theirs):
+    elif hudi_default not in ("", "(inferred)") and not _are_equal(our_default, hudi_default):
         shown = f"**{shown}**"
     note = "" if prop.key == key.key else f"the same as `{prop.key}`"
     return f"{_start(key)} {shown} | {note} |"
@@ -129,11 +129,11 @@ def _answered_row(key: HudiKey) -> str:
     return f"{_start(key)} {accepted} | {key.note} |"
 
 
-def _are_equal(ours: str, theirs: str) -> bool:
+def _are_equal(one: str, other: str) -> bool:
     try:
-        return float(ours) == float(theirs)
+        return float(one) == float(other)
     except ValueError:
-        return ours.lower() == theirs.lower()
+        return one.lower() == other.lower()
 
 
 def _text(value: object) -> str:

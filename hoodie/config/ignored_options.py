@@ -58,8 +58,8 @@ def find_ignored_option(key: str, known: Iterable[str]) -> str | None:
     Returns:
         None for a name that means nothing here.
     """
-    if (told := _OF_SPARK.get(key.lower())) is not None:
-        return f"{key} is an option of other writers and has no effect here: {told}"
+    if (advice := _OF_SPARK.get(key.lower())) is not None:
+        return f"{key} is an option of other writers and has no effect here: {advice}"
     if key.startswith(_OWNED_BY_OTHERS):
         return None
     names = sorted(known)

@@ -161,22 +161,22 @@ class MetadataIndexes:
         return plan_indexing(table, partitions)
 
     def begin_building(self, instant_time: str, plan: HoodieIndexPlan) -> BuildingSite | None:
-        """Clear the place of what an indexing builds, and list the table.
+        """Clear the folders of the partitions that an indexing builds, and list the table.
 
         Args:
             instant_time: The indexing, inflight.
             plan: Its plan.
 
         Returns:
-            What `build` needs; None if all its partitions are listed already.
+            The argument of `build`; None if all partitions of the plan are listed already.
 
         Raises:
             HoodieIndexException: The table has no record index, which a secondary index needs.
             HoodieException: The metadata table cannot be read, or storage failed; call again.
         """
         table = self._without_attempt(instant_time, plan)
-        left, definitions = _left(table, plan), planned_secondary_indexes(table, plan)
-        return self._writer(table).begin_building(left, definitions) if left else None
+        unlisted, definitions = _unlisted(table, plan), planned_secondary_indexes(table, plan)
+        return self._writer(table).begin_building(unlisted, definitions) if unlisted else None
 
     def build(self, site: BuildingSite, check: Callable[[], None]) -> list[HoodieWriteStat]:
         """Write the base files of partitions; see `HoodieBackedTableMetadataWriter.build`."""
@@ -185,12 +185,12 @@ class MetadataIndexes:
     def finish_building(
         self, site: BuildingSite, stats: Sequence[HoodieWriteStat], plan: HoodieIndexPlan, check: Callable[[], None]
     ) -> TableSnapshot:
-        """Add to what was built what others have changed since then, and list it.
+        """Add the changes of other writers since the build to the built partitions, and list these.
 
         Args:
             site: See `begin_building`.
             stats: See `build`.
-            plan: The plan of the indexing, as it is now.
+            plan: The plan of the indexing, read again.
             check: Raises where the lock was lost, or another process has taken over.
 
         Returns:
@@ -216,7 +216,7 @@ class MetadataIndexes:
             HoodieIOException: Storage failed; call again.
         """
         table = self._without_attempt(instant_time, plan)
-        for partition in _left(table, plan):
+        for partition in _unlisted(table, plan):
             table.storage.delete_directory(join(metadata_folder(table), partition))
             # It is stored right before the index is listed, or was so by Hudi, whose writers build what is defined.
             if is_secondary_index(partition):
@@ -253,6 +253,6 @@ class MetadataIndexes:
         return MetadataTable(table, self.upkeep).writer
 
 
-def _left(table: TableSnapshot, plan: HoodieIndexPlan) -> list[str]:
+def _unlisted(table: TableSnapshot, plan: HoodieIndexPlan) -> list[str]:
     """The partitions of a plan that are not ready."""
     return [path for path in plan.partition_paths if path not in table.table_config.metadata_partitions]

@@ -169,18 +169,18 @@ def _slices_at_end(snapshot: TableSnapshot, commits: CommitRange, files: Files) 
 
 
 def _cleaned_files_error(
-    snapshot: TableSnapshot, commits: CommitRange, gone: Sequence[tuple[str, HoodieInstant]]
+    snapshot: TableSnapshot, commits: CommitRange, cleaned: Sequence[tuple[str, HoodieInstant]]
 ) -> HoodieIOException:
     """The error for files of a range that were cleaned, with the commits that wrote them."""
     timeline = snapshot.active_timeline
-    times = [instant.requested_time for _, instant in gone]
+    times = [instant.requested_time for _, instant in cleaned]
     if timeline.layout.has_completion_times:
-        times = [completion_of(instant) for _, instant in gone]
+        times = [completion_of(instant) for _, instant in cleaned]
     elif commits.is_named:
         ends = completion_times(timeline.storage, timeline.meta_path, timeline.layout, timeline.timezone)
         times = [ends.get(time, time) for time in times]
     return HoodieIOException(
-        f"reading {snapshot.base_path} {commits}: {len(gone)} files of the range were cleaned, {gone[0][0]} the "
+        f"reading {snapshot.base_path} {commits}: {len(cleaned)} files of the range were cleaned, {cleaned[0][0]} the "
         "first, so rows would be missing. "
         + _advice(newest(times), timeline.layout.has_completion_times or not commits.is_named)
     )

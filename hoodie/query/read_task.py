@@ -44,10 +44,11 @@ class ReadTask:
 
     def readers(self) -> list[HoodieFileGroupReader]:
         """A reader of each slice."""
-        # The filter of an incremental query holds the range. For base files alone that is all.
-        alone = attrs.evolve(self.context, instant_range=None)
+        # The filter of an incremental query holds the range, which suffices for base files without log files.
+        without_range = attrs.evolve(self.context, instant_range=None)
         return [
-            planned.reader(alone if planned.file_slice.is_base_file_alone else self.context) for planned in self.slices
+            planned.reader(without_range if planned.file_slice.is_base_file_alone else self.context)
+            for planned in self.slices
         ]
 
 

@@ -82,17 +82,17 @@ def _refuse_damage(
     reader: HoodieLogFileReader,
     log_file: HoodieLogFile,
     blocks: Sequence[StoredLogBlock],
-    told: Sequence[CommittedBytes],
+    commits: Sequence[CommittedBytes],
     remedy: str,
 ) -> None:
-    size, last = reader.size_bytes, largest_end(told)
+    size, last = reader.size_bytes, largest_end(commits)
     if last is not None and last.end is not None and size < last.end:
         raise HoodieCorruptedDataException(
             f"Cannot read the log file {log_file.path}: it is damaged. {last.instant.action} "
             f"{last.instant.requested_time} completed it with {last.end} bytes, and {size} bytes are there. {remedy}"
         )
     for start, end in torn_parts(reader, blocks):
-        for one in told:
+        for one in commits:
             if start < (size if one.end is None else one.end) and end > one.start:
                 committed = "an unknown number of" if one.end is None else one.end
                 raise HoodieCorruptedDataException(

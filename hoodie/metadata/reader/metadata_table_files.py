@@ -324,12 +324,12 @@ class MetadataTableFiles:
             self._compacted.append(found)
         return self._compacted[0]
 
-    def _check_size(self, path: str, instant_time: str, told: int, size: int) -> None:
+    def _check_size(self, path: str, instant_time: str, expected: int, size: int) -> None:
         """Raise if a base file has another size than the one it was completed with."""
-        if told and size != told:
+        if expected and size != expected:
             raise HoodieCorruptedDataException(
                 f"base file {join(self.snapshot.base_path, path)} of a metadata table is damaged: it has {size} bytes, "
-                f"and the compaction {instant_time} completed it with {told}. {REBUILD}"
+                f"and the compaction {instant_time} completed it with {expected}. {REBUILD}"
             )
 
     def _raise_missing(self, kind: str, partition_path: str, name: str, instant_time: str) -> None:

@@ -113,11 +113,11 @@ def _ranges_of_block(
 
 def _united(one: StoredColumnRanges, other: StoredColumnRanges) -> StoredColumnRanges:
     """The ranges of two blocks together. A column that only one block has is null in the other."""
-    mine, theirs = ({found.column_name: found for found in part.ranges} for part in (one, other))
+    of_one, of_other = ({found.column_name: found for found in part.ranges} for part in (one, other))
     united = []
-    for name in dict.fromkeys([*mine, *theirs]):
-        first = mine.get(name) or _all_null(theirs[name], one.row_count)
-        second = theirs.get(name) or _all_null(mine[name], other.row_count)
+    for name in dict.fromkeys([*of_one, *of_other]):
+        first = of_one.get(name) or _all_null(of_other[name], one.row_count)
+        second = of_other.get(name) or _all_null(of_one[name], other.row_count)
         united.append(_united_range(first, second))
     return StoredColumnRanges(one.row_count + other.row_count, tuple(united))
 

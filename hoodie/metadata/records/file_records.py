@@ -161,10 +161,12 @@ def _checked(partition_path: str, name: str, size: int) -> int:
     return size
 
 
-def _entries(files: _Files, partitions: Collection[str] | None, gone: Collection[str] = ()) -> MetadataEntries:
+def _entries(
+    files: _Files, partitions: Collection[str] | None, deleted_partitions: Collection[str] = ()
+) -> MetadataEntries:
     """A record for each partition with files, and one that lists partitions.
 
-    The latter is left out if `partitions` is None and none is gone.
+    The latter is left out if `partitions` is None and no partition is deleted.
     """
     flat = [(path, name, size) for path, sizes in files.items() for name, size in sizes.items()]
     paths, names, stored = (list(column) for column in zip(*flat, strict=True)) if flat else ([], [], [])
@@ -178,8 +180,8 @@ def _entries(files: _Files, partitions: Collection[str] | None, gone: Collection
         schema=FILE_LISTING,
     )
     parts = [_file_records(listing)]
-    if gone or partitions is not None:
-        parts.insert(0, _partition_records(partitions or [], gone))
+    if deleted_partitions or partitions is not None:
+        parts.insert(0, _partition_records(partitions or [], deleted_partitions))
     return _joined(*parts)
 
 
@@ -187,11 +189,11 @@ def _joined(*parts: MetadataEntries) -> MetadataEntries:
     return MetadataEntries.joined(parts)
 
 
-def _partition_records(partitions: Collection[str], gone: Collection[str]) -> MetadataEntries:
-    names = [partition_identifier(path) for path in (*partitions, *gone)]
-    deleted = [False] * len(partitions) + [True] * len(gone)
+def _partition_records(partitions: Collection[str], deleted_partitions: Collection[str]) -> MetadataEntries:
+    names = [partition_identifier(path) for path in (*partitions, *deleted_partitions)]
+    is_deleted = [False] * len(partitions) + [True] * len(deleted_partitions)
     infos = pa.StructArray.from_arrays(
-        [pa.array([0] * len(names), pa.int64()), pa.array(deleted, pa.bool_())], fields=list(FILE_INFO)
+        [pa.array([0] * len(names), pa.int64()), pa.array(is_deleted, pa.bool_())], fields=list(FILE_INFO)
     )
     files = pa.MapArray.from_arrays(pa.array([0, len(names)], pa.int32()), pa.array(names, pa.string()), infos)
     types = pa.array([int(MetadataRecordType.ALL_PARTITIONS)], pa.int32())

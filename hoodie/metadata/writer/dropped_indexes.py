@@ -43,12 +43,12 @@ def indexes_to_drop(snapshot: TableSnapshot, config: HoodieMetadataConfig) -> tu
             f"{_KEPT[kept[0]]}=false deletes it"
         )
     defined = read_index_definitions(snapshot.storage, snapshot.meta_path) or {DEFINITIONS: {}}
-    there = {*snapshot.table_config.listed_metadata_partitions, *defined[DEFINITIONS]}
+    existing = {*snapshot.table_config.listed_metadata_partitions, *defined[DEFINITIONS]}
     found: dict[str, None] = {}
     for name in config.index_drop:
         # By the partition, or by the name that `create_index` was given.
-        named = there & {name, f"{MetadataPartitionType.SECONDARY_INDEX.partition_path}{name}"}
+        named = existing & {name, f"{MetadataPartitionType.SECONDARY_INDEX.partition_path}{name}"}
         if not named:
-            logger.info("%s has no index %s to drop: it has %s", snapshot.base_path, name, ", ".join(sorted(there)))
+            logger.info("%s has no index %s to drop: it has %s", snapshot.base_path, name, ", ".join(sorted(existing)))
         found |= dict.fromkeys(sorted(named))
     return tuple(found)

@@ -173,9 +173,9 @@ def _stated_sizes(table: TableSnapshot) -> dict[str, tuple[int, HoodieInstant]]:
     return found
 
 
-def _refuse_other_size(file: HoodieBaseFile | HoodieLogFile, told: Mapping[str, tuple[int, HoodieInstant]]) -> None:
+def _refuse_other_size(file: HoodieBaseFile | HoodieLogFile, expected: Mapping[str, tuple[int, HoodieInstant]]) -> None:
     """Raise for a base file of another size than its commit states, and for a log file that is shorter."""
-    size, commit = told.get(file.path, (0, None))
+    size, commit = expected.get(file.path, (0, None))
     is_other = file.size_bytes < size if isinstance(file, HoodieLogFile) else file.size_bytes != size
     if size and is_other:
         raise HoodieCorruptedDataException(

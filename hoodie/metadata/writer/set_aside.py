@@ -44,8 +44,8 @@ def set_aside_metadata_table(
         logger.log(
             level, "the metadata table of %s (%s) is built anew%s", snapshot.base_path, ",".join(partitions), why
         )
-        left = [path for path in partitions if path not in beside]
-        updates = table_config.with_metadata_partitions((), left)
+        unlisted = [path for path in partitions if path not in beside]
+        updates = table_config.with_metadata_partitions((), unlisted)
         table_config.update(snapshot.storage, snapshot.base_path, updates)
         snapshot.storage.delete_directory(metadata_folder(snapshot))
     return snapshot.with_properties_reloaded()

@@ -434,9 +434,9 @@ def _leaf_paths(elements: Sequence[Struct]) -> Iterator[tuple[str, ...]]:
             continue
         yield (*(parent for parent, _ in path), name)
         while path:
-            parent, left = path.pop()
-            if left > 1:
-                path.append((parent, left - 1))
+            parent, remaining = path.pop()
+            if remaining > 1:
+                path.append((parent, remaining - 1))
                 break
 
 

@@ -106,11 +106,11 @@ class SplicingWriter:
         return pq.ParquetWriter(sink, schema, metadata_collector=collector, **self._options)
 
     def _rows_behind(self, batches: Sequence[pa.RecordBatch], count: int) -> Sequence[pa.RecordBatch]:
-        place = left = 0
-        while left < count and place < len(batches):
-            left += batches[place].num_rows
+        place = passed = 0
+        while passed < count and place < len(batches):
+            passed += batches[place].num_rows
             place += 1
-        if left != count:
+        if passed != count:
             raise HoodieException(f"writing {self._path}: {count} rows whose columns are kept are missing")
         return batches[place:]
 
