@@ -379,7 +379,7 @@ class BaseHoodieTableServiceClient:
             False if the table has that index already.
 
         Raises:
-            HoodieConfigException: The name is none, or ``hoodie.metadata.enable=false`` is given.
+            HoodieConfigException: The name is not valid, or ``hoodie.metadata.enable=false`` is given.
             HoodieIndexException: The table has no such column, or an index of that name on another one; or an instant
                 is pending.
             HoodieAmbiguousKeyException: A key is in several file groups, so that there can be no record index.
@@ -403,7 +403,7 @@ class BaseHoodieTableServiceClient:
             False if the table has no such index.
 
         Raises:
-            HoodieConfigException: The name is none.
+            HoodieConfigException: The name is not valid.
             HoodieIndexException: An indexing that is to build it is pending.
             HoodieIOException: Storage failed; call again.
         """

@@ -95,10 +95,10 @@ class KeyInput:
         return self.keyed(self._keys_to_data(keys))
 
     def keyed(self, data: HoodieData) -> KeyedInput:
-        """Rows with what makes their keys; values come out as keys have them in the table (``1``, not ``1.0``).
+        """Rows with the maker of their keys, in which values look as in the table's keys (``1``, not ``1.0``).
 
         Args:
-            data: With key and partition columns, or with reserved ones. For a global index the key columns are enough.
+            data: Rows with key and partition columns, or with reserved ones. A global index needs the key columns only.
 
         Raises:
             HoodieKeyException: See `keys`.
@@ -233,7 +233,7 @@ class KeyInput:
 
 
 _NO_VALUES = (HoodieKey, HoodieRecord, Mapping, list, tuple, pa.RecordBatch, pa.Table)
-"""What a list may hold that is no value of a key field."""
+"""Items of a list that are no values of a key field."""
 _SCALARS = (int, float, bytes, Decimal, date, UUID, np.generic)
 
 

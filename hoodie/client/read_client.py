@@ -60,12 +60,13 @@ class HoodieReadClient:
     The index names the file groups that can hold the keys; only these are searched, and only the row groups with a
     wanted row are read. Without ``hoodie.index.type`` the index is BLOOM, as in Hudi's read client. It finds the keys
     of any table, whichever index wrote it: it asks the key ranges, the bloom filters and the statistics of the base
-    files. If the table has a record index of the whole table, that is asked first: of keys that it knows in their own
-    partition only its file group is searched. hoodie stores no copies in other file groups of such a table; of those
-    that another writer has stored in one partition one comes, and all with ``hoodie.index.type=BLOOM``. In a table with
-    buckets BUCKET names one file group for each key; number of buckets and hash field must be those of the table's
-    writers. With a global index a key is looked for in all partitions. If a table stores no keys
-    (``hoodie.populate.meta.fields=false``), the key columns of its files are read instead.
+    files. If the table has a record index of the whole table, that is asked first: for a key that it has in the key's
+    own partition, only that file group is searched. hoodie stores no copies of a key in other file groups of such a
+    table. If another writer has stored copies in one partition, the result has one of them, and all of them with
+    ``hoodie.index.type=BLOOM``. In a table with buckets, BUCKET names one file group for each key; number of buckets
+    and hash field must be those of the table's writers. With a global index a key is looked for in all
+    partitions. If a table stores no keys (``hoodie.populate.meta.fields=false``), the key columns of its files are read
+    instead.
 
     Keys are `HoodieKey`s; record keys as strings, if the table has no partitions or the index is global; or rows with
     the record key and partition columns (for a global index the key columns are enough), in any form that

@@ -1,4 +1,4 @@
-"""Whether a write is computed from stored rows, so that it must know of every write before it."""
+"""Mark a write that is computed from stored rows, so that it must know of every write before it."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class SavepointService:
     _rollbacks: RollbackService
 
     def savepoint(self, instant_time: str | None, user: str, comment: str) -> HoodieSavepoint:
-        """Make a savepoint of a commit, for None of the newest completed one; see `SavepointActionExecutor`."""
+        """Make a savepoint of a commit; None means the newest completed one. See `SavepointActionExecutor`."""
         snapshot = load_table(self._config)
         with (
             self._transactions.transaction(snapshot, "savepoint") as transaction,

@@ -34,7 +34,7 @@ from hoodie.transaction.transaction_manager import TransactionManager
 logger = logging.getLogger(__name__)
 
 _ROUNDS = 5
-"""How often a table is compacted: pending compactions, what they left, and what others write meanwhile."""
+"""The most compactions of a table: of pending plans, of remaining log files, and of log files that others write."""
 
 CompactionsOf = Callable[[HoodieWriteConfig], AbstractContextManager[CompactionService]]
 """Takes a configuration; gives the service that compacts by it."""

@@ -1,4 +1,4 @@
-"""Refuse to replace rows that the rows in their place cannot take into account."""
+"""Refuse to replace rows that came while the new rows were computed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _SHOWN = 3
 
 
 def refuse_unknown_writes(table: TableSnapshot, known: frozenset[str] | None) -> None:
-    """Refuse to replace rows that came while the new ones were computed: the frame may not know of them.
+    """Refuse to replace rows that came while the new rows were computed: the frame may not know of them.
 
-    What only rewrites rows does not count, such as the compaction before an upgrade.
+    A write that only rewrites rows, such as the compaction before an upgrade, does not count.
 
     Args:
         table: The table.
         known: The completed writes that the frame may know of; None for all.
 
     Raises:
-        HoodieWriteConflictException: There are others.
-        HoodieException: Storage failed, or the metadata of another one is damaged.
+        HoodieWriteConflictException: There are other writes.
+        HoodieException: Storage failed, or the metadata of another write is damaged.
     """
     if known is None:
         return

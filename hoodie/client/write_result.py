@@ -129,9 +129,9 @@ class HoodieWriteResult:
 
     @property
     def appended_count(self) -> int:
-        """Records that were appended to log files, where nobody looked whether their key is stored: new, or updates.
+        """Records that were appended to log files without a look-up of their key: they are new, or updates.
 
-        So does a bucket index (``hoodie.index.type=BUCKET``) with merge-on-read tables. The commit stores them as
+        A bucket index (``hoodie.index.type=BUCKET``) of a merge-on-read table appends so. The commit stores them as
         updates, as Hudi does.
         """
         return sum(status.appended_count for status in self.statuses)

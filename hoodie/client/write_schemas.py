@@ -52,7 +52,7 @@ class WriteSchemas:
         """The table's columns and the input's new ones; a table's first write takes the input's columns.
 
         On the first write, the columns of ``hoodie.avro.schema`` count as the table's, and the input may leave them
-        out. Columns of a table that never had a row bind nobody: empty frames have types that nobody chose.
+        out. The columns of a table that never had a row are not binding: nobody chose the types of empty frames.
 
         Args:
             snapshot: The table.
@@ -108,7 +108,7 @@ def _declared_schema(snapshot: TableSnapshot, config: HoodieWriteConfig) -> pa.S
 
 
 def _takes(table_avro: str, input_schema: pa.Schema) -> bool:
-    """Whether the columns of a table and of an input are of one mind, or can become so."""
+    """Whether the columns of an input fit those of a table, or can be made to fit."""
     try:
         merge_schemas(to_arrow(table_avro), input_schema, False)
     except HoodieSchemaException:
@@ -117,7 +117,7 @@ def _takes(table_avro: str, input_schema: pa.Schema) -> bool:
 
 
 def has_no_rows_ever(snapshot: TableSnapshot) -> bool:
-    """Whether a table has columns by empty frames alone: no commit wrote a file, and nobody declared them.
+    """Whether only empty frames gave a table its columns: no commit wrote a file, and no user declared the columns.
 
     Args:
         snapshot: The table.

@@ -385,7 +385,7 @@ def _nanos_of_text(text: str) -> int:
     """A date or a time in ISO form as nanoseconds since 1970, in UTC if it has no zone.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is neither.
     """
     fraction = _FRACTION.search(text)
     digits = fraction.group() if fraction is not None else ""

@@ -182,7 +182,7 @@ class FileSlice:
         """Its base file, in which an index searches keys: its log files hold changes of these records.
 
         Raises:
-            HoodieNotSupportedException: There is none.
+            HoodieNotSupportedException: The slice has no base file.
         """
         if self.base_file is None:
             raise HoodieNotSupportedException(

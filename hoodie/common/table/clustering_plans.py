@@ -38,7 +38,7 @@ def requested_replacement(timeline: HoodieActiveTimeline, instant: HoodieInstant
 def is_clustering(timeline: HoodieActiveTimeline, instant: HoodieInstant) -> bool:
     """Whether a pending instant is a clustering, and not an insert overwrite or the like.
 
-    In timeline layout 2 it has an action of its own, and a pending replacecommit is none.
+    In timeline layout 2 it has an action of its own, and a pending replacecommit is not a clustering.
     """
     if instant.action is Action.CLUSTERING:
         return True
