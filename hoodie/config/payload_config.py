@@ -51,7 +51,7 @@ def _merger_class() -> Parser[str | None]:
             raise ValueError
         return names[0] if names else None
 
-    return Parser(parse, "class", "package.module.Class of a subclass of hoodie.HoodieRecordMerger")
+    return Parser(parse, "package.module.Class of a subclass of hoodie.HoodieRecordMerger")
 
 
 @attrs.frozen(kw_only=True, repr=False)

@@ -49,7 +49,7 @@ def _table_version() -> Parser[int]:
             raise ValueError
         return named
 
-    return Parser(parse, "int", "6, 8 or 9")
+    return Parser(parse, "6, 8 or 9")
 
 
 def _key_generator_class() -> Parser[str]:
@@ -59,7 +59,7 @@ def _key_generator_class() -> Parser[str]:
         name = _class_of_type(value)
         return name if "." in name else f"{KEY_GENERATOR_PACKAGE}{name}"
 
-    return Parser(parse, "class", "the name of a key generator class")
+    return Parser(parse, "the name of a key generator class")
 
 
 def _class_of_type(name: str) -> str:
@@ -76,7 +76,7 @@ def _payload_class() -> Parser[str]:
             raise ValueError(instead_of_payload(name))
         return name
 
-    return Parser(parse, "class", "the name of a payload class")
+    return Parser(parse, "the name of a payload class")
 
 
 @attrs.frozen(kw_only=True, repr=False)

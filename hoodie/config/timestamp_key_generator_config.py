@@ -60,7 +60,7 @@ def _text(allowed: str, check: Callable[[str], object] | None = None) -> Parser[
             check(value)
         return value or None
 
-    return Parser(parse, "str", allowed)
+    return Parser(parse, allowed)
 
 
 def _zone() -> Parser[str | None]:
@@ -80,7 +80,7 @@ def _date_time_parser() -> Parser[str]:
             raise ValueError(f"hoodie reads dates as Hudi's {_PARSER} does: leave it out")
         return _PARSER
 
-    return Parser(parse, "class", _PARSER)
+    return Parser(parse, _PARSER)
 
 
 def _option(name: str, parser: Parser[Any]) -> Any:

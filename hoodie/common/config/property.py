@@ -76,12 +76,10 @@ class Parser(Generic[T]):
 
     Attributes:
         parse: Takes the stripped text; raises ValueError (its message may be empty) if the text is not allowed.
-        type_name: The type in one word, for the reference page.
         allowed: The allowed values, as the end of "must be ...".
     """
 
     parse: Callable[[str], T]
-    type_name: str
     allowed: str
 
 
@@ -362,7 +360,7 @@ def integer(*, minimum: int | None = None, maximum: int = _LARGEST_INTEGER) -> P
             raise ValueError
         return number
 
-    return Parser(parse, "int", allowed)
+    return Parser(parse, allowed)
 
 
 def decimal(*, above: float, at_most: float | None = None, below: float | None = None) -> Parser[float]:
@@ -390,7 +388,7 @@ def decimal(*, above: float, at_most: float | None = None, below: float | None =
             raise ValueError
         return number
 
-    return Parser(parse, "float", allowed)
+    return Parser(parse, allowed)
 
 
 def boolean() -> Parser[bool]:
@@ -408,7 +406,7 @@ def boolean() -> Parser[bool]:
                 return False
         raise ValueError
 
-    return Parser(parse, "bool", "true or false")
+    return Parser(parse, "true or false")
 
 
 def text(allowed: str = "text that is not empty", check: Callable[[str], None] | None = None) -> Parser[str]:
@@ -429,7 +427,7 @@ def text(allowed: str = "text that is not empty", check: Callable[[str], None] |
             check(value)
         return value
 
-    return Parser(parse, "str", allowed)
+    return Parser(parse, allowed)
 
 
 def column_names(names_of: str = "column names") -> Parser[tuple[str, ...]]:
@@ -445,7 +443,7 @@ def column_names(names_of: str = "column names") -> Parser[tuple[str, ...]]:
             raise ValueError
         return names
 
-    return Parser(parse, "names", f"{names_of} separated by commas, each once")
+    return Parser(parse, f"{names_of} separated by commas, each once")
 
 
 def choice(
@@ -479,4 +477,4 @@ def choice(
             raise ValueError(f"Hudi has it, hoodie does not support it yet{way_out}; supported: {allowed}")
         raise ValueError
 
-    return Parser(parse, "str", allowed)
+    return Parser(parse, allowed)
