@@ -178,11 +178,9 @@ def refuse_widening_of_parquet_blocks(snapshot: TableSnapshot, changes: Iterable
     if not widened:
         return
     view = snapshot.view()
-    partitions = view.list_partitions()
-    view.load_partitions(partitions)
     paths = [
         log_file.path
-        for partition_path in partitions
+        for partition_path in view.load_all_partitions()
         for file_slice in view.latest_file_slices(partition_path)
         for log_file in file_slice.log_files
     ]

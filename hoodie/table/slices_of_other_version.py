@@ -62,9 +62,7 @@ def slice_of_other_version(snapshot: TableSnapshot, instant_time: str) -> str | 
 
 def _slices_with_logs(snapshot: TableSnapshot, instant_time: str) -> Iterator[FileSlice]:
     view = snapshot.view()
-    partitions = view.list_partitions()
-    view.load_partitions(partitions)
-    for partition_path in partitions:
+    for partition_path in view.load_all_partitions():
         for part in view.latest_file_slices_before_or_on(partition_path, instant_time):
             if part.record_log_files:
                 yield part

@@ -96,10 +96,8 @@ def files_at(snapshot: TableSnapshot, instant_time: str) -> dict[str, tuple[str,
         instant_time: A completed instant.
     """
     view = snapshot.stored_view()
-    partitions = view.list_partitions()
-    view.load_partitions(partitions)
     found = {}
-    for path in partitions:
+    for path in view.load_all_partitions():
         slices = [names_of(part) for part in view.latest_file_slices_before_or_on(path, instant_time)]
         found[path] = tuple(name for names in sorted(slices) for name in names)
     return {path: names for path, names in found.items() if names}

@@ -231,8 +231,7 @@ class _Validation:
     def _latest_slices(self) -> Mapping[str, Sequence[FileSlice]]:
         if self._latest is None:
             view = self._table.view()
-            view.load_partitions(view.list_partitions())
-            self._latest = {path: view.latest_file_slices(path) for path in view.list_partitions()}
+            self._latest = {path: view.latest_file_slices(path) for path in view.load_all_partitions()}
         return self._latest
 
     # --- listing --------------------------------------------------------------------------------------------------

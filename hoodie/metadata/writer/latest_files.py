@@ -142,8 +142,7 @@ def committed_files(table: TableSnapshot) -> Mapping[str, Sequence[FileStatus]]:
     """
     stated_sizes = _stated_sizes(table)
     view = table.stored_view()
-    paths = view.list_partitions()
-    view.load_partitions(paths)
+    paths = view.load_all_partitions()
     committed: dict[str, Sequence[FileStatus]] = {}
     for path in paths:
         slices = [file_slice for group in view.all_file_groups(path) for file_slice in group.slices]

@@ -14,7 +14,6 @@ from hoodie.common.fs.file_names import parse_log_file_name
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroup
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
-from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.common.table.view.log_placement import place_log_files, place_log_files_by_name
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.storage.storage_path import file_name
@@ -59,12 +58,12 @@ class UncompactedTable:
         Raises:
             HoodieIOException: Storage failed.
         """
-        view = _loaded_view(snapshot)
+        view = snapshot.view()
         pending = snapshot.active_timeline.filter_actions(Action.COMPACTION).filter_pending()
         return cls(
             tuple(
                 part
-                for path in view.list_partitions()
+                for path in view.load_all_partitions()
                 for part in view.latest_file_slices(path)
                 if not part.is_base_file_alone
             ),
@@ -116,8 +115,8 @@ def misplaced_log_file(snapshot: TableSnapshot, times: Mapping[tuple[str, Action
     """
     has_times = snapshot.active_timeline.layout.has_completion_times
     ends = {time: end for (time, action), end in times.items() if action in COMMIT_ACTIONS}
-    view = _loaded_view(snapshot)
-    for partition_path in view.list_partitions():
+    view = snapshot.view()
+    for partition_path in view.load_all_partitions():
         for group in view.all_file_groups(partition_path):
             before = _slices_of_log_files(group)
             if not before:
@@ -135,13 +134,6 @@ def misplaced_log_file(snapshot: TableSnapshot, times: Mapping[tuple[str, Action
                     "and hoodie.cleaner.fileversions.retained=1"
                 )
     return None
-
-
-def _loaded_view(snapshot: TableSnapshot) -> HoodieTableFileSystemView:
-    """A view with all partitions."""
-    view = snapshot.view()
-    view.load_partitions(view.list_partitions())
-    return view
 
 
 def _slices_of_log_files(group: HoodieFileGroup) -> dict[str, str]:

@@ -9,6 +9,7 @@ import logging
 import time
 
 from hoodie.exception import HoodieIOException
+from hoodie.storage.local_files import checksum_sibling
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_clock import is_older
 
@@ -40,7 +41,7 @@ def read_whole_file(storage: HoodieStorage, path: str, begun: str, *, may_be_emp
     content = storage.read(path)
     if _is_whole(content, may_be_empty):
         return content
-    if not any(storage.exists(_checksums_of(file)) for file in (path, begun)):
+    if not any(storage.exists(checksum_sibling(file)) for file in (path, begun)):
         return content
     deadline, pause = time.monotonic() + _BEING_WRITTEN_S, 0.02
     while not _is_whole(content, may_be_empty) and time.monotonic() < deadline:
@@ -70,9 +71,3 @@ def _is_whole(content: bytes, may_be_empty: bool) -> bool:
         # An Avro file ends with its sync marker, which its header holds as well.
         return content.find(content[-_AVRO_SYNC_LENGTH:]) < len(content) - _AVRO_SYNC_LENGTH
     return content.rstrip().endswith(b"}")
-
-
-def _checksums_of(path: str) -> str:
-    """The checksum file that Hadoop creates right after each file on a file system without atomic creation."""
-    folder, _, name = path.rpartition("/")
-    return f"{folder}/.{name}.crc"

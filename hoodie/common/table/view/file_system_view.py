@@ -251,6 +251,19 @@ class HoodieTableFileSystemView:
             )
             self._groups[partition_path] = groups if self._committed is None else self._committed.with_sizes(groups)
 
+    def load_all_partitions(self) -> list[str]:
+        """List all partitions at once.
+
+        Returns:
+            Their paths; see `list_partitions`.
+
+        Raises:
+            HoodieException: See `load_partitions`.
+        """
+        partitions = self.list_partitions()
+        self.load_partitions(partitions)
+        return partitions
+
     def file_groups(self, partition_path: str) -> list[HoodieFileGroup]:
         """The file groups of a partition with their committed slices, sorted by file id, without replaced groups.
 
