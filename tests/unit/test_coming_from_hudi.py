@@ -13,8 +13,8 @@ import hoodie
 from hoodie import HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.config.property import all_keys
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key
-from hoodie.config.hudi_options import load_hudi_defaults
 from hoodie.config.write_config import GROUPS
+from tests.support.hudi_options_page import load_hudi_defaults
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "coming-from-hudi.md").read_text(encoding="utf-8")

@@ -18,16 +18,12 @@ Hudi: org.apache.hudi.common.config.ConfigProperty. Differs: a value that does n
 
 from __future__ import annotations
 
-import ast
-import inspect
 import math
 import numbers
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
-from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -120,7 +116,7 @@ def property_field(
 ) -> T:
     """Declare a property as a field of a group.
 
-    The string below the field describes the property in whole sentences; see `descriptions_of`.
+    The string below the field describes the property in whole sentences.
 
     Args:
         key: Hudi's name of the property.
@@ -149,25 +145,6 @@ def properties_of(group: type[Any]) -> dict[str, ConfigProperty]:
     return {
         field.name: field.metadata[_METADATA_KEY] for field in attrs.fields(group) if _METADATA_KEY in field.metadata
     }
-
-
-def descriptions_of(group: type[Any]) -> dict[str, str]:
-    """Read the descriptions of the properties of a group: the strings below its fields, which only the source code has.
-
-    Args:
-        group: A class at the top of a module, with fields made by `property_field`.
-
-    Returns:
-        Field name -> description in one line, in the order of declaration.
-    """
-    module = ast.parse(inspect.getsource(sys.modules[group.__module__]))
-    body = next(node.body for node in module.body if isinstance(node, ast.ClassDef) and node.name == group.__name__)
-    found = {}
-    for statement, following in pairwise(body):
-        match statement, following:
-            case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[field] = " ".join(text.split())
-    return found
 
 
 class PropertyGroup:

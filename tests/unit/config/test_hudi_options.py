@@ -8,8 +8,8 @@ import pytest
 
 from hoodie.common.config.property import all_keys
 from hoodie.config.hudi_keys import KeyClass, load_hudi_keys
-from hoodie.config.hudi_options import load_hudi_defaults, render
 from hoodie.config.write_config import GROUPS
+from tests.support.hudi_options_page import load_hudi_defaults, render
 
 PAGE = Path(__file__).parents[3] / "docs" / "hudi-options.md"
 
@@ -23,7 +23,7 @@ def rows(section: str) -> dict[str, list[str]]:
 
 def test_the_page_in_docs_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == render(), (
-        "run: python -m hoodie.config.hudi_options > docs/hudi-options.md"
+        "run: python -m tests.support.hudi_options_page > docs/hudi-options.md"
     )
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from hoodie.common.config.property import properties_of
-from hoodie.config.reference import render
 from hoodie.config.write_config import GROUPS
+from tests.support.configuration_page import render
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
 
 def test_the_page_in_docs_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == render(), (
-        "run: python -m hoodie.config.reference > docs/configuration.md"
+        "run: python -m tests.support.configuration_page > docs/configuration.md"
     )
 
 

@@ -14,7 +14,6 @@ from hoodie.common.config.property import (
     boolean,
     choice,
     decimal,
-    descriptions_of,
     display_value,
     integer,
     property_field,
@@ -22,6 +21,7 @@ from hoodie.common.config.property import (
     text,
     to_property_value,
 )
+from tests.support.configuration_page import descriptions_of
 
 
 class Colour(StrEnum):
