@@ -93,15 +93,6 @@ class MetadataLogScanner:
         self._blocks: list[StoredLogBlock] | None = None
 
     @property
-    def instant_times(self) -> frozenset[str]:
-        """The instants of the blocks that count; reads the headers of all blocks.
-
-        Raises:
-            HoodieException: See `scan`.
-        """
-        return frozenset(str(block.instant_time) for block in self.counted_blocks())
-
-    @property
     def counts(self) -> LogScanCounts:
         """The counts, once a scan has begun."""
         return self._block_scanner.counts

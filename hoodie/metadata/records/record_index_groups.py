@@ -51,17 +51,6 @@ class RecordIndexGroups:
         """The number of all file groups."""
         return sum(count for _, count in self.parts.values())
 
-    def place_of(self, number: int) -> tuple[str | None, int]:
-        """The part that a file group belongs to, and its number there.
-
-        Args:
-            number: Its number over all parts.
-        """
-        for path, (first, count) in self.parts.items():
-            if first <= number < first + count:
-                return path, number - first
-        raise ValueError(f"there is no file group {number} among {self.count}")
-
     def numbers_of(self, keys: pa.Array, partition_path: str | None) -> npt.NDArray[np.int64]:
         """The number of the file group of each key; -1 where the index has no group for the partition.
 
