@@ -131,7 +131,7 @@ def ensure_partition_metadata(storage: HoodieStorage, base_path: str, partition_
 
 
 def _is_partition(storage: HoodieStorage, folder: str) -> bool:
-    return any(storage.exists(storage_path.join(folder, name)) for name in PARTITION_METAFILE_NAMES)
+    return any(storage.is_file(storage_path.join(folder, name)) for name in PARTITION_METAFILE_NAMES)
 
 
 def _refuse_nesting(storage: HoodieStorage, base_path: str, partition_path: str) -> None:
@@ -177,9 +177,9 @@ def read_partition_metadata(
         return _from_properties(text_path, _parse_text(storage.read(text_path)))
     except FileNotFoundError:
         pass
-    if storage.exists(parquet_path):
+    if storage.is_file(parquet_path):
         return _from_properties(parquet_path, _parse_parquet(storage, parquet_path))
-    if storage.exists(orc_path):
+    if storage.is_file(orc_path):
         raise HoodieNotSupportedException(
             f"Cannot read {orc_path}: hoodie does not read partition metadata in ORC files"
         )

@@ -183,7 +183,7 @@ class HoodieTableConfig:
         config = cls(_with_checksum(properties))
         path = _path(base_path, PROPERTIES_FILE_NAME)
         # A backup alone is a table whose properties file is being replaced.
-        if storage.exists(_path(base_path, PROPERTIES_BACKUP_FILE_NAME)) or not storage.create_if_absent(
+        if storage.is_file(_path(base_path, PROPERTIES_BACKUP_FILE_NAME)) or not storage.create_if_absent(
             path, config.to_bytes()
         ):
             raise TableExistsException(

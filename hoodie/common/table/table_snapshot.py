@@ -357,7 +357,7 @@ def is_table(storage: HoodieStorage, base_path: str) -> bool:
     """Whether the properties file exists; its backup alone is a table whose properties file is being replaced."""
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
     return any(
-        storage.exists(storage_path.join(meta_path, name))
+        storage.is_file(storage_path.join(meta_path, name))
         for name in (PROPERTIES_FILE_NAME, PROPERTIES_BACKUP_FILE_NAME)
     )
 

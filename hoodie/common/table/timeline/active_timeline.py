@@ -338,10 +338,10 @@ class HoodieActiveTimeline(HoodieTimeline):
         if action is Action.SAVEPOINT:
             return self.storage.create_if_absent(inflight_path, self._encoded(content))
         requested_path = self._path(instant_time, action, State.REQUESTED)
-        if self.storage.exists(requested_path):
+        if self.storage.is_file(requested_path):
             if not self.storage.create_if_absent(inflight_path, self._encoded(content)):
                 return False
-            if self.storage.exists(requested_path):
+            if self.storage.is_file(requested_path):
                 return True
             # Another writer rolled it back in between: an inflight file must not stay without its requested one.
             self.storage.delete_file(inflight_path)
@@ -393,7 +393,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         if has_times:
             is_inflight = is_sole_writer or any(self.path_of(found) == inflight_path for found in states)
         else:
-            is_inflight = self.storage.exists(inflight_path)
+            is_inflight = self.storage.is_file(inflight_path)
         if not is_inflight:
             states = states if has_times else self._list_states()
             if any(found.is_completed and found.key == (instant_time, action.completed_action) for found in states):
@@ -432,7 +432,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         Raises:
             HoodieIOException: Storage failed.
         """
-        return self.storage.exists(self._path(instant_time, action, State.INFLIGHT))
+        return self.storage.is_file(self._path(instant_time, action, State.INFLIGHT))
 
     # --- undoing instants -----------------------------------------------------------------------------------------
 
