@@ -160,6 +160,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         read_archived: Callable[[HoodieInstant], HoodieCommitMetadata | None] = _not_archived,
         clock: Callable[[], datetime] = _utc_now,
         clock_skew_ms: int = 1,
+        listed: TimelineStates | None = None,
     ) -> HoodieActiveTimeline:
         """List the timeline: each instant once, in the highest state of its files.
 
@@ -173,11 +174,12 @@ class HoodieActiveTimeline(HoodieTimeline):
             read_archived: Returns the metadata of an archived commit; called when a commit's file is gone.
             clock: The present; for tests.
             clock_skew_ms: See the class.
+            listed: The instants of a timeline that was just listed, each once; None lists it.
 
         Raises:
             HoodieIOException: Storage failed.
         """
-        listed = list_instants(storage, meta_path, layout)
+        listed = list_instants(storage, meta_path, layout) if listed is None else listed
         return cls(
             listed,
             folders=listed.folders,
@@ -200,6 +202,11 @@ class HoodieActiveTimeline(HoodieTimeline):
         """
         listed = list_instants(self.storage, self.meta_path, self.layout)
         return attrs.evolve(self, instants=listed, folders=listed.folders)
+
+    @property
+    def has_archive(self) -> bool:
+        """Whether there may be archived instants; False where the listing of the timeline showed no archive."""
+        return self.archive_name is None or self.archive_name in self.folders
 
     def is_archived_past(self, instant_time: str) -> bool:
         """Whether the archive holds an instant that was requested after the given one.
