@@ -159,6 +159,18 @@ class ObjectStorage(HoodieStorage):
             return FileStatus(path=path, size_bytes=0, modification_time_ms=0, is_directory=True)
         return found
 
+    def is_file(self, path: str) -> bool:
+        """Whether a file has that name; see `HoodieStorage.is_file`."""
+        found = self._head(path)
+        if found is None:
+            return False
+        return bool(found.size_bytes) or not self._has_real_directories or not self._has_children(path)
+
+    @property
+    def is_remote(self) -> bool:
+        """True; see `HoodieStorage.is_remote`."""
+        return True
+
     def list_directory(self, path: str) -> list[FileStatus]:
         """Direct children; see `HoodieStorage.list_directory`."""
         listed = self._calls.call(
@@ -168,14 +180,14 @@ class ObjectStorage(HoodieStorage):
         directories = {child.path for child in children} | {path}
         files = (self._status(entry) for entry in listed["objects"])
         children += [file for file in files if file.size_bytes or file.path not in directories]
-        if not children and self._head(path) is not None:
+        if not children and self._may_be_file(path) and self._head(path) is not None:
             self._refuse_file(path)
         return sorted(_visible(children), key=lambda child: child.name)
 
     def list_files(self, path: str) -> list[FileStatus]:
         """All files below a directory; see `HoodieStorage.list_files`."""
         files = [self._status(entry) for entry in self._entries(path)]
-        if not files and self._head(path) is not None:
+        if not files and self._may_be_file(path) and self._head(path) is not None:
             self._refuse_file(path)
         directories = {path} | {storage_path.parent(file.path) for file in files}
         files = [file for file in files if file.size_bytes or file.path not in directories]
@@ -242,7 +254,7 @@ class ObjectStorage(HoodieStorage):
         keys = [str(entry["path"]) for entry in self._entries(path)]
         own_key = self._key(path)
         if not keys:
-            if self._head(path) is not None:
+            if self._may_be_file(path) and self._head(path) is not None:
                 raise HoodieIOException(f"Deleting the directory {path} failed: it is a file")
             return False
         self._delete_keys([key for key in keys if key != own_key], path)
@@ -319,6 +331,11 @@ class ObjectStorage(HoodieStorage):
 
     def _refuse_file(self, path: str) -> None:
         raise HoodieIOException(f"Listing {path} failed: it is a file")
+
+    @staticmethod
+    def _may_be_file(path: str) -> bool:
+        """Whether a directory without children may be a file that a user named; names in ``.hoodie`` are hoodie's."""
+        return f"/{storage_path.METAFOLDER_NAME}/" not in f"{path}/"
 
     @property
     def _has_real_directories(self) -> bool:

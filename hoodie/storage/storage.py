@@ -275,6 +275,16 @@ class HoodieStorage(ABC):
         """Whether a file or directory has that name."""
         return self.file_status(path) is not None
 
+    def is_file(self, path: str) -> bool:
+        """Whether a file has that name; on object stores one request, where `exists` also looks for a directory."""
+        status = self.file_status(path)
+        return status is not None and not status.is_directory
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each call waits for a network, so that calls that do not wait for each other are made at once."""
+        return False
+
 
 def abort_stream(stream: pa.NativeFile) -> None:
     """Close a stream of `HoodieStorage.open_output_stream` without finishing its file, if the store can do that.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -23,7 +24,7 @@ from hoodie.exception import (
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.parquet.parquet_writer import file_without_rows
 from hoodie.storage import storage_path
-from hoodie.storage.storage import HoodieStorage
+from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME
 
 logger = logging.getLogger(__name__)
@@ -114,11 +115,14 @@ def ensure_partition_metadata(storage: HoodieStorage, base_path: str, partition_
             partition, so nobody would see the rows of the inner one.
     """
     folder = storage_path.join(base_path, check_partition_path(partition_path))
-    if _is_partition(storage, folder):
+    if storage.is_file(storage_path.join(folder, PARTITION_METAFILE_PREFIX)):
         return False
-    _refuse_nesting(storage, base_path, partition_path)
-    metadata = HoodiePartitionMetadata(instant_time, partition_depth(partition_path))
-    created = storage.create_if_absent(storage_path.join(folder, PARTITION_METAFILE_PREFIX), metadata.to_text())
+    # A request takes as long for many files as for one: one listing tells of the other names and of inner partitions.
+    files = storage.list_files(folder) if storage.is_remote and partition_path else None
+    if _is_partition(storage, folder) if files is None else _has_metafile(files, folder):
+        return False
+    _refuse_nesting(storage, base_path, partition_path, files)
+    created = create_partition_metadata(storage, base_path, partition_path, instant_time)
     if created:
         try:
             # Check again, now that others can see this one: if two nested partitions are made at once, one is refused.
@@ -130,11 +134,46 @@ def ensure_partition_metadata(storage: HoodieStorage, base_path: str, partition_
     return created
 
 
+def create_partition_metadata(storage: HoodieStorage, base_path: str, partition_path: str, instant_time: str) -> bool:
+    """Make a folder a partition that is none and has no other partition around it or inside.
+
+    Args:
+        storage: The table's storage.
+        base_path: The table's folder.
+        partition_path: The partition; its folder need not exist.
+        instant_time: The writing instant.
+
+    Returns:
+        True if this call created the file; False if it was there.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
+    metadata = HoodiePartitionMetadata(instant_time, partition_depth(partition_path))
+    path = storage_path.join(base_path, partition_path, PARTITION_METAFILE_PREFIX)
+    return storage.create_if_absent(path, metadata.to_text())
+
+
 def _is_partition(storage: HoodieStorage, folder: str) -> bool:
-    return any(storage.exists(storage_path.join(folder, name)) for name in PARTITION_METAFILE_NAMES)
+    return any(storage.is_file(storage_path.join(folder, name)) for name in PARTITION_METAFILE_NAMES)
 
 
-def _refuse_nesting(storage: HoodieStorage, base_path: str, partition_path: str) -> None:
+def _has_metafile(files: Iterable[FileStatus], folder: str) -> bool:
+    names = {status.name for status in files if storage_path.parent(status.path) == folder}
+    return not names.isdisjoint(PARTITION_METAFILE_NAMES)
+
+
+def _refuse_nesting(
+    storage: HoodieStorage, base_path: str, partition_path: str, files: Sequence[FileStatus] | None = None
+) -> None:
+    """Refuse a partition inside another one, or around one.
+
+    Args:
+        storage: The table's storage.
+        base_path: The table's folder.
+        partition_path: The partition.
+        files: All files in its folder, if they were just listed.
+    """
     if not partition_path:
         return
     levels = partition_path.split("/")
@@ -143,7 +182,7 @@ def _refuse_nesting(storage: HoodieStorage, base_path: str, partition_path: str)
         if _is_partition(storage, storage_path.join(base_path, outer)):
             raise _nesting(base_path, outer, partition_path)
     folder = storage_path.join(base_path, partition_path)
-    for status in storage.list_files(folder):
+    for status in storage.list_files(folder) if files is None else files:
         inner = storage_path.parent(status.path)
         if status.name in PARTITION_METAFILE_NAMES and inner != folder:
             raise _nesting(base_path, partition_path, storage_path.relative_to(base_path, inner))
@@ -177,9 +216,9 @@ def read_partition_metadata(
         return _from_properties(text_path, _parse_text(storage.read(text_path)))
     except FileNotFoundError:
         pass
-    if storage.exists(parquet_path):
+    if storage.is_file(parquet_path):
         return _from_properties(parquet_path, _parse_parquet(storage, parquet_path))
-    if storage.exists(orc_path):
+    if storage.is_file(orc_path):
         raise HoodieNotSupportedException(
             f"Cannot read {orc_path}: hoodie does not read partition metadata in ORC files"
         )

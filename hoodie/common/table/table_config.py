@@ -112,6 +112,11 @@ class HoodieTableConfig:
             InvalidTableException: The file is damaged, and there is no good backup.
             HoodieIOException: Storage failed.
         """
+        return cls._load(storage, base_path)[0]
+
+    @classmethod
+    def _load(cls, storage: HoodieStorage, base_path: str) -> tuple[HoodieTableConfig, bool]:
+        """See `load`; also whether the file itself is good."""
         path = _path(base_path, PROPERTIES_FILE_NAME)
         backup_path = _path(base_path, PROPERTIES_BACKUP_FILE_NAME)
         problem, missing_count = "", 0
@@ -120,11 +125,11 @@ class HoodieTableConfig:
             # While a backup exists, the file may be half-written; its checksum, the last line, shows whether it is
             # whole.
             if isinstance(main, HoodieTableConfig) and _CHECKSUM in main.properties:
-                return main
+                return main, True
             backup = _read(storage, backup_path)
             for found in (main, backup):
                 if isinstance(found, HoodieTableConfig) and (_CHECKSUM in found.properties or backup is None):
-                    return found
+                    return found, found is main
             if main is None and backup is None:
                 # While a writer replaces the file, both can be missing in turn, but not many times.
                 missing_count += 1
@@ -164,13 +169,16 @@ class HoodieTableConfig:
         return _read(storage, _path(base_path, name))
 
     @classmethod
-    def create(cls, storage: HoodieStorage, base_path: str, properties: Mapping[str, str]) -> HoodieTableConfig:
+    def create(
+        cls, storage: HoodieStorage, base_path: str, properties: Mapping[str, str], *, is_empty: bool = False
+    ) -> HoodieTableConfig:
         """Create the properties file of a new table; if several processes try, one succeeds.
 
         Args:
             storage: The storage of the new table.
             base_path: The table's folder.
             properties: At least the table's name; the checksum is added.
+            is_empty: Whether the caller has just deleted all files in the folder, under a lock.
 
         Returns:
             The properties as stored.
@@ -180,17 +188,16 @@ class HoodieTableConfig:
             InvalidTableException: The properties hold no table name.
             HoodieIOException: Storage failed.
         """
-        config = cls(_with_checksum(properties))
+        content = cls(_with_checksum(properties)).to_bytes()
         path = _path(base_path, PROPERTIES_FILE_NAME)
         # A backup alone is a table whose properties file is being replaced.
-        if storage.exists(_path(base_path, PROPERTIES_BACKUP_FILE_NAME)) or not storage.create_if_absent(
-            path, config.to_bytes()
-        ):
+        has_backup = not is_empty and storage.is_file(_path(base_path, PROPERTIES_BACKUP_FILE_NAME))
+        if has_backup or not storage.create_if_absent(path, content):
             raise TableExistsException(
                 f"There already is a Hudi table at {base_path} ({path} exists): open it with "
                 "HoodieTableMetaClient.load, or choose another path"
             )
-        return config
+        return _as_stored(content)
 
     @classmethod
     def update(
@@ -214,8 +221,11 @@ class HoodieTableConfig:
             InvalidTableException: The properties are damaged, or would hold no table name.
             HoodieIOException: Storage failed; either the old or the new properties are stored.
         """
-        current = cls.load(storage, base_path)
-        _recover(storage, base_path, current)
+        current, is_good = cls._load(storage, base_path)
+        if is_good:
+            storage.delete_files([_path(base_path, PROPERTIES_BACKUP_FILE_NAME)])
+        else:
+            _recover(storage, base_path, current)
         removed = frozenset(removals)
         kept = {key: value for key, value in current.properties.items() if key not in removed}
         changed = cls(_with_checksum({**kept, **updates}))
@@ -229,7 +239,8 @@ class HoodieTableConfig:
                 if _read(storage, path) != changed:
                     raise
             logger.info("Changed properties of %s: %s", base_path, ", ".join(sorted({*updates, *removed})))
-        return changed
+            return _as_stored(content)
+        return current
 
     def fence(self, storage: HoodieStorage, base_path: str) -> str | None:
         """Write the properties again as they are, so that a `switch` by a version from before fails.
@@ -628,6 +639,13 @@ def _read(storage: HoodieStorage, path: str) -> HoodieTableConfig | str | None:
     found = _parsed(content)
     if isinstance(found, PendingOverwrite):
         raise found.refusal(parent(parent(path)))
+    return found
+
+
+def _as_stored(content: bytes) -> HoodieTableConfig:
+    """The properties in a file that was just written."""
+    found = _parsed(content)
+    assert isinstance(found, HoodieTableConfig)
     return found
 
 

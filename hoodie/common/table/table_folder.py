@@ -231,7 +231,7 @@ class NewTable:
 
     def _is_there_again(self) -> bool:
         """Whether another process has created a table in the folder since this one's properties were deleted."""
-        return self.storage.exists(_properties_path(self.base_path))
+        return self.storage.is_file(_properties_path(self.base_path))
 
     def _partition_files(self) -> dict[str, list[FileStatus]]:
         """The files outside of ``.hoodie`` by their folders."""

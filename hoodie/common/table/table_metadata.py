@@ -179,7 +179,7 @@ class FileSystemBackedTableMetadata(HoodieTableMetadata):
 
         The metadata file is looked up by name first, because the cost of listing a partition grows with its files.
         """
-        if self.storage.exists(storage_path.join(folder, PARTITION_METAFILE_NAMES[0])):
+        if self.storage.is_file(storage_path.join(folder, PARTITION_METAFILE_NAMES[0])):
             return None
         entries = self.storage.list_directory(folder)
         if any(not entry.is_directory and entry.name.startswith(PARTITION_METAFILE_PREFIX) for entry in entries):

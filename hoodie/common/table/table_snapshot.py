@@ -29,7 +29,7 @@ from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.common.table.timeline.lsm_timeline import archive_of
 from hoodie.common.table.timeline.newest_archived_time import newest_archived_time
 from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, timeline_layout
-from hoodie.common.table.timeline.timeline_listing import TimelineMovedException
+from hoodie.common.table.timeline.timeline_listing import TimelineMovedException, TimelineStates
 from hoodie.common.table.timeline.visible_instants import VisibleInstants
 from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
@@ -207,6 +207,21 @@ class TableSnapshot:
         """
         return self._changed(table_config=HoodieTableConfig.load(self.storage, self.base_path))
 
+    def with_properties(self, table_config: HoodieTableConfig) -> TableSnapshot:
+        """The same timeline, with properties that the caller has just written under the table's lock.
+
+        Args:
+            table_config: The properties as stored.
+        """
+        return self._changed(table_config=table_config)
+
+    def just_created(self) -> TableSnapshot:
+        """The table as it was when the caller created its properties in an empty folder: without instants."""
+        nothing = TimelineStates(())
+        config, skew = self.table_config, self.clock_skew_ms
+        timeline = _load_active_timeline(self.storage, self.base_path, config, skew, nothing)
+        return self._changed(active_timeline=timeline, meta_names=None)
+
     @property
     def meta_path(self) -> str:
         """The table's ``.hoodie`` folder."""
@@ -357,7 +372,7 @@ def is_table(storage: HoodieStorage, base_path: str) -> bool:
     """Whether the properties file exists; its backup alone is a table whose properties file is being replaced."""
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
     return any(
-        storage.exists(storage_path.join(meta_path, name))
+        storage.is_file(storage_path.join(meta_path, name))
         for name in (PROPERTIES_FILE_NAME, PROPERTIES_BACKUP_FILE_NAME)
     )
 
@@ -410,7 +425,11 @@ def _without_globs(path: str) -> str:
 
 
 def _load_active_timeline(
-    storage: HoodieStorage, base_path: str, table_config: HoodieTableConfig, clock_skew_ms: int
+    storage: HoodieStorage,
+    base_path: str,
+    table_config: HoodieTableConfig,
+    clock_skew_ms: int,
+    listed: TimelineStates | None = None,
 ) -> HoodieActiveTimeline:
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
     folder = table_config.archive_folder
@@ -429,6 +448,7 @@ def _load_active_timeline(
         archive_name=storage_path.file_name(archive) if is_inside else None,
         read_archived=partial(_read_archived, load_archive),
         clock_skew_ms=clock_skew_ms,
+        listed=listed,
     )
 
 

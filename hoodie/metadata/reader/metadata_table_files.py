@@ -66,7 +66,9 @@ def metadata_folder(snapshot: TableSnapshot) -> str:
     return join(snapshot.meta_path, _FOLDER)
 
 
-def metadata_table_snapshot(table: TableSnapshot, stored: HoodieTableConfig) -> TableSnapshot:
+def metadata_table_snapshot(
+    table: TableSnapshot, stored: HoodieTableConfig, *, is_new: bool = False
+) -> TableSnapshot:
     """The metadata table of a table, with its present timeline. Every opener of a metadata table calls this.
 
     Its times are in the zone of the table and are compared with the table's times. Its own properties name no zone, or
@@ -75,6 +77,7 @@ def metadata_table_snapshot(table: TableSnapshot, stored: HoodieTableConfig) -> 
     Args:
         table: The table.
         stored: The stored properties of the metadata table.
+        is_new: Whether the caller has just created it in an empty folder, under the table's lock.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -82,7 +85,7 @@ def metadata_table_snapshot(table: TableSnapshot, stored: HoodieTableConfig) -> 
     config = HoodieTableConfig({**stored.properties, _TIMEZONE: table.table_config.timeline_timezone})
     folder = metadata_folder(table)
     own = attrs.evolve(table, base_path=folder, table_config=config, clock_skew_ms=0, listing_choice=None)
-    return own.refreshed()
+    return own.just_created() if is_new else own.refreshed()
 
 
 @attrs.frozen(eq=False)

@@ -125,7 +125,9 @@ def is_new_with_metadata_table(table: TableSnapshot) -> bool:
     if table.table_config.table_version < MADE_FROM_VERSION:
         return False
     timeline = table.active_timeline
-    return not len(timeline.filter_completed_instants()) and timeline.newest_archived_time() is None
+    if len(timeline.filter_completed_instants()):
+        return False
+    return not timeline.has_archive or timeline.newest_archived_time() is None
 
 
 def _record_index_choice(table: TableSnapshot, config: HoodieMetadataConfig) -> tuple[bool | None, bool]:

@@ -45,7 +45,8 @@ def initial_time(metadata_table: TableSnapshot, after: str, *, is_beside_writers
     if not timeline.layout.has_completion_times:
         times = (f"{after}{_FIRST_SUFFIX + number:03d}" for number in range(first, _END - _FIRST_SUFFIX))
     else:
-        archived = {time for time in metadata_table.archived_timeline.times if is_initial_time(time)}
+        times_of_archive = metadata_table.archived_timeline.times if timeline.has_archive else ()
+        archived = {time for time in times_of_archive if is_initial_time(time)}
         taken |= archived
         last = max(map(int, archived), default=None)
         later = 0 if last is None else last + (_BESIDE_WRITERS_AFTER if is_beside_writers else 1)

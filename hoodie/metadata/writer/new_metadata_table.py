@@ -72,7 +72,8 @@ def create_metadata_table(table: TableSnapshot) -> TableSnapshot:
     folders = (".aux", ".temp", "timeline/history" if is_later else "archived")
     for name in folders:
         storage.create_directory(join(folder, METAFOLDER_NAME, name))
-    return metadata_table_snapshot(table, HoodieTableConfig.create(storage, folder, properties))
+    stored = HoodieTableConfig.create(storage, folder, properties, is_empty=True)
+    return metadata_table_snapshot(table, stored, is_new=True)
 
 
 def newest_record_schema(metadata_table: TableSnapshot) -> str:

@@ -29,7 +29,7 @@ from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
-from hoodie.common.table.partition_metadata import ensure_partition_metadata
+from hoodie.common.table.partition_metadata import create_partition_metadata
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -467,7 +467,8 @@ class HoodieBackedTableMetadataWriter:
     ) -> list[HoodieWriteStat]:
         storage, base_path = metadata_table.storage, metadata_table.base_path
         kind = require_supported(partition, self.table.table_config.table_version)
-        ensure_partition_metadata(storage, base_path, partition, instant_time)
+        # The folder was deleted right before.
+        create_partition_metadata(storage, base_path, partition, instant_time)
         commit = MetadataDeltaCommit(storage, base_path, instant_time, with_meta_columns(avro_schema))
         writer = MetadataFileGroupWriter(commit, partition, (), is_initial=True)
         file_ids = [kind.file_id(number, partition) for number in range(initial.group_count)]
@@ -480,8 +481,7 @@ class HoodieBackedTableMetadataWriter:
         table, ready = self.table, set(partitions) - set(set_aside)
         left = (set(table.table_config.metadata_partitions_inflight) - ready - set(gone)) | set(set_aside)
         updates = table.table_config.with_metadata_partitions(ready, left)
-        HoodieTableConfig.update(table.storage, table.base_path, updates)
-        return table.with_properties_reloaded()
+        return table.with_properties(HoodieTableConfig.update(table.storage, table.base_path, updates))
 
     # --- delta commits --------------------------------------------------------------------------------------------
 

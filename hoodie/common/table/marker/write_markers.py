@@ -97,7 +97,7 @@ class WriteMarkers:
     @property
     def is_open(self) -> bool:
         """Whether tasks may still write."""
-        return self.storage.exists(self.open_path)
+        return self.storage.is_file(self.open_path)
 
     def refuse_if_closed(self, path: str) -> None:
         """Stop an attempt of a task that came too late.
@@ -144,7 +144,7 @@ class WriteMarkers:
         Raises:
             HoodieIOException: The marker would leave the instant's folder, or storage failed.
         """
-        return self.storage.exists(self._path(partition_path, file_name, io_type))
+        return self.storage.is_file(self._path(partition_path, file_name, io_type))
 
     def delete(self, partition_path: str, file_name: str, io_type: IOType) -> bool:
         """Delete a marker; False if there was none.

@@ -160,6 +160,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         read_archived: Callable[[HoodieInstant], HoodieCommitMetadata | None] = _not_archived,
         clock: Callable[[], datetime] = _utc_now,
         clock_skew_ms: int = 1,
+        listed: TimelineStates | None = None,
     ) -> HoodieActiveTimeline:
         """List the timeline: each instant once, in the highest state of its files.
 
@@ -173,11 +174,12 @@ class HoodieActiveTimeline(HoodieTimeline):
             read_archived: Returns the metadata of an archived commit; called when a commit's file is gone.
             clock: The present; for tests.
             clock_skew_ms: See the class.
+            listed: The instants of a timeline that was just listed, each once; None lists it.
 
         Raises:
             HoodieIOException: Storage failed.
         """
-        listed = list_instants(storage, meta_path, layout)
+        listed = list_instants(storage, meta_path, layout) if listed is None else listed
         return cls(
             listed,
             folders=listed.folders,
@@ -200,6 +202,11 @@ class HoodieActiveTimeline(HoodieTimeline):
         """
         listed = list_instants(self.storage, self.meta_path, self.layout)
         return attrs.evolve(self, instants=listed, folders=listed.folders)
+
+    @property
+    def has_archive(self) -> bool:
+        """Whether there may be archived instants; False where the listing of the timeline showed no archive."""
+        return self.archive_name is None or self.archive_name in self.folders
 
     def is_archived_past(self, instant_time: str) -> bool:
         """Whether the archive holds an instant that was requested after the given one.
@@ -338,10 +345,10 @@ class HoodieActiveTimeline(HoodieTimeline):
         if action is Action.SAVEPOINT:
             return self.storage.create_if_absent(inflight_path, self._encoded(content))
         requested_path = self._path(instant_time, action, State.REQUESTED)
-        if self.storage.exists(requested_path):
+        if self.storage.is_file(requested_path):
             if not self.storage.create_if_absent(inflight_path, self._encoded(content)):
                 return False
-            if self.storage.exists(requested_path):
+            if self.storage.is_file(requested_path):
                 return True
             # Another writer rolled it back in between: an inflight file must not stay without its requested one.
             self.storage.delete_file(inflight_path)
@@ -393,7 +400,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         if has_times:
             is_inflight = is_sole_writer or any(self.path_of(found) == inflight_path for found in states)
         else:
-            is_inflight = self.storage.exists(inflight_path)
+            is_inflight = self.storage.is_file(inflight_path)
         if not is_inflight:
             states = states if has_times else self._list_states()
             if any(found.is_completed and found.key == (instant_time, action.completed_action) for found in states):
@@ -432,7 +439,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         Raises:
             HoodieIOException: Storage failed.
         """
-        return self.storage.exists(self._path(instant_time, action, State.INFLIGHT))
+        return self.storage.is_file(self._path(instant_time, action, State.INFLIGHT))
 
     # --- undoing instants -----------------------------------------------------------------------------------------
 

@@ -216,7 +216,7 @@ def is_listing_whole(storage: HoodieStorage, meta_path: str, layout: TimelineLay
     """
     folder = layout.active_path(meta_path)
     doubtful = _doubtful(states, effective_instants(states))
-    return all(storage.exists(join(folder, layout.name_of(instant))) for instant in doubtful)
+    return all(storage.is_file(join(folder, layout.name_of(instant))) for instant in doubtful)
 
 
 def _doubtful(states: list[HoodieInstant], instants: list[HoodieInstant]) -> list[HoodieInstant]:
