@@ -20,6 +20,7 @@ if _typing.TYPE_CHECKING:
     from hoodie.common.table.table_meta_client import HoodieTableMetaClient
     from hoodie.config.write_config import HoodieWriteConfig
     from hoodie.index.index import HoodieIndex
+    from hoodie.interface.table import Table
     from hoodie.merge.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
     from hoodie.metrics.progress import ProgressEvent
     from hoodie.query.arrow_reader import dataset, plan_read, read_table, scan_table
@@ -52,6 +53,7 @@ __all__ = [
     "ProgressEvent",
     "ReadPlan",
     "SparkRDDWriteClient",
+    "Table",
     "UpsertPlan",
     "WriteOperationType",
     "WriteStatus",
@@ -84,6 +86,7 @@ _MODULES = {
     "PendingCommit": "hoodie.client.validator.pending_commit",
     "ProgressEvent": "hoodie.metrics.progress",
     "SparkRDDWriteClient": "hoodie.spark.spark_rdd_write_client",
+    "Table": "hoodie.interface.table",
     "UpsertPlan": "hoodie.table.action.commit.upsert_plan",
     "WriteOperationType": "hoodie.common.model.write_operation_type",
     "WriteStatus": "hoodie.common.model.write_status",
@@ -96,11 +99,11 @@ _MODULES = {
 }
 _PACKAGES = frozenset(
     {
-        "avro", "callback", "client", "common", "config", "engine", "execution", "index", "io", "keygen", "merge",
-        "metrics", "query", "storage", "table", "transaction",
+        "avro", "callback", "client", "common", "config", "engine", "execution", "index", "interface", "io", "keygen",
+        "merge", "metrics", "query", "storage", "table", "transaction",
     }
 )  # fmt: skip
-_SUBMODULES = frozenset({"metadata", "plot", "stats"})
+_SUBMODULES = frozenset({"metadata", "plot", "spark", "stats"})
 
 
 def __getattr__(name: str) -> _typing.Any:
@@ -129,5 +132,6 @@ def __getattr__(name: str) -> _typing.Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, without the packages that they come from."""
-    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+    """The public names, with the modules that people use by their names, without the other packages."""
+    names = {*__all__, *_SUBMODULES, *(name for name in globals() if name.startswith("__"))}
+    return sorted(names)

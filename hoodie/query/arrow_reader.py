@@ -52,8 +52,9 @@ def read_table(
     Args:
         base_path: The table's folder.
         columns: Names, or one name, in the order of the result; None for all, Hudi's meta columns first.
-        filters: A condition on rows: an expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None
-            or an empty list for all rows. Partitions, files and row groups without such rows are not read.
+        filters: A condition on rows: a text (``"fare > 50 and city = 'oslo'"``, see `hoodie.query.filter_text`), an
+            expression, or lists of tuples as `pyarrow.parquet.read_table` takes them; None or an empty list for all
+            rows. Partitions, files and row groups without such rows are not read.
         query_type: ``snapshot``; ``incremental``, which needs ``begin``; or ``read_optimized``, which reads only base
             files: of a merge-on-read table the rows of its last compaction.
         as_of: Read the table as it was at this time: an instant (``"20260102101530123"``), a date (``"2026-01-02"``),

@@ -18,10 +18,12 @@ from hoodie.config.read_config import HoodieReadConfig, QueryType
 from hoodie.exception import HoodieConfigException
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
+from hoodie.query.filter_text import parse_filter
 from hoodie.query.filter_tuples import filters_of_tuples
 
-Filters: TypeAlias = pc.Expression | Sequence[Any] | None
-"""A condition on rows: an expression, or tuples as `pyarrow.parquet.read_table` takes them; None or [] for all rows."""
+Filters: TypeAlias = pc.Expression | Sequence[Any] | str | None
+"""A condition on rows: an expression; tuples as `pyarrow.parquet.read_table` takes them; or text, see
+`hoodie.query.filter_text`. None or [] for all rows."""
 QueryTime: TypeAlias = str | date | datetime
 """An instant, a date, or a time; see `hoodie.common.table.timeline.instant_time.query_time` for the forms."""
 
@@ -274,13 +276,15 @@ def checked_columns(columns: str | Sequence[str] | None) -> tuple[str, ...] | No
 
 
 def to_expression(filters: Filters) -> pc.Expression | None:
-    """Filters in either form as an expression; None for all rows.
+    """Filters in any form as an expression; None for all rows.
 
     Raises:
         HoodieConfigException: The filters are of another form.
     """
     if filters is None or isinstance(filters, pc.Expression):
         return filters
+    if isinstance(filters, str):
+        return parse_filter(filters)
     if isinstance(filters, list | tuple) and not filters:
         return None
     return filters_of_tuples(filters)

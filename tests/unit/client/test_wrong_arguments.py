@@ -204,7 +204,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     ),
     "read_table, filters": (
         lambda path: hoodie.read_table(path, filters="x"),
-        "filters are 'x' of type str: give an expr",
+        "the filter 'x' is not understood at the end",
     ),
     "read_table, query type": (
         lambda path: hoodie.read_table(path, query_type=5),  # type: ignore[arg-type]

@@ -1,0 +1,168 @@
+"""The results of a table's care: what an action did, as one line with a table below it."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import attrs
+import pyarrow as pa
+
+from hoodie.avro.service_metadata import HoodieCleanerPlan, HoodieCleanMetadata
+from hoodie.common.table.table_summary import SummaryTable
+from hoodie.common.util.shown_table import plural
+from hoodie.table.repair.repaired_table import RepairResult
+
+
+@attrs.frozen
+class CleanedPartition:
+    """The files that a clean deletes in one partition.
+
+    Attributes:
+        partition_path: The partition, "" in a table without partitions.
+        files: The number of files.
+        failed: How many of them could not be deleted; the next clean tries again.
+    """
+
+    partition_path: str
+    files: int
+    failed: int = 0
+
+
+@attrs.frozen(repr=False)
+class CleanResult(RepairResult):
+    """The old file versions that a clean deleted, or would delete.
+
+    Attributes:
+        instant_time: The instant of the clean; None for a plan, and where there was nothing to delete.
+        partitions: The partitions with such files.
+        earliest_commit: The oldest commit whose files all stay, so that the table can be read as of it; None where
+            nothing tells it.
+        is_dry_run: Whether nothing was deleted.
+    """
+
+    instant_time: str | None
+    partitions: tuple[CleanedPartition, ...]
+    earliest_commit: str | None = None
+    is_dry_run: bool = False
+
+    @classmethod
+    def done(cls, metadata: HoodieCleanMetadata | None) -> Self:
+        """The result of a clean.
+
+        Args:
+            metadata: What it recorded; None if there was nothing to delete.
+        """
+        if metadata is None:
+            return cls(None, ())
+        found = [
+            CleanedPartition(path, len(stat.success_delete_files), len(stat.failed_delete_files))
+            for path, stat in sorted(metadata.partition_metadata.items())
+        ]
+        return cls(metadata.start_clean_time, tuple(found), metadata.earliest_commit_to_retain or None)
+
+    @classmethod
+    def planned(cls, plan: HoodieCleanerPlan) -> Self:
+        """The result of a dry run.
+
+        Args:
+            plan: The plan.
+        """
+        files = sorted(plan.file_paths_to_be_deleted_per_partition.items())
+        earliest = plan.earliest_instant_to_retain
+        found = tuple(CleanedPartition(path, len(paths)) for path, paths in files)
+        return cls(None, found, None if earliest is None else earliest.timestamp, is_dry_run=True)
+
+    @property
+    def files(self) -> int:
+        """The number of files."""
+        return sum(partition.files for partition in self.partitions)
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one line."""
+        if not self.partitions:
+            return "clean: nothing to delete"
+        verb = "would delete" if self.is_dry_run else "deleted"
+        text = f"clean{f' {self.instant_time}' if self.instant_time else ''}: {verb} {plural(self.files, 'file')}"
+        text += f" in {plural(len(self.partitions), 'partition')}"
+        failed = sum(partition.failed for partition in self.partitions)
+        text += f"; {plural(failed, 'file')} could not be deleted, call clean() again" if failed else ""
+        return text + (f"; as_of reads the table from {self.earliest_commit} on" if self.earliest_commit else "")
+
+    @property
+    def table(self) -> SummaryTable[CleanedPartition]:
+        """The partitions."""
+        return SummaryTable(CleanedPartition, self.partitions)
+
+
+@attrs.frozen
+class ArchiveResult:
+    """The instants that were moved from the active timeline to the archive.
+
+    Attributes:
+        count: How many.
+    """
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"archive: {plural(self.count, 'instant')} archived" if self.count else "archive: nothing to archive"
+
+
+@attrs.frozen
+class UndoResult:
+    """What a rollback or a restore undid.
+
+    Attributes:
+        action: ``rollback`` or ``restore``.
+        instant_times: The instants that were undone, the newest first; empty if there was nothing to undo.
+    """
+
+    action: str
+    instant_times: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.instant_times:
+            return f"{self.action}: nothing to undo"
+        return f"{self.action}: {plural(len(self.instant_times), 'instant')} undone: {', '.join(self.instant_times)}"
+
+
+@attrs.frozen(eq=False)
+class TableChanges:
+    """The rows that a range of commits wrote.
+
+    Attributes:
+        rows: Each row once, with its latest value in the range. Deleted rows are not among them.
+        since: The range begins after this time; None for the beginning of the table.
+        until: The range ends at this time; pass it as ``since`` of the next call. Equal to ``since`` if there is
+            nothing newer; None if the table has no commit.
+    """
+
+    rows: pa.Table
+    since: str | None
+    until: str | None
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def __repr__(self) -> str:
+        begin = "the beginning" if self.since is None else self.since
+        return f"<TableChanges: {plural(len(self), 'row')} written after {begin}, up to {self.until or 'now'}>"
+
+
+@attrs.frozen
+class TableIndex:
+    """An index of a table, or statistics that queries prune files by.
+
+    Attributes:
+        name: Its name: a partition of the metadata table.
+        kind: ``files``, ``column_stats``, ``partition_stats``, ``bloom_filters``, ``record_index``,
+            ``secondary_index`` or ``expr_index``.
+        columns: The columns that it is of, separated by commas; None where it is of no single ones, or of all.
+        state: ``ready``, or ``building``.
+    """
+
+    name: str
+    kind: str
+    columns: str | None
+    state: str

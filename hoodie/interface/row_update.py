@@ -1,0 +1,116 @@
+"""Set columns of the rows that a condition matches, from the rows as they are when the write begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.data.stored_types import field_finder
+from hoodie.common.model.field_path import top_level_name
+from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.common.util.shown_value import shown_value
+from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException
+from hoodie.query.arrow_reader import scan
+from hoodie.query.planner import plan_of
+from hoodie.query.table_query import Filters, TableQuery
+from hoodie.table.table import HoodieTable
+
+
+@attrs.frozen
+class RowUpdate:
+    """Values for some columns of the rows that a condition matches.
+
+    Attributes:
+        where: The condition; None for all rows.
+        values: Column -> a value, or an expression over the stored columns.
+    """
+
+    where: Filters
+    values: Mapping[str, Any]
+
+    def check(self) -> None:
+        """Refuse values that are not given by columns.
+
+        Raises:
+            HoodieConfigException: They are empty, or not a mapping of names.
+        """
+        if not isinstance(self.values, Mapping) or not self.values:
+            raise HoodieConfigException(f"set is {shown_value(self.values)}: give a dict, such as {{'fare': 9.5}}")
+        if wrong := [name for name in self.values if not isinstance(name, str)]:
+            raise HoodieConfigException(f"set has a name that is {shown_value(wrong[0])}: give names of columns")
+        TableQuery.of(filters=self.where)
+
+    def __call__(self, table: HoodieTable) -> pa.Table:
+        """The rows to write: with their new values, and the meta columns that say where they are stored.
+
+        Args:
+            table: The table as the write sees it.
+
+        Raises:
+            HoodieKeyException: A column is part of the record key or of the partition path.
+            HoodieSchemaException: A column is not in the table, or a value does not fit its type.
+        """
+        # Imported here because it imports pandas, which takes longer than the rest of hoodie.
+        import pyarrow.dataset as ds
+
+        rows = scan(plan_of(table.snapshot, TableQuery.of(filters=self.where))).read_all()
+        assigned = self._by_stored_name(table, rows.schema)
+        columns = {
+            name: assigned[name] if isinstance(assigned.get(name), pc.Expression) else pc.field(name)
+            for name in rows.schema.names
+        }
+        try:
+            computed = ds.dataset(rows).to_table(columns=columns)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise HoodieSchemaException(f"set cannot be computed: {error}; nothing was written") from error
+        arrays = [
+            _fitting(field, assigned.get(field.name, pc.field(field.name)), computed[field.name])
+            for field in rows.schema
+        ]
+        return pa.Table.from_arrays(arrays, schema=rows.schema)
+
+    def _by_stored_name(self, table: HoodieTable, schema: pa.Schema) -> dict[str, Any]:
+        find = field_finder(schema)
+        path, config = table.snapshot.base_path, table.snapshot.table_config
+        of_keys = {
+            top_level_name(schema, field.partition(":")[0])
+            for field in (*config.record_key_fields, *config.partition_fields)
+        }
+        assigned = {}
+        for name, value in self.values.items():
+            field = find(name)
+            if field is None or field.name in META_COLUMN_SET:
+                users = ", ".join(other for other in schema.names if other not in META_COLUMN_SET)
+                raise HoodieSchemaException(
+                    f"set names {name!r}, which is no column of {path}: its columns are {users}; nothing was written"
+                )
+            if field.name in of_keys:
+                raise HoodieKeyException(
+                    f"set names {field.name!r}, which is part of the record key or the partition path of {path}: "
+                    "delete the rows, and insert them with their new key; nothing was written"
+                )
+            assigned[field.name] = value
+        return assigned
+
+
+def _fitting(field: pa.Field, value: Any, computed: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of a column, in its stored type."""
+    try:
+        if isinstance(value, pc.Expression):
+            fitting = computed.cast(field.type)
+        else:
+            fitting = pa.chunked_array([pa.repeat(pa.scalar(value, field.type), len(computed))])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError, OverflowError) as error:
+        given = f"an expression of {computed.type}" if isinstance(value, pc.Expression) else shown_value(value)
+        raise HoodieSchemaException(
+            f"set gives column {field.name!r}, which is {field.type}, {given}: {error}; nothing was written"
+        ) from error
+    if fitting.null_count and not field.nullable:
+        raise HoodieSchemaException(
+            f"set gives column {field.name!r} nulls, and the table takes none there; nothing was written"
+        )
+    return fitting

@@ -1,0 +1,672 @@
+"""`hoodie.Table`: what a person does with a table, by one object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import attrs
+import pyarrow as pa
+
+from hoodie.client.local_write_client import HoodieLocalWriteClient
+from hoodie.client.partitions_to_delete import Partitions
+from hoodie.client.read_client import HoodieReadClient
+from hoodie.client.table_writer import write_table
+from hoodie.client.write_input import MadeOfTable
+from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.config.property import all_keys, check_properties, is_sensitive
+from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.table_summary import FileSummary, InstantSummary, PartitionSummary, SummaryTable
+from hoodie.common.util.shown_value import shown_value
+from hoodie.config.log_merge_config import HoodieLogMergeConfig
+from hoodie.config.read_config import HoodieReadConfig
+from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.exception import HoodieConfigException
+from hoodie.interface.changed_rows import changed_rows
+from hoodie.interface.description import TableDescription, describe
+from hoodie.interface.results import ArchiveResult, CleanResult, TableChanges, TableIndex, UndoResult
+from hoodie.interface.row_update import RowUpdate
+from hoodie.interface.table_reads import Columns, TableReads, check_limit
+from hoodie.merge.merge_properties import MERGER_KEYS
+from hoodie.metadata.reader.index_definitions import load_index_definitions
+from hoodie.query.arrow_reader import plan_read
+from hoodie.query.planner import plan_of
+from hoodie.query.read_plan import ReadPlan
+from hoodie.query.table_query import Filters, QueryTime, QueryTimes, TableQuery
+from hoodie.storage.storage_options import StorageOptions, secrets_of
+from hoodie.table.action.clean.clean_planner import CleanPlanner
+from hoodie.table.action.commit.upsert_plan import UpsertPlan
+from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint, savepoints
+from hoodie.table.upgrade.version_change import TableVersionChange
+from hoodie.validation.metadata_validation import MetadataTableValidation
+from hoodie.validation.table_validator import validate
+
+T = TypeVar("T")
+_READ_KEYS = frozenset(key.lower() for key in (*all_keys([HoodieReadConfig, HoodieLogMergeConfig]), *MERGER_KEYS))
+_INDEX_PREFIXES = ("secondary_index", "expr_index")
+
+
+class Table(TableReads):
+    """A table, for a person: read, write, look and take care by one object, in this process, without Spark.
+
+    ::
+
+        trips = hoodie.Table.create("/data/trips", first_day, record_key_fields="uuid", partition_fields="city")
+        trips.upsert(second_day)
+        trips.read(where="fare > 50 and city = 'oslo'", columns=["rider", "fare"])
+        trips.update(where="rider = 'ann'", set={"fare": 9.5})
+        trips.as_of("2026-01-02").count()
+        trips.history(limit=5)
+
+    Making one reads nothing. Each call sees the newest commit, and each write is one commit. Threads may share it. It
+    calls what `hoodie.write_table`, `hoodie.read_table` and the clients do; their pages say more.
+
+    Args:
+        path: The table's folder.
+        properties: Hudi's properties for all calls, such as ``hoodie.index.type``; see `HoodieWriteConfig`.
+        storage_options: Options and credentials of the storage, or a function that returns them. A table with
+            credentials as values cannot be pickled; one with a function can.
+
+    Raises:
+        HoodieConfigException: An argument has the wrong type, or a property is unknown or has a bad value.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        properties: Mapping[str, Any] | None = None,
+        storage_options: StorageOptions | None = None,
+    ) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise HoodieConfigException(f"path is {shown_value(path)}: give the table's folder")
+        check_properties(properties)
+        self._path = os.fspath(path)
+        self._properties = dict(properties or {})
+        self._storage_options = storage_options
+        self._config({})
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        schema_or_data: Any,
+        *,
+        record_key_fields: str | Sequence[str],
+        partition_fields: str | Sequence[str] = (),
+        ordering_fields: str | Sequence[str] = (),
+        table_name: str | None = None,
+        table_type: HoodieTableType | str | None = None,
+        table_version: int | None = None,
+        properties: Mapping[str, Any] | None = None,
+        storage_options: StorageOptions | None = None,
+    ) -> Table:
+        """Create a table, with the columns of a schema or with the rows of some data, in one commit.
+
+        If the first write fails, the folder is left as it was.
+
+        Args:
+            path: The table's folder; it need not exist.
+            schema_or_data: A `pyarrow.Schema` for a table without rows; or rows, as `HoodieLocalWriteClient` takes
+                them, which are upserted: of several rows with one key one stays.
+            record_key_fields: The column or columns that identify a row.
+            partition_fields: The columns whose values name the folders of the data.
+            ordering_fields: Of two rows with one key the one with the larger value here stays; else the later one.
+            table_name: By default the folder's name.
+            table_type: ``COPY_ON_WRITE``, the default, or ``MERGE_ON_READ``.
+            table_version: 6, 8 or 9, the default; see ``docs/upgrading.md``.
+            properties: See the class. Those that describe a table are stored in it.
+            storage_options: See the class.
+
+        Raises:
+            TableExistsException: The folder is a table already.
+            HoodieConfigException: The arguments do not describe a table, or the folder holds other files.
+            HoodieException: Any error of `hoodie.write_table`.
+        """
+        made = cls(path, properties=properties, storage_options=storage_options)
+        described: dict[str, Any] = {
+            "hoodie.datasource.write.table.type": table_type,
+            "hoodie.write.table.version": table_version,
+        }
+        given = {key: str(value) for key, value in described.items() if value is not None}
+        for key, value in given.items():
+            if key in made._properties and str(made._properties[key]) != value:
+                raise HoodieConfigException(
+                    f"{key} = {made._properties[key]!r}, and the argument says {value!r}: give one of them"
+                )
+        is_schema = isinstance(schema_or_data, pa.Schema)
+        write_table(
+            schema_or_data.empty_table() if is_schema else schema_or_data,
+            made._path,
+            mode="errorifexists",
+            table_name=table_name,
+            record_key_fields=record_key_fields,
+            partition_fields=partition_fields,
+            ordering_fields=ordering_fields,
+            properties={**made._properties, **given},
+            storage_options=storage_options,
+        )
+        return made
+
+    @property
+    def path(self) -> str:
+        """The table's folder, as it was given."""
+        return self._path
+
+    def __repr__(self) -> str:
+        return f"hoodie.Table({self._path!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = self._storage_options
+        if isinstance(options, Mapping) and secrets_of(options):
+            raise HoodieConfigException(
+                f"{self!r} has credentials as values, and a pickle would carry them: give storage_options as a "
+                "function that returns them"
+            )
+        if secret := [key for key in self._properties if is_sensitive(str(key))]:
+            raise HoodieConfigException(f"{self!r} has {', '.join(secret)} as a value, and a pickle would carry it")
+        return _unpickled, (self._path, self._properties, options)
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def _plan(self, columns: Columns, where: Filters) -> ReadPlan:
+        return plan_read(
+            self._path,
+            columns=columns,
+            filters=where,
+            options=self._read_options,
+            storage_options=self._storage_options,
+        )
+
+    def schema(self) -> pa.Schema:
+        """The columns of the newest commit, without Hudi's.
+
+        Raises:
+            TableNotFoundException: There is no table.
+            HoodieSchemaException: The table was created without columns, and never written.
+        """
+        return self._load().load_schema()
+
+    def as_of(self, time: QueryTime) -> PinnedTable:
+        """The table as it was at a time, for reading.
+
+        Args:
+            time: An instant (``"20260102101530123"``), a date (``"2026-01-02"``), a time (``"2026-01-02 10:15:30"``),
+                or a date or datetime of Python; see `hoodie.read_table`.
+
+        Raises:
+            HoodieConfigException: It is no time. (Reading raises if the files of that time were cleaned.)
+        """
+        times = QueryTimes(as_of=time)
+        times.check(TableQuery.of().query_type)
+        return PinnedTable(
+            f"{self!r}.as_of({str(time)!r})",
+            lambda columns, where: plan_read(
+                self._path,
+                columns=columns,
+                filters=where,
+                as_of=time,
+                options=self._read_options,
+                storage_options=self._storage_options,
+            ),
+        )
+
+    @contextmanager
+    def snapshot(self) -> Iterator[PinnedTable]:
+        """The table as it is now, for several reads of one state.
+
+            with trips.snapshot() as now:
+                now.count(), now.read(where="fare > 50")
+
+        Files are not held: if a clean of a later commit deletes some, reading them raises `HoodieIOException`.
+        """
+        pinned = self._load()
+        newest = pinned.active_timeline.completed_writes().last_instant
+
+        def plan(columns: Columns, where: Filters) -> ReadPlan:
+            query = TableQuery.of(columns=columns, filters=where, options=self._read_options)
+            return plan_of(pinned, query)
+
+        yield PinnedTable(f"{self!r} at {'no commit' if newest is None else newest.requested_time}", plan)
+
+    def changes(
+        self,
+        since: QueryTime | None = None,
+        until: QueryTime | None = None,
+        *,
+        columns: Columns = None,
+        where: Filters = None,
+        meta_columns: bool = False,
+    ) -> TableChanges:
+        """The rows that were written in a range of commits, each once with its latest value in the range.
+
+            day = trips.changes(since=last_time)
+            ...
+            last_time = day.until
+
+        Deleted rows are not among them.
+
+        Args:
+            since: The range begins after this time, in the forms of `as_of`; None for the beginning.
+            until: It ends at this time; None for the newest commit.
+            columns: See `read`.
+            where: See `read`.
+            meta_columns: See `read`.
+
+        Returns:
+            The rows, and the time to give as ``since`` next.
+
+        Raises:
+            HoodieIOException: Commits of the range were archived, or their files cleaned.
+            HoodieException: See `hoodie.read_table`.
+        """
+        return changed_rows(
+            self._path,
+            since,
+            until,
+            columns,
+            where,
+            self._read_options,
+            self._storage_options,
+            meta_columns=meta_columns,
+        )
+
+    def lookup(self, keys: Any, columns: Columns = None, *, meta_columns: bool = False) -> pa.Table:
+        """The rows with the given record keys, by the table's index, in no order.
+
+        Args:
+            keys: Values of the only key field (``["a", "b"]``), `HoodieKey`s, or rows with the key and partition
+                columns; see `HoodieReadClient`.
+            columns: See `read`.
+            meta_columns: See `read`.
+
+        Raises:
+            HoodieKeyException: Keys are null, or do not name a row: give the partition too.
+            HoodieException: See `HoodieReadClient.read`.
+        """
+        with HoodieReadClient(self._path, options=self._properties, storage_options=self._storage_options) as client:
+            rows: pa.Table = client.read(keys, columns)
+        if columns is not None or meta_columns:
+            return rows
+        return rows.select([name for name in rows.column_names if name not in META_COLUMN_SET])
+
+    def explain_upsert(self, data: Any) -> UpsertPlan:
+        """Show the file groups that an upsert would rewrite, and the files that it would make; writes nothing.
+
+        Args:
+            data: See `upsert`.
+        """
+        return self._by_client(lambda client: client.explain_upsert(data))
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def upsert(self, data: Any, *, properties: Mapping[str, Any] | None = None) -> HoodieWriteResult:
+        """Update the rows whose key is in the table, insert the others.
+
+        Args:
+            data: Anything that exports Arrow (pyarrow, pandas, polars, DuckDB), a dataset of pyarrow, an iterator of
+                record batches, or a list of dicts; see `HoodieLocalWriteClient`.
+            properties: Hudi's properties for this call, on top of those of the table.
+
+        Returns:
+            The outcome, which is committed; prints as a table of files.
+
+        Raises:
+            TableNotFoundException: There is no table: `create` makes one.
+            HoodieException: See `HoodieLocalWriteClient.upsert`.
+        """
+        return self._by_client(lambda client: client.upsert(data), properties)
+
+    def insert(self, data: Any, *, properties: Mapping[str, Any] | None = None) -> HoodieWriteResult:
+        """Insert rows without looking their keys up: a key that is in the table is then stored twice.
+
+        Arguments, result and errors are those of `upsert`.
+        """
+        return self._by_client(lambda client: client.insert(data), properties)
+
+    def bulk_insert(self, data: Any, *, properties: Mapping[str, Any] | None = None) -> HoodieWriteResult:
+        """Insert rows into new files, reading the input once as a stream: for first loads.
+
+        Arguments, result and errors are those of `upsert`.
+        """
+        return self._by_client(lambda client: client.bulk_insert(data), properties)
+
+    def overwrite(
+        self, data: Any, *, scope: str = "table", properties: Mapping[str, Any] | None = None
+    ) -> HoodieWriteResult:
+        """Replace rows by others, in one commit; the old files stay until a clean deletes them.
+
+        Args:
+            data: The new rows; see `upsert`.
+            scope: ``table`` replaces all rows, ``partitions`` only those of the partitions that the new rows go to.
+            properties: See `upsert`.
+
+        Raises:
+            HoodieConfigException: The scope is another one.
+            HoodieException: See `HoodieLocalWriteClient.insert_overwrite`.
+        """
+        if scope not in ("table", "partitions"):
+            raise HoodieConfigException(f"scope is {shown_value(scope)}: give 'table' or 'partitions'")
+        if scope == "table":
+            return self._by_client(lambda client: client.insert_overwrite_table(data), properties)
+        return self._by_client(lambda client: client.insert_overwrite(data), properties)
+
+    def delete(self, keys: Any = None, *, where: Filters = None) -> HoodieWriteResult:
+        """Delete the rows with given keys, or those that a condition matches.
+
+        Args:
+            keys: See `lookup`; keys that are not in the table are ignored.
+            where: Instead of keys: a condition, as in `read`.
+
+        Raises:
+            HoodieConfigException: Neither is given, or both.
+            HoodieException: See `HoodieLocalWriteClient.delete`.
+        """
+        return self._by_client(lambda client: client.delete(keys, where=where))
+
+    def delete_partitions(self, partitions: Partitions) -> HoodieWriteResult:
+        """Delete whole partitions, without reading them.
+
+        Args:
+            partitions: Partition paths, as `partitions` lists them; those that the table lacks are skipped.
+        """
+        return self._by_client(lambda client: client.delete_partitions(partitions))
+
+    def update(self, where: Filters = None, set: Mapping[str, Any] | None = None) -> HoodieWriteResult:
+        """Set columns of the rows that a condition matches, in one commit.
+
+            trips.update("city = 'oslo'", {"fare": 99.0})
+            trips.update("tip is null", {"fare": pyarrow.compute.field("fare") * 1.1})
+
+        The rows are read as they are when the write begins, and held in memory. If another writer commits before this
+        write does, it fails with a conflict and nothing of it is committed. In a table with an ordering field, a row
+        whose new ordering value is smaller than the stored one stays as it is, and counts as ignored.
+
+        Args:
+            where: A condition, as in `read`; None for all rows.
+            set: Column -> a Python value, or an expression of pyarrow over the table's columns. Text is a value.
+
+        Returns:
+            The outcome; its ``updated_count`` is the number of rows.
+
+        Raises:
+            HoodieConfigException: ``set`` is no dict of columns.
+            HoodieKeyException: A column is part of the record key or the partition path.
+            HoodieSchemaException: A column is not in the table, or a value does not fit its type.
+            HoodieWriteConflictException: Another writer committed meanwhile; calling again is safe.
+            HoodieException: See `HoodieLocalWriteClient.upsert_prepped_records`.
+        """
+        change = RowUpdate(where, set if set is not None else {})
+        change.check()
+        return self._by_client(lambda client: client.upsert_prepped_records(MadeOfTable(change)))
+
+    def add_columns(self, columns: pa.Schema | Mapping[str, pa.DataType]) -> pa.Schema:
+        """Add columns, which are null in the rows that are there.
+
+        Args:
+            columns: Names with types; nullable ones.
+
+        Returns:
+            The columns of the table after that.
+
+        Raises:
+            HoodieConfigException: A column is there already, or the argument is no schema.
+            HoodieException: See `HoodieLocalWriteClient.upsert`.
+        """
+        if not isinstance(columns, pa.Schema):
+            if not isinstance(columns, Mapping) or not columns:
+                raise HoodieConfigException(
+                    f"columns are {shown_value(columns)}: give a schema, or a dict such as {{'tip': pyarrow.float64()}}"
+                )
+            columns = pa.schema(list(columns.items()))
+
+        def rows(table: Any) -> pa.Table:
+            stored = table.snapshot.load_schema()
+            names = {name.lower() for name in stored.names}
+            if twice := [name for name in columns.names if name.lower() in names]:
+                raise HoodieConfigException(f"{self._path} has the column {', '.join(twice)} already")
+            return pa.schema([*stored, *columns]).empty_table()
+
+        self._by_client(lambda client: client.upsert(MadeOfTable(rows)))
+        return self.schema()
+
+    # --- looking ------------------------------------------------------------------------------------------------
+
+    def describe(self) -> TableDescription:
+        """The table at one look: keys, columns, rows, files, sizes, pending instants, services and savepoints.
+
+        Rows are counted by footers, and only where that is cheap.
+        """
+        return describe(self._load(), self._config({}))
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()
+
+    def history(self, limit: int | None = None) -> SummaryTable[InstantSummary]:
+        """The instants that are not archived, the newest first, with the results of completed writes.
+
+        Args:
+            limit: The most instants; None for all.
+        """
+        check_limit(limit)
+        found = list(self._meta_client().history())[::-1]
+        return SummaryTable(InstantSummary, found[:limit])
+
+    def files(self, limit: int | None = None) -> SummaryTable[FileSummary]:
+        """The newest slice of each file group, by partition.
+
+        Args:
+            limit: The most slices; None for all.
+        """
+        check_limit(limit)
+        return SummaryTable(FileSummary, list(self._meta_client().files())[:limit])
+
+    def partitions(self, limit: int | None = None) -> SummaryTable[PartitionSummary]:
+        """The partitions, sorted, with the number and size of their newest slices.
+
+        Args:
+            limit: The most partitions; None for all.
+        """
+        check_limit(limit)
+        return SummaryTable(PartitionSummary, list(self._meta_client().partitions())[:limit])
+
+    def properties(self) -> dict[str, str]:
+        """The table's properties, as ``.hoodie/hoodie.properties`` holds them."""
+        return dict(self._load().table_config.properties)
+
+    def indexes(self) -> SummaryTable[TableIndex]:
+        """The partitions of the metadata table: listing, statistics and indexes; empty without a metadata table."""
+        table = self._load()
+        config = table.table_config
+        definitions = load_index_definitions(table.storage, table.meta_path)
+        found = []
+        for state, names in (("ready", config.metadata_partitions), ("building", config.metadata_partitions_inflight)):
+            for name in names:
+                kind = next((prefix for prefix in _INDEX_PREFIXES if name.startswith(prefix)), name)
+                definition = definitions.get(name)
+                columns = ", ".join(definition.source_fields) if definition is not None else ""
+                found.append(TableIndex(name, kind, columns or None, state))
+        return SummaryTable(TableIndex, found)
+
+    def savepoints(self) -> list[HoodieSavepoint]:
+        """The savepoints, the oldest first."""
+        return savepoints(self._load().active_timeline)
+
+    def create_index(self, column: str, name: str | None = None) -> bool:
+        """Build a secondary index on a column, which queries with a condition on it ask.
+
+        Args:
+            column: A column of strings, integers or booleans.
+            name: Of letters, digits and underscores; by default the column's.
+
+        Returns:
+            False if the table has that index already.
+
+        Raises:
+            HoodieException: See `HoodieLocalWriteClient.create_index`.
+        """
+        return self._by_client(lambda client: client.create_index(column if name is None else name, column))
+
+    def drop_index(self, name: str) -> bool:
+        """Delete a secondary index.
+
+        Args:
+            name: See `create_index`.
+
+        Returns:
+            False if the table has no such index.
+        """
+        return self._by_client(lambda client: client.drop_index(name))
+
+    # --- care ---------------------------------------------------------------------------------------------------
+
+    def compact(self) -> HoodieWriteResult | None:
+        """Make base files of the log files of a merge-on-read table; queries give the same rows before and after.
+
+        Returns:
+            What was written; None if there was nothing to compact.
+        """
+        return self._by_client(lambda client: client.compact())
+
+    def clean(self, *, dry_run: bool = False) -> CleanResult:
+        """Delete the old file versions that ``hoodie.clean.*`` does not keep; savepoints keep theirs.
+
+        Args:
+            dry_run: Delete nothing, and tell what would be deleted.
+        """
+        if not dry_run:
+            return CleanResult.done(self._by_client(lambda client: client.clean()))
+        planner = CleanPlanner(LocalEngineContext(), self._config({}).clean, self._load())
+        return CleanResult.planned(planner.make_plan(None, may_delete_partitions=False))
+
+    def archive(self) -> ArchiveResult:
+        """Move old instants from the active timeline to the archive, once there are more than
+        ``hoodie.keep.max.commits``.
+        """
+        return ArchiveResult(self._by_client(lambda client: client.archive()))
+
+    def savepoint(self, instant_time: str | None = None, *, user: str = "", comment: str = "") -> HoodieSavepoint:
+        """Keep the files of a commit from being cleaned, so that the table can be restored to it.
+
+        Args:
+            instant_time: The commit; None for the newest one.
+            user: The name of the person who asks for it.
+            comment: The reason.
+        """
+        return self._by_client(lambda client: client.savepoint(instant_time, user, comment))
+
+    def delete_savepoint(self, instant_time: str) -> bool:
+        """Delete a savepoint.
+
+        Args:
+            instant_time: Its commit.
+
+        Returns:
+            False if there is none.
+        """
+        return self._by_client(lambda client: client.delete_savepoint(instant_time))
+
+    def restore(self, instant_time: str) -> UndoResult:
+        """Make a commit the newest one again: everything that is newer is undone and deleted.
+
+        Args:
+            instant_time: The commit.
+
+        Raises:
+            HoodieRestoreException: Its files were cleaned, it is archived, or a savepoint is newer.
+        """
+        return UndoResult("restore", self._by_client(lambda client: client.restore_to_instant(instant_time)))
+
+    def rollback(self, instant_time: str | None = None) -> UndoResult:
+        """Undo the newest commit, a pending one, or all writes that failed.
+
+        Args:
+            instant_time: The newest commit, or a pending instant; None for the writes that failed.
+
+        Raises:
+            HoodieRollbackException: The instant is completed and cannot be undone; `restore` may do it.
+        """
+        if instant_time is None:
+            return UndoResult("rollback", tuple(self._by_client(lambda client: client.rollback_failed_writes())))
+        done = self._by_client(lambda client: client.rollback(instant_time))
+        return UndoResult("rollback", (instant_time,) if done else ())
+
+    def validate(self) -> MetadataTableValidation:
+        """Compare the metadata table with the table's files, and tell each difference."""
+        return validate(self._path, storage_options=self._storage_options)
+
+    def upgrade(self, to_version: int = 9, *, dry_run: bool = False) -> TableVersionChange:
+        """Upgrade the table to version 8 or 9; rows and history stay.
+
+        Args:
+            to_version: 8 or 9.
+            dry_run: Change nothing, and tell what would be done.
+        """
+        return HoodieTableMetaClient.upgrade(self._config({}), to_version, dry_run=dry_run)
+
+    def downgrade(self, to_version: int = 6, *, dry_run: bool = False) -> TableVersionChange:
+        """Downgrade the table to version 8 or 6; rows and history stay.
+
+        Args:
+            to_version: 8 or 6.
+            dry_run: See `upgrade`.
+        """
+        return HoodieTableMetaClient.downgrade(self._config({}), to_version, dry_run=dry_run)
+
+    # --- parts --------------------------------------------------------------------------------------------------
+
+    @property
+    def _read_options(self) -> dict[str, Any]:
+        return {key: value for key, value in self._properties.items() if str(key).lower() in _READ_KEYS}
+
+    def _config(self, properties: Mapping[str, Any] | None) -> HoodieWriteConfig:
+        check_properties(properties)
+        return HoodieWriteConfig.from_properties(
+            self._path, {**self._properties, **(properties or {})}, self._storage_options
+        )
+
+    def _load(self) -> TableSnapshot:
+        return TableSnapshot.load(self._path, self._storage_options)
+
+    def _meta_client(self) -> HoodieTableMetaClient:
+        return HoodieTableMetaClient.load(self._path, self._storage_options)
+
+    def _by_client(self, call: Callable[[HoodieLocalWriteClient], T], properties: Mapping[str, Any] | None = None) -> T:
+        config = self._config(properties)
+        if not config.write.auto_commit:
+            config = attrs.evolve(config, write=attrs.evolve(config.write, auto_commit=True))
+        with HoodieLocalWriteClient(config) as client:
+            return call(client)
+
+
+class PinnedTable(TableReads):
+    """A table at one moment, for reading; made by `Table.as_of` and `Table.snapshot`.
+
+    Args:
+        name: The text that its repr shows.
+        plan: Plans a read of it.
+    """
+
+    def __init__(self, name: str, plan: Callable[[Columns, Filters], ReadPlan]) -> None:
+        self._name = name
+        self._planned = plan
+
+    def _plan(self, columns: Columns, where: Filters) -> ReadPlan:
+        return self._planned(columns, where)
+
+    def schema(self) -> pa.Schema:
+        """The columns of that moment, without Hudi's."""
+        return self.explain().result_schema
+
+    def __repr__(self) -> str:
+        return f"<{self._name}>"
+
+
+def _unpickled(path: str, properties: Mapping[str, Any], storage_options: StorageOptions | None) -> Table:
+    return Table(path, properties=properties, storage_options=storage_options)
