@@ -37,7 +37,7 @@ class DescribedColumn:
 
 @attrs.frozen(kw_only=True, repr=False)
 class TableDescription:
-    """What a table is and holds at one moment; prints as a list, one line for each fact.
+    """The facts of a table at one moment; prints as a list, one line for each fact.
 
     Sizes are in bytes.
 

@@ -20,7 +20,7 @@ class CleanedPartition:
     Attributes:
         partition_path: The partition, "" in a table without partitions.
         files: The number of files.
-        failed: How many of them could not be deleted; the next clean tries again.
+        failed: The number of those that could not be deleted; the next clean tries again.
     """
 
     partition_path: str
@@ -50,7 +50,7 @@ class CleanResult(RepairResult):
         """The result of a clean.
 
         Args:
-            metadata: What it recorded; None if there was nothing to delete.
+            metadata: The clean's record; None if there was nothing to delete.
         """
         if metadata is None:
             return cls(None, ())
@@ -100,7 +100,7 @@ class ArchiveResult:
     """The instants that were moved from the active timeline to the archive.
 
     Attributes:
-        count: How many.
+        count: Their number.
     """
 
     count: int
@@ -111,7 +111,7 @@ class ArchiveResult:
 
 @attrs.frozen
 class UndoResult:
-    """What a rollback or a restore undid.
+    """The instants that a rollback or a restore undid.
 
     Attributes:
         action: ``rollback`` or ``restore``.

@@ -117,7 +117,8 @@ class Table(TableReads):
                 them, which are upserted: of several rows with one key one stays.
             record_key_fields: The column or columns that identify a row.
             partition_fields: The columns whose values name the folders of the data.
-            ordering_fields: Of two rows with one key the one with the larger value here stays; else the later one.
+            ordering_fields: The column or columns whose larger value wins of two rows with one key; else the
+                later row wins.
             table_name: By default the folder's name.
             table_type: ``COPY_ON_WRITE``, the default, or ``MERGE_ON_READ``.
             table_version: 6, 8 or 9, the default; see ``docs/upgrading.md``.
@@ -503,7 +504,7 @@ class Table(TableReads):
 
         Args:
             column: A column of strings, integers or booleans.
-            name: Of letters, digits and underscores; by default the column's.
+            name: The name, of letters, digits and underscores; by default the column's.
 
         Returns:
             False if the table has that index already.

@@ -42,3 +42,13 @@ def run_tabs(page: str, tabs: Collection[str], folder: Path, names: Mapping[str,
         printed = "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines())
         assert printed == (step["output"] or "").strip(), program
     return len(steps)
+
+
+def programs_of(page: str, tabs: Collection[str]) -> list[str]:
+    """The programs of some tabs of a page, in its order.
+
+    Args:
+        page: The name of the page.
+        tabs: The names of the tabs.
+    """
+    return [found["program"] for found in _STEP.finditer(read_page(page)) if found["tab"] in tabs]

@@ -20,16 +20,20 @@ def test_the_programs_of_the_readme_do_what_they_say(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     base_path = tmp_path / "trips"
-    first, second, third = (one for one in PROGRAMS if not any(word in one for word in ELSEWHERE))
+    first, by_client, second, third = (one for one in PROGRAMS if not any(word in one for word in ELSEWHERE))
     assert 'base_path = "/tmp/trips"' in first
     names: dict[str, Any] = {}
     exec(compile(first.replace("/tmp/trips", str(base_path)), "README.md", "exec"), names)
-    assert "1 inserted, 1 updated" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    for text in ("1 inserted, 1 updated", "uuid: string", "\n3\n", "3 rows, ", "UPSERT_PREPPED"):
+        assert text in printed, text
     assert read_rows(base_path, COLUMNS) == [
         ("b", "sf", 2, 28.0),
         ("c", "rome", 1, 33.9),
         ("d", "rome", 2, 9.5),
     ]
+    exec(compile(by_client, "README.md", "exec"), names)
+    assert names["result"].updated_count == 1
     exec(compile(second, "README.md", "exec"), names)
     assert read_rows(base_path, COLUMNS) == [
         ("b", "sf", 2, 28.5),
@@ -53,4 +57,5 @@ def test_what_is_not_there_is_said_and_found_from_the_top() -> None:
 
 def test_no_program_of_the_readme_changes_what_later_ones_use() -> None:
     for program in PROGRAMS[1:]:
-        assert not re.search(r"^(config|base_path|trips) = ", program, re.MULTILINE)
+        assert not re.search(r"^(base_path|trips|morning) = ", program, re.MULTILINE)
+    assert sum(bool(re.search(r"^config = ", program, re.MULTILINE)) for program in PROGRAMS) == 1
