@@ -288,12 +288,14 @@ class ArrayReader(Reader):
         search.left[places] = counts
 
     def _take_items(self, search: _ItemSearch) -> None:
-        run, left = search.run, search.left
+        run, remaining = search.run, search.left
         if self._fixed_bytes is not None:
-            within = np.arange(left.sum()) - np.repeat(np.cumsum(left) - left, left)
-            search.add(np.repeat(run.positions, left) + within * self._fixed_bytes, np.repeat(search.owners, left))
-            run.positions = run.positions + left * self._fixed_bytes
-            left[:] = 0
+            within = np.arange(remaining.sum()) - np.repeat(np.cumsum(remaining) - remaining, remaining)
+            search.add(
+                np.repeat(run.positions, remaining) + within * self._fixed_bytes, np.repeat(search.owners, remaining)
+            )
+            run.positions = run.positions + remaining * self._fixed_bytes
+            remaining[:] = 0
             return
         # Cursors may be moved in place.
         search.add(run.positions.copy(), search.owners)
@@ -301,10 +303,10 @@ class ArrayReader(Reader):
         over = run.positions > run.ends
         if over.any():
             run.fail(over, self.path, "the record is cut short")
-        left -= 1
+        remaining -= 1
         if search.content.is_torn:
             is_past_content = run.positions >= search.content.size
-            left[is_past_content] = 0
+            remaining[is_past_content] = 0
             search.block_ends[is_past_content] = -1
 
     def step(self, data: memoryview, position: int, end: int) -> int:

@@ -233,7 +233,7 @@ class MergingByMode(PairMerging):
         known: npt.NDArray[np.bool_] | None,
         newer: PairEntries,
         wins: npt.NDArray[np.bool_],
-        alone: npt.NDArray[np.bool_],
+        without_row: npt.NDArray[np.bool_],
     ) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_], npt.NDArray[np.bool_] | None]:
         """Rows of winners, completed by the losers; which have values of both; and the columns that they know.
 
@@ -242,7 +242,7 @@ class MergingByMode(PairMerging):
             known: The columns that they know.
             newer: The newer entries.
             wins: Flags of the pairs in which the newer entry wins.
-            alone: Flags of the pairs in which one of the two is a delete.
+            without_row: Flags of the pairs in which one of the two is a delete.
         """
         count, schema = len(newer), newer.rows.schema
         numbers = np.arange(count)
@@ -257,9 +257,9 @@ class MergingByMode(PairMerging):
             takes_other = ~of_winner
             if self._rules.field_rule is not None and name not in META_COLUMN_SET:
                 takes_other |= np.where(wins, self._spec.is_empty(new, name), self._spec.is_empty(old, name))
-            takes_other &= of_loser & ~alone
+            takes_other &= of_loser & ~without_row
             mixed |= takes_other
-            of_both.append(of_winner | (of_loser & ~alone))
+            of_both.append(of_winner | (of_loser & ~without_row))
             takes_new = takes_other != wins
             if takes_new.all():
                 columns.append(new)

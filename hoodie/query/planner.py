@@ -197,15 +197,15 @@ def plan_of_slices(
         is_key = searched is not None and searched.column == RECORD_KEY_META
         if skips and is_newest and is_key and searched is not None:
             holds = slices_by_record_index(snapshot, slices, searched.values)
-            slices = _left(slices, holds, BY_RECORD_INDEX, pruned)
+            slices = _flagged(slices, holds, BY_RECORD_INDEX, pruned)
         elif skips and is_newest:
             trusts = query.config.trusts_key_fields
             by, holds = BY_RECORD_INDEX, slices_by_key_fields(snapshot, slices, row_filter, schema) if trusts else None
             if holds is None:
                 by, holds = BY_SECONDARY_INDEX, slices_by_secondary_index(snapshot, slices, row_filter, schema)
-            slices = _left(slices, holds, by, pruned)
+            slices = _flagged(slices, holds, by, pruned)
         may_hold = slices_by_statistics(snapshot, slices, schema, row_filter) if skips else None
-        slices = _left(slices, may_hold, BY_COLUMN_STATISTICS, pruned)
+        slices = _flagged(slices, may_hold, BY_COLUMN_STATISTICS, pruned)
         # The ranges are those of footers. Scans of the remaining files skip row groups without a plan.
         has_ranges = may_hold is not None and searched is None
         if is_key or (reads_footers and row_filter.pushed is not None and not has_ranges):
@@ -224,15 +224,15 @@ def plan_of_slices(
     )
 
 
-def _left(
+def _flagged(
     slices: Sequence[FileSlice], flags: npt.NDArray[np.bool_] | None, by: str, pruned: list[Pruned]
 ) -> list[FileSlice]:
     """The slices with a flag; the files of the others are noted as pruned. Without flags, all slices."""
     if flags is None:
         return list(slices)
-    excluded_slices = [file_slice for file_slice, is_left in zip(slices, flags.tolist(), strict=True) if not is_left]
+    excluded_slices = [file_slice for file_slice, is_kept in zip(slices, flags.tolist(), strict=True) if not is_kept]
     pruned.append(Pruned.of(by, [file for file_slice in excluded_slices for file in file_slice.record_files]))
-    return [file_slice for file_slice, is_left in zip(slices, flags.tolist(), strict=True) if is_left]
+    return [file_slice for file_slice, is_kept in zip(slices, flags.tolist(), strict=True) if is_kept]
 
 
 def narrowed(plan: ReadPlan, columns: Sequence[str] | None, filters: Filters) -> ReadPlan:

@@ -271,9 +271,9 @@ def _blocks_of_mixed_lengths(
         words = []
         for number, prefix in enumerate(prefixes.tolist()):
             word = word_at[block_starts[:prefix] + 4 * number].astype(np.uint32)
-            left = block_lengths[:prefix] - np.uint32(4 * number)
-            short = left < 4
+            remaining = block_lengths[:prefix] - np.uint32(4 * number)
+            short = remaining < 4
             if short.any():
-                word[short] &= (np.uint32(1) << (np.uint32(8) * left[short])) - np.uint32(1)
+                word[short] &= (np.uint32(1) << (np.uint32(8) * remaining[short])) - np.uint32(1)
             words.append(word)
         yield KeyBlock(indices, 0, block_lengths, tuple(words))

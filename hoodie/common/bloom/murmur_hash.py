@@ -42,11 +42,11 @@ class MurmurBlock:
         if block.whole_keys is not None:
             whole_words = zip(block.whole_keys, (lengths >> np.uint32(2)).tolist(), strict=True)
             self._whole_keys = [_mix(key[:count]).tolist() for key, count in whole_words]
-        left = lengths & np.uint32(3)
+        tail_lengths = lengths & np.uint32(3)
         self._tails: UInt32Array | None = None
-        if left.any():
-            self._tails = _tails(block, left)
-            self._tail_factors = np.where(left > 0, _M, _ONE)
+        if tail_lengths.any():
+            self._tails = _tails(block, tail_lengths)
+            self._tail_factors = np.where(tail_lengths > 0, _M, _ONE)
 
     def hash_in_place(self, hashes: UInt32Array) -> None:
         """Replace seeds by the hashes of the keys with these seeds.
@@ -111,15 +111,15 @@ def _hash_on(state: int, mixed: list[int]) -> int:
     return state
 
 
-def _tails(block: KeyBlock, left: UInt32Array) -> UInt32Array:
+def _tails(block: KeyBlock, tail_lengths: UInt32Array) -> UInt32Array:
     """The values that the bytes after the last whole word are xored with; 0 for keys without such bytes."""
     if block.whole_keys is not None:
-        return _tails_of(np.array([key[-1] for key in block.whole_keys], dtype=np.uint32), left)
+        return _tails_of(np.array([key[-1] for key in block.whole_keys], dtype=np.uint32), tail_lengths)
     tails = np.zeros(len(block), dtype=np.uint32)
     last_words = (block.lengths >> np.uint32(2)).astype(np.int64)
-    for number in np.unique(last_words[left > 0]):
-        rows = np.flatnonzero((last_words == number) & (left > 0))
-        tails[rows] = _tails_of(block.words[number][rows], left[rows])
+    for number in np.unique(last_words[tail_lengths > 0]):
+        rows = np.flatnonzero((last_words == number) & (tail_lengths > 0))
+        tails[rows] = _tails_of(block.words[number][rows], tail_lengths[rows])
     return tails
 
 

@@ -104,7 +104,7 @@ class PlannedCompaction:
         """While they are open, tasks may write."""
         return WriteMarkers(self.snapshot.storage, self.snapshot.meta_path, self.instant_time)
 
-    def slices(self, view: HoodieTableFileSystemView, gone: Collection[str] = ()) -> list[FileSlice]:
+    def slices(self, view: HoodieTableFileSystemView, dropped: Collection[str] = ()) -> list[FileSlice]:
         """The slices of the plan as they are now.
 
         A log file that belongs to such a slice and is not in the plan, because its writer and the one that planned did
@@ -113,7 +113,7 @@ class PlannedCompaction:
 
         Args:
             view: The files that count.
-            gone: Partitions of the plan that the table has no more.
+            dropped: Partitions of the plan that the table has no more.
 
         Returns:
             In the order of the plan; without log files of change data, which hold no rows.
@@ -122,23 +122,23 @@ class PlannedCompaction:
             HoodieMissingFileException: A file of the plan is missing.
             HoodieIOException: Storage failed.
         """
-        paths = [path for path in self.partition_paths if path not in gone]
+        paths = [path for path in self.partition_paths if path not in dropped]
         view.load_partitions(paths)
         groups = {group.file_group_id: group for path in paths for group in view.file_groups(path)}
         replaced = view.replaced_file_groups()
         slices = []
         for operation in self.plan.operations:
             group_id = _group_of(operation)
-            if group_id.partition_path in gone or group_id in replaced:
+            if group_id.partition_path in dropped or group_id in replaced:
                 logger.info("%s was dropped or replaced since %s was planned", group_id, self)
                 continue
             base, group = operation.base_instant_time, groups.get(group_id)
             found = [part for part in (group.slices if group else ()) if part.base_instant_time == base]
-            there = found[0] if found else FileSlice(group_id.partition_path, group_id.file_id, base)
-            there = attrs.evolve(there, log_files=there.record_log_files)
-            self._check_files(view, operation, there)
-            if there.record_files:
-                slices.append(there)
+            stored = found[0] if found else FileSlice(group_id.partition_path, group_id.file_id, base)
+            stored = attrs.evolve(stored, log_files=stored.record_log_files)
+            self._check_files(view, operation, stored)
+            if stored.record_files:
+                slices.append(stored)
         return slices
 
     def begin(self) -> None:
@@ -205,14 +205,14 @@ class PlannedCompaction:
             logger.warning("after %s was completed: %s", self, error)
 
     def _check_files(
-        self, view: HoodieTableFileSystemView, operation: HoodieCompactionOperation, there: FileSlice
+        self, view: HoodieTableFileSystemView, operation: HoodieCompactionOperation, stored: FileSlice
     ) -> None:
-        """Compare a planned slice with what is there."""
-        names = {log_file.file_name for log_file in there.log_files}
+        """Compare a planned slice with the stored one."""
+        names = {log_file.file_name for log_file in stored.log_files}
         planned = list(map(file_name, operation.delta_file_paths))
         missing = [name for name in planned if name not in names and self._is_to_be_there(name, view.visible_instants)]
         base_name = file_name(operation.data_file_path) if operation.data_file_path else None
-        if base_name is not None and (there.base_file is None or there.base_file.file_name != base_name):
+        if base_name is not None and (stored.base_file is None or stored.base_file.file_name != base_name):
             missing.append(base_name)
         if missing:
             raise HoodieMissingFileException(

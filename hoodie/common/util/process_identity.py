@@ -30,23 +30,27 @@ def describe_process() -> dict[str, str]:
     return description
 
 
-def is_gone(told: Mapping[str, Any]) -> bool:
+def is_gone(description: Mapping[str, Any]) -> bool:
     """Whether a described process has certainly ended.
 
     Args:
-        told: The result of `describe_process` in that process.
+        description: The result of `describe_process` in that process.
 
     Returns:
         True only if the process ran since the last start of this machine, in the PID and the time namespace of this
         process, and no process with its number and start is alive. False for processes of another machine, another
         container or another program, because nothing is known about them.
     """
-    boot_id, namespace, start = told.get("bootId"), told.get("pidNamespace"), told.get("processStart")
+    boot_id, namespace, start = (
+        description.get("bootId"),
+        description.get("pidNamespace"),
+        description.get("processStart"),
+    )
     if not boot_id or not namespace or not start or (boot_id, namespace) != (_boot_id(), _namespace(_PID_NAMESPACE)):
         return False
-    if told.get("timeNamespace") != _namespace(_TIME_NAMESPACE):
+    if description.get("timeNamespace") != _namespace(_TIME_NAMESPACE):
         return False
-    number = str(told.get("process"))
+    number = str(description.get("process"))
     if not number.isascii() or not number.isdigit() or int(number) < 1:
         return False
     try:
@@ -60,10 +64,10 @@ def is_gone(told: Mapping[str, Any]) -> bool:
     return found is not None and (found[0] != start or (found[1] in "ZX" and _thread_count(int(number)) <= 1))
 
 
-def name_process(told: Mapping[str, Any]) -> str:
+def name_process(description: Mapping[str, Any]) -> str:
     """A described process, for a message: ``process 4711 on host a``."""
-    text = f"process {told.get('process', '?')} on {told.get('host', 'an unknown host')}"
-    return f"{text}, which is not running any more" if is_gone(told) else text
+    text = f"process {description.get('process', '?')} on {description.get('host', 'an unknown host')}"
+    return f"{text}, which is not running any more" if is_gone(description) else text
 
 
 def _boot_id() -> str | None:

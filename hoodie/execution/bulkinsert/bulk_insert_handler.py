@@ -52,26 +52,26 @@ class BulkInsertHandler:
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses and a count of deletes, or failures."""
-        told: list[TaskFailure | WithoutEffect] = []
+        results: list[TaskFailure | WithoutEffect] = []
         with CopyOnWriteInsertHandler(self.context, task, is_sorted=self.is_sorted) as handler:
-            statuses = handler.consume(self._checked(batches, told))
-        yield pack([*told, *statuses])
+            statuses = handler.consume(self._checked(batches, results))
+        yield pack([*results, *statuses])
 
     def _checked(
-        self, batches: Iterator[pa.RecordBatch], told: list[TaskFailure | WithoutEffect]
+        self, batches: Iterator[pa.RecordBatch], results: list[TaskFailure | WithoutEffect]
     ) -> Iterator[pa.RecordBatch]:
         """Batches without deletes, up to the first one that has a row without a key; later rows are only checked."""
         deletes, has_failed = 0, False
         for batch in batches:
             if batch.column(PARTITION_PATH).null_count:
-                told.append(self._failure(batch.filter(batch.column(PARTITION_PATH).is_null())))
+                results.append(self._failure(batch.filter(batch.column(PARTITION_PATH).is_null())))
                 has_failed = True
             if not has_failed:
                 upserts = upserts_only(batch)
                 deletes += batch.num_rows - upserts.num_rows
                 yield upserts
         if deletes:
-            told.append(WithoutEffect(unmatched_deletes=deletes))
+            results.append(WithoutEffect(unmatched_deletes=deletes))
 
     def _failure(self, bad: pa.RecordBatch) -> TaskFailure:
         failure = failure_of(bad)
@@ -134,11 +134,11 @@ class BucketFillHandler(BulkInsertHandler):
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write a partition of rows; yields rows of `STATUS_SCHEMA`: statuses and a count of deletes, or failures."""
-        told: list[TaskFailure | WithoutEffect] = []
+        results: list[TaskFailure | WithoutEffect] = []
         statuses: list[WriteStatus] = []
         counter = RowCounter()
         written: set[str] = set()
-        pieces = chain.from_iterable(map(_split_by_file, self._named(self._checked(batches, told))))
+        pieces = chain.from_iterable(map(_split_by_file, self._named(self._checked(batches, results))))
         for (file_id, partition_path), group in groupby(pieces, key=itemgetter(0)):
             if file_id in written:
                 if self.locations is None:
@@ -154,7 +154,7 @@ class BucketFillHandler(BulkInsertHandler):
                     if handle.write(rows).num_rows:
                         raise HoodieException(f"file group {file_id} of a bucket did not take all of its rows")
                 statuses.append(handle.close())
-        yield pack([*told, *statuses])
+        yield pack([*results, *statuses])
 
     def _named(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches with the file group of each row, as Python computes it from the key."""

@@ -111,7 +111,9 @@ def _check_stored_layout(stored: Mapping[str, str], identifier: BucketIdentifier
         del found[RULE_KEY]
     differ = {name: values for name, values in found.items() if values[0] != values[1]}
     if differ:
-        lines = "; ".join(f"{name} is {theirs} there and {ours} here" for name, (theirs, ours) in differ.items())
+        lines = "; ".join(
+            f"{name} is {stored_value} there and {own_value} here" for name, (stored_value, own_value) in differ.items()
+        )
         raise HoodieIndexException(
             f"{table} has other buckets than this writer: {lines}. Its keys would be stored a second time. {WAY_OUT}"
         )

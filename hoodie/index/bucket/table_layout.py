@@ -171,13 +171,13 @@ def config_of_table(config: HoodieWriteConfig, layout: TableLayout) -> HoodieWri
         The configuration itself if it names the index, or if the files do not show it.
     """
     index = config.index
-    unsaid = {key for key in _ATTRIBUTES if not _is_said(config, key)}
+    not_given = {key for key in _ATTRIBUTES if not _is_given(config, key)}
     is_bucket = index.index_type is IndexType.BUCKET and index.bucket_engine is BucketEngine.SIMPLE
-    if index.index_class is not None or not unsaid or not (is_bucket or TYPE_KEY in unsaid):
+    if index.index_class is not None or not not_given or not (is_bucket or TYPE_KEY in not_given):
         return config
     table = layout.snapshot.table_config
     key_fields = table.record_key_fields or tuple(config.table.record_key_fields or ())
-    layout_options = {key: value for key, value in layout.options(key_fields).items() if key in unsaid}
+    layout_options = {key: value for key, value in layout.options(key_fields).items() if key in not_given}
     parsed = read_group(HoodieIndexConfig, layout_options, [])
     changed = attrs.evolve(index, **{_ATTRIBUTES[key]: getattr(parsed, _ATTRIBUTES[key]) for key in layout_options})
     if changed == index:
@@ -189,7 +189,7 @@ def config_of_table(config: HoodieWriteConfig, layout: TableLayout) -> HoodieWri
     return attrs.evolve(config, index=changed)
 
 
-def _is_said(config: HoodieWriteConfig, key: str) -> bool:
+def _is_given(config: HoodieWriteConfig, key: str) -> bool:
     if any(given.lower() == key for given in config.properties):
         return True
     name = _ATTRIBUTES[key]

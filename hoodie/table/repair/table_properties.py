@@ -266,7 +266,7 @@ class _Rebuilding:
     def tell(self, check_rows: bool) -> tuple[tuple[RebuiltProperty, ...], int]:
         """Collect the properties; returns them, and how many rows agree with them."""
         layout = self._layout()
-        self._refuse_what_is_missing(_TO_BE_TOLD_OF_6 if layout.version == 1 else _TO_BE_TOLD_OF_LATER)
+        self._refuse_missing_properties(_TO_BE_TOLD_OF_6 if layout.version == 1 else _TO_BE_TOLD_OF_LATER)
         timeline = self._timeline(layout)
         view = HoodieTableFileSystemView(self._files, timeline)
         for key, value in self._given.items():
@@ -366,7 +366,7 @@ class _Rebuilding:
         if version == "8" and ordering_fields:
             self._add("hoodie.table.precombine.field", ordering_fields, "given")
 
-    def _refuse_what_is_missing(self, of_version: Mapping[str, str]) -> None:
+    def _refuse_missing_properties(self, of_version: Mapping[str, str]) -> None:
         has_partitions = bool(self._given.get(_PARTITION_FIELDS))
         missing = [
             f"{key} ({hint})"

@@ -128,7 +128,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
         except FileNotFoundError:
             return None
 
-    def _is_left(self, status: FileStatus | None, content: bytes | None) -> bool:
+    def _is_abandoned(self, status: FileStatus | None, content: bytes | None) -> bool:
         """Whether the creator of the file is dead: its lease is over, or its process is known to have ended."""
         if status is None or content is None:
             return False
@@ -139,7 +139,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
         """Take the lock of a dead writer."""
         old = self._storage.file_status(self._path)
         old_content = self._read(self._path)
-        if old_content is None or old is None or not self._is_left(old, old_content):
+        if old_content is None or old is None or not self._is_abandoned(old, old_content):
             return False
         identity = hashlib.sha256(old_content + str(old.modification_time_ms).encode()).hexdigest()[:16]
         breaker = self._claim_breaking(f"{self._path}{_BREAK_INFIX}{identity}")
@@ -162,7 +162,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
         """Delete claims of writers that died while they broke a lock; a claim is useless once its lock is gone."""
         for status in self._storage.list_directory(storage_path.parent(self._path)):
             is_claim = status.name.startswith(_FILE_NAME + _BREAK_INFIX)
-            if is_claim and self._is_left(status, self._read(status.path)):
+            if is_claim and self._is_abandoned(status, self._read(status.path)):
                 self._storage.delete_file(status.path)
 
     def _claim_breaking(self, stem: str) -> str | None:
@@ -171,7 +171,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
             path = f"{stem}-{number}"
             if self._storage.create_if_absent(path, json.dumps(self.describe_self()).encode()):
                 return path
-            if not self._is_left(self._storage.file_status(path), self._read(path)):
+            if not self._is_abandoned(self._storage.file_status(path), self._read(path)):
                 return None
         return None
 

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import pyarrow as pa
@@ -18,6 +18,7 @@ from hudi import HudiTableBuilder
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieReadClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.callback.write_commit_callback import HoodieWriteCommitCallback, HoodieWriteCommitCallbackMessage
 from hoodie.client.mode_write import FrameOfColumns, ModeWrite, SaveMode
 from hoodie.client.table_replacement import TableReplacement
 from hoodie.common.fs.pending_overwrite import OverwritePhase, PendingOverwrite
@@ -384,17 +385,24 @@ def test_living_writers_are_waited_for(tmp_path: Path) -> None:
     assert not os.path.exists(f"{path}/.hoodie/.overwrite")
 
 
+class ListeningCallback(HoodieWriteCommitCallback):
+    """Keeps instant, table and folder of each commit."""
+
+    commits: ClassVar[list[tuple[str, str, str]]] = []
+
+    def call(self, message: HoodieWriteCommitCallbackMessage) -> None:
+        self.commits.append((message.commit_time, message.table_name, message.base_path))
+
+
 def test_the_callback_hears_of_the_new_table_in_its_place(tmp_path: Path) -> None:
     path = make(tmp_path / "t")
-    told = {
+    properties = {
         "hoodie.write.commit.callback.on": "true",
-        "hoodie.write.commit.callback.class": "tests.support.told_callback.ToldCallback",
+        "hoodie.write.commit.callback.class": f"{__name__}.ListeningCallback",
     }
-    from tests.support.told_callback import ToldCallback
-
-    ToldCallback.told.clear()
-    result = overwrite(path, rows(*NEW), table_name="other", properties=told)
-    assert ToldCallback.told == [(result.instant_time, "other", path)]
+    ListeningCallback.commits.clear()
+    result = overwrite(path, rows(*NEW), table_name="other", properties=properties)
+    assert ListeningCallback.commits == [(result.instant_time, "other", path)]
 
 
 # --- deaths -----------------------------------------------------------------------------------------------------------

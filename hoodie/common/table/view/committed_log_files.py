@@ -243,6 +243,6 @@ def _log_files_of(instant: HoodieInstant, metadata: HoodieCommitMetadata) -> _By
     }
 
 
-def largest_end(told: Iterable[CommittedBytes]) -> CommittedBytes | None:
+def largest_end(commits: Iterable[CommittedBytes]) -> CommittedBytes | None:
     """The bytes with the largest end; None if no instant stores an end."""
-    return max((one for one in told if one.end is not None), key=lambda one: one.end or 0, default=None)
+    return max((one for one in commits if one.end is not None), key=lambda one: one.end or 0, default=None)

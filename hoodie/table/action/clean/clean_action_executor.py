@@ -198,7 +198,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
         base_path = self.snapshot.base_path
         files = self._files_of(plan, f"of clean {instant_time}")
         if is_left_behind:
-            files = self._without_those_that_stay(files, instant_time)
+            files = self._without_needed(files, instant_time)
         failed = self._delete(files)
         deleted_partitions = self._delete_partitions(plan.partitions_to_be_deleted)
         metadata = _metadata_of(instant_time, plan, files, failed, deleted_partitions, started)
@@ -249,7 +249,7 @@ class CleanActionExecutor(TableAction[HoodieCleanerPlan, HoodieCleanMetadata | N
             )
         return path
 
-    def _without_those_that_stay(self, files: dict[str, list[str]], instant_time: str) -> dict[str, list[str]]:
+    def _without_needed(self, files: dict[str, list[str]], instant_time: str) -> dict[str, list[str]]:
         retention = CleanPlanner(self._context, self._clean, self.snapshot).retention()
         listed = self.snapshot.table_metadata.list_files_of(sorted(files))
         result = {}

@@ -37,7 +37,7 @@ from hoodie.io.write_handle import RowCounter
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 
-_SAID = "__hoodie_said"
+_IS_LOCATED = "__hoodie_is_located"
 """Column that marks the rows of a prepped upsert which carry their location."""
 _INSERTS = (
     WriteOperationType.INSERT,
@@ -122,8 +122,8 @@ class CopyOnWriteBucketHandler:
         """
         placement = self.context.placement
         if self.context.operation is WriteOperationType.UPSERT_PREPPED:
-            incoming = self._find_positions(file_slice, self._with_said(incoming))
-            return not_there(file_slice, incoming) or incoming
+            incoming = self._find_positions(file_slice, self._with_located_flag(incoming))
+            return missing_keys_failure(file_slice, incoming) or incoming
         if self.context.operation is WriteOperationType.DELETE_PREPPED:
             reason = "the rows to delete are not where they were: the table changed"
             return self._misplaced(file_slice, incoming, "HoodieDeleteException", reason) or incoming
@@ -137,11 +137,11 @@ class CopyOnWriteBucketHandler:
             return self._misplaced(file_slice, incoming, "HoodieIndexException", reason) or incoming
         return incoming
 
-    def _with_said(self, incoming: pa.Table) -> pa.Table:
+    def _with_located_flag(self, incoming: pa.Table) -> pa.Table:
         """The rows of a prepped upsert with a column that marks those which carry their location."""
         names_file_groups = self.context.placement.names_file_groups
         is_located = incoming[CURRENT_ROW_POSITION if names_file_groups else CURRENT_FILE_ID].is_valid()
-        return incoming.append_column(_SAID, is_located)
+        return incoming.append_column(_IS_LOCATED, is_located)
 
     def _refuse_rival(self, bucket: BucketInfo, count: int) -> TaskFailure | None:
         """A refusal if another writer is writing the file group; None where that is not checked.
@@ -230,9 +230,9 @@ def _were_searched_for(incoming: pa.Table) -> bool:
     return len(positions) > 0 and not positions.null_count and pc.min(positions).as_py() >= 0
 
 
-def not_there(file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
+def missing_keys_failure(file_slice: FileSlice, incoming: pa.Table) -> TaskFailure | None:
     """A refusal of rows tagged with a file group that does not hold their keys."""
-    is_missing = pc.and_(incoming[_SAID], incoming[CURRENT_ROW_POSITION].is_null())
+    is_missing = pc.and_(incoming[_IS_LOCATED], incoming[CURRENT_ROW_POSITION].is_null())
     if not pc.any(is_missing).as_py():
         return None
     keys = incoming.filter(is_missing)[RECORD_KEY]

@@ -32,7 +32,7 @@ from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.write_handle import RowCounter
 from hoodie.merge.appended_rows import deletes_are_rows, keys_without_order, needs_stored_values
 from hoodie.table.action.commit.bucket_info import BucketInfo
-from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler, not_there
+from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler, missing_keys_failure
 
 
 @attrs.frozen
@@ -201,10 +201,10 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
                 keys, value_set=self._stored_rows(file_slice, keys, ())[RECORD_KEY_META].combine_chunks()
             )
             positions = pc.if_else(is_stored, pa.scalar(0, pa.int64()), pa.scalar(None, pa.int64()))
-            marked = self._with_said(incoming)
+            marked = self._with_located_flag(incoming)
             if CURRENT_ROW_POSITION in marked.column_names:
                 marked = marked.drop_columns([CURRENT_ROW_POSITION])
-            return not_there(file_slice, marked.append_column(CURRENT_ROW_POSITION, positions))
+            return missing_keys_failure(file_slice, marked.append_column(CURRENT_ROW_POSITION, positions))
         if self.context.placement.verifies_positions and file_slice.base_file is not None:
             reason = f"the index {self.context.config.index.index_class} names wrong places"
             in_base = attrs.evolve(file_slice, log_files=())

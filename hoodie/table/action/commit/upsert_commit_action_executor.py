@@ -54,7 +54,7 @@ from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
 logger = logging.getLogger(__name__)
 
-_SAID = ("__hoodie_said_instant_time", "__hoodie_said_file_id")
+_CARRIED = ("__hoodie_carried_instant_time", "__hoodie_carried_file_id")
 """Columns with the locations that prepped records carry, while the index tags all records."""
 
 
@@ -337,10 +337,10 @@ class UpsertPreppedCommitActionExecutor(BaseCommitActionExecutor):
 
     def _place_new(self, records: HoodieData, counts: pa.Table) -> tuple[HoodieData, pa.Table]:
         """Name the file groups of new records; the others are marked by a row position, which is looked up later."""
-        set_aside = records.map_batches(_set_aside, _said_schema(records.schema))
+        set_aside = records.map_batches(_set_aside, _carried_schema(records.schema))
         placed = self._placed(set_aside, counts)
         schema = records.schema.append(reserved_field(CURRENT_ROW_POSITION))
-        records = placed.map_batches(_SaidPlaces(tuple(schema.names)), schema)
+        records = placed.map_batches(_CarriedPlaces(tuple(schema.names)), schema)
         return records, records.count_by([PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME])
 
     def _refuse_unknown_file_groups(self, counts: pa.Table) -> None:
@@ -368,26 +368,26 @@ def _has_deletes(keys: IncomingKeys | None, counts: pa.Table) -> bool:
     return len(operations - {None}) > 1
 
 
-def _said_schema(schema: pa.Schema) -> pa.Schema:
-    names = dict(zip((CURRENT_INSTANT_TIME, CURRENT_FILE_ID), _SAID, strict=True))
+def _carried_schema(schema: pa.Schema) -> pa.Schema:
+    names = dict(zip((CURRENT_INSTANT_TIME, CURRENT_FILE_ID), _CARRIED, strict=True))
     return pa.schema([field.with_name(names.get(field.name, field.name)) for field in schema])
 
 
 def _set_aside(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(batch.columns, schema=_said_schema(batch.schema))
+    return pa.RecordBatch.from_arrays(batch.columns, schema=_carried_schema(batch.schema))
 
 
 @attrs.frozen
-class _SaidPlaces:
+class _CarriedPlaces:
     """Rows with their locations: those that they carry, with position -1; of new rows, those that the index names."""
 
     columns: tuple[str, ...]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        is_located = batch.column(_SAID[1]).is_valid()
+        is_located = batch.column(_CARRIED[1]).is_valid()
         columns = {
-            CURRENT_INSTANT_TIME: pc.if_else(is_located, batch.column(_SAID[0]), batch.column(CURRENT_INSTANT_TIME)),
-            CURRENT_FILE_ID: pc.if_else(is_located, batch.column(_SAID[1]), batch.column(CURRENT_FILE_ID)),
+            CURRENT_INSTANT_TIME: pc.if_else(is_located, batch.column(_CARRIED[0]), batch.column(CURRENT_INSTANT_TIME)),
+            CURRENT_FILE_ID: pc.if_else(is_located, batch.column(_CARRIED[1]), batch.column(CURRENT_FILE_ID)),
             CURRENT_ROW_POSITION: pc.if_else(is_located, pa.scalar(-1, pa.int64()), pa.scalar(None, pa.int64())),
         }
         arrays = [columns[name] if name in columns else batch.column(name) for name in self.columns]

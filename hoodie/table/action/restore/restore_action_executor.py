@@ -206,8 +206,8 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
                 f"{where}: savepoint {newer[-1]} is newer, and its files would be deleted. "
                 f"delete_savepoint({newer[-1]!r}) first"
             )
-        self._refuse_what_is_going(instant_time, where)
-        self._refuse_what_is_gone(instant_time, savepoints.contains(instant_time), where)
+        self._refuse_files_being_cleaned(instant_time, where)
+        self._refuse_cleaned_files(instant_time, savepoints.contains(instant_time), where)
         problem = slice_of_other_version(self.snapshot, instant_time)
         if problem is not None:
             raise HoodieRestoreException(f"{where}: {problem}")
@@ -256,7 +256,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
                 "being planned. Nothing was undone; let its writer finish, and restore again"
             )
 
-    def _refuse_what_is_going(self, instant_time: str, where: str) -> None:
+    def _refuse_files_being_cleaned(self, instant_time: str, where: str) -> None:
         """Refuse to restore to files that a pending clean deletes: it goes on, whatever becomes of the table."""
         timeline = self.snapshot.active_timeline
         going = files_being_cleaned(timeline)
@@ -269,7 +269,7 @@ class RestoreActionExecutor(TableAction[HoodieRestorePlan, tuple[str, ...]]):
                     f"{where}: its files are being cleaned: {way_out_of_clean(timeline, clean_time)}"
                 )
 
-    def _refuse_what_is_gone(self, instant_time: str, is_savepointed: bool, where: str) -> None:
+    def _refuse_cleaned_files(self, instant_time: str, is_savepointed: bool, where: str) -> None:
         missing = missing_at(self.snapshot, instant_time)
         if missing:
             raise HoodieRestoreException(
