@@ -16,9 +16,9 @@ from hoodie.common.config.property import to_property_value
 from hoodie.common.data.schema_compatibility import merge_schemas
 from hoodie.common.data.stored_types import normalise_schema, spelled_otherwise
 from hoodie.common.model.write_operation_type import HoodieTableType
-from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, NO_KEYLESS_TABLES
+from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, NO_KEYLESS_TABLES, TableDefinition
 from hoodie.common.table.table_folder import NewTable
-from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+from hoodie.common.table.table_meta_client import create_table_folder, properties_of_new_table
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
@@ -123,10 +123,11 @@ def create_table(config: HoodieWriteConfig, made: list[NewTable] | None = None) 
     properties = {key: to_property_value(value) for key, value in described.items() if value is not None}
     properties |= HoodieTimestampKeyGeneratorConfig.stored_properties(config.properties)
     properties |= config.payload.table_properties()
-    storage = open_storage(config.base_path, config.storage_options, config.retry.policy)
-    folder_is_new = not storage.exists(normalise_path(config.base_path))
-    table_client = HoodieTableMetaClient.init_table(
-        config.base_path,
+    path = normalise_path(config.base_path)
+    storage = open_storage(path, config.storage_options, config.retry.policy)
+    # An object store has no folders to remove.
+    folder_is_new = not storage.is_remote and not storage.exists(path)
+    definition = TableDefinition(
         table_name=name_of_table(config),
         record_key_fields=table.record_key_fields or (),
         partition_fields=table.partition_fields or (),
@@ -136,12 +137,10 @@ def create_table(config: HoodieWriteConfig, made: list[NewTable] | None = None) 
         hive_style_partitioning=bool(table.hive_style_partitioning),
         table_version=table.table_version,
         properties=properties,
-        allow_other_files=config.write.allow_other_files,
-        storage_options=config.storage_options,
     )
+    stored = create_table_folder(storage, path, properties_of_new_table(definition), config.write.allow_other_files)
     if made is not None:
-        content = table_client.table_config.to_bytes()
-        made.append(NewTable(storage, table_client.base_path, content, folder_is_new=folder_is_new))
+        made.append(NewTable(storage, path, stored.to_bytes(), folder_is_new=folder_is_new))
 
 
 def _type_of(config: HoodieWriteConfig) -> HoodieTableType:

@@ -14,9 +14,10 @@ import attrs
 import pyarrow as pa
 
 from hoodie.common.config.property import check_properties, display_value
+from hoodie.common.fs.pending_overwrite import PROPERTIES_FILE_NAME
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
-from hoodie.common.table.table_config import HoodieTableConfig
+from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_definition import TableDefinition
 from hoodie.common.table.table_folder import make_folders, refuse_other_files
 from hoodie.common.table.table_snapshot import TableSnapshot, is_table, refuse_lost_properties
@@ -144,24 +145,9 @@ class HoodieTableMetaClient:
             table_version=table_version,
             properties=dict(properties or {}),
         )
-        table_properties = definition.to_properties()
-        HoodieTableConfig(table_properties).check_writable()
+        table_properties = properties_of_new_table(definition)
         path = storage_path.normalise_path(base_path)
-        storage = open_storage(path, storage_options)
-        _refuse_existing(storage, path)
-        refuse_lost_properties(storage, path)
-        if not allow_other_files:
-            try:
-                refuse_other_files(storage, path)
-            except HoodieConfigException:
-                # They may belong to a writer that created the table just now.
-                _refuse_existing(storage, path)
-                raise
-        make_folders(storage, path, HoodieTableConfig(table_properties))
-        HoodieTableConfig.create(storage, path, table_properties)
-        logger.info("Created table %s at %s", table_name, path)
-        for difference in differences_between_readers(table_properties):
-            logger.warning("readers of table %s at %s will disagree: %s", table_name, path, difference)
+        create_table_folder(open_storage(path, storage_options), path, table_properties, allow_other_files)
         return cls.load(path, storage_options)
 
     @classmethod
@@ -513,9 +499,62 @@ def _summarise_files(view: HoodieTableFileSystemView) -> list[FileSummary]:
     ]
 
 
-def _refuse_existing(storage: HoodieStorage, base_path: str) -> None:
-    if is_table(storage, base_path):
-        raise TableExistsException(
-            f"There already is a Hudi table at {base_path}: open it with HoodieTableMetaClient.load, or choose another "
-            "path"
-        )
+def properties_of_new_table(definition: TableDefinition) -> dict[str, str]:
+    """The properties of a table that hoodie can write.
+
+    Args:
+        definition: The table.
+
+    Raises:
+        HoodieConfigException: See `HoodieTableMetaClient.init_table`.
+        HoodieNotSupportedException: See `HoodieTableMetaClient.init_table`.
+    """
+    properties = definition.to_properties()
+    HoodieTableConfig(properties).check_writable()
+    return properties
+
+
+def create_table_folder(
+    storage: HoodieStorage, path: str, properties: Mapping[str, str], allow_other_files: bool
+) -> HoodieTableConfig:
+    """Create a table, as `HoodieTableMetaClient.init_table` does, without loading it.
+
+    Args:
+        storage: The table's storage.
+        path: The table's folder, normalised.
+        properties: See `properties_of_new_table`.
+        allow_other_files: See `HoodieTableMetaClient.init_table`.
+
+    Returns:
+        The properties as stored.
+
+    Raises:
+        HoodieException: See `HoodieTableMetaClient.init_table`.
+    """
+    _refuse_found(refuse_lost_properties(storage, path), path)
+    if not allow_other_files:
+        try:
+            refuse_other_files(storage, path)
+        except HoodieConfigException:
+            # They may belong to a writer that created the table just now.
+            if is_table(storage, path):
+                raise _there_is_one(path) from None
+            raise
+    make_folders(storage, path, HoodieTableConfig(properties))
+    stored = HoodieTableConfig.create(storage, path, properties)
+    logger.info("Created table %s at %s", stored.table_name, path)
+    for difference in differences_between_readers(properties):
+        logger.warning("readers of table %s at %s will disagree: %s", stored.table_name, path, difference)
+    return stored
+
+
+def _refuse_found(names: Iterable[str], base_path: str) -> None:
+    """Refuse a folder whose ``.hoodie`` has a file of properties, or its backup, by the names that were listed."""
+    if not {PROPERTIES_FILE_NAME, PROPERTIES_BACKUP_FILE_NAME}.isdisjoint(names):
+        raise _there_is_one(base_path)
+
+
+def _there_is_one(base_path: str) -> TableExistsException:
+    return TableExistsException(
+        f"There already is a Hudi table at {base_path}: open it with HoodieTableMetaClient.load, or choose another path"
+    )

@@ -377,16 +377,21 @@ def is_table(storage: HoodieStorage, base_path: str) -> bool:
     )
 
 
-def refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:
+def refuse_lost_properties(storage: HoodieStorage, base_path: str) -> frozenset[str]:
     """Refuse a folder with commits but no properties: a new table there would show their rows, and double them.
 
     Rollbacks alone are allowed: a failed first write left them, while its table was being removed.
+
+    Returns:
+        The names of the files in ``.hoodie``.
     """
     meta_path = storage_path.join(base_path, METAFOLDER_NAME)
-    layout = timeline_layout(1)
-    found = (layout.parse_file_name(file.name) for file in storage.list_directory(meta_path) if not file.is_directory)
-    later = timeline_layout(2)
-    listed = storage.list_directory(storage_path.join(meta_path, TIMELINE_FOLDER))
+    children = storage.list_directory(meta_path)
+    names = frozenset(child.name for child in children if not child.is_directory)
+    layout, later = timeline_layout(1), timeline_layout(2)
+    found = map(layout.parse_file_name, names)
+    has_folder = any(child.is_directory and child.name == TIMELINE_FOLDER for child in children)
+    listed = storage.list_directory(storage_path.join(meta_path, TIMELINE_FOLDER)) if has_folder else []
     of_version_8 = [later.parse_file_name(file.name) for file in listed if not file.is_directory]
     has_commits = any(
         instant is not None and instant.is_completed and instant.action is not Action.ROLLBACK for instant in found
@@ -398,6 +403,7 @@ def refuse_lost_properties(storage: HoodieStorage, base_path: str) -> None:
             "lost. Put it back, or rebuild it with hoodie.table.repair.rebuild_table_properties; to create a new "
             "table choose another path, or delete the whole folder first"
         )
+    return names
 
 
 def _refuse_choosing_globs(given_path: str, path: str) -> None:

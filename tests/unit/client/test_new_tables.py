@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ import hoodie
 from hoodie import HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.client import new_table
 from hoodie.client.new_table import create_table, taken_back_on_failure
+from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.exception import HoodieIOException
 from tests.support.hookable_storage import hooked
 from tests.support.other_process import start_program
@@ -83,12 +85,12 @@ def test_it_stays_if_another_writer_has_committed(tmp_path: Path) -> None:
 
 def test_it_is_known_as_soon_as_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_of(tmp_path / "t")
-    make = HoodieTableMetaClient.init_table
+    make = new_table.create_table_folder
     is_down = False
 
-    def then_down(*arguments: object, **named: object) -> HoodieTableMetaClient:
+    def then_down(*arguments: Any) -> HoodieTableConfig:
         nonlocal is_down
-        made = make(*arguments, **named)  # type: ignore[arg-type]
+        made = make(*arguments)
         is_down = True
         return made
 
@@ -99,7 +101,7 @@ def test_it_is_known_as_soon_as_it_is_there(tmp_path: Path, monkeypatch: pytest.
             raise HoodieIOException("the network is gone")
 
     with monkeypatch.context() as patch, hooked(patch, fail), pytest.raises(RuntimeError):
-        patch.setattr(new_table.HoodieTableMetaClient, "init_table", then_down)
+        patch.setattr(new_table, "create_table_folder", then_down)
         with taken_back_on_failure(config) as made:
             create_table(config, made)
             is_down = False
