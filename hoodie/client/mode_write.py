@@ -22,14 +22,15 @@ import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.base_write_client import BaseHoodieWriteClient
-from hoodie.client.chosen_operation import DELETES, run_operation
-from hoodie.client.new_table import check_new_table, create_table, no_table_to_delete_from, taken_back_on_failure
-from hoodie.client.open_table import find_table
+from hoodie.client.chosen_operation import DELETES, check_mode, operation_to_do
+from hoodie.client.new_table import check_new_table
+from hoodie.client.open_or_create import WritableTable, open_or_create
+from hoodie.client.open_table import load_table
 from hoodie.client.table_replacement import TableReplacement, described_by
-from hoodie.client.unknown_writes import refuse_unknown_writes
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.client.write_schemas import WriteSchemas, absent_marks
 from hoodie.common.data.stored_types import RESERVED_PREFIX, is_dropped, normalise_schema
+from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import InsertDupPolicy
@@ -38,6 +39,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieSchemaException,
     TableExistsException,
+    TableNotFoundException,
 )
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.record_merger import named_merger
@@ -135,6 +137,30 @@ class ModeWrite:
     completed: frozenset[str] | None = None
     may_change_table: bool = True
 
+    @classmethod
+    def of(
+        cls,
+        config: HoodieWriteConfig,
+        open_client: Callable[[HoodieWriteConfig], BaseHoodieWriteClient],
+        mode: str,
+        operation: WriteOperationType | str | None = None,
+    ) -> ModeWrite:
+        """The write that a caller asks for.
+
+        Args:
+            config: The writer's configuration.
+            open_client: Makes a client of the engine.
+            mode: The mode's name.
+            operation: The operation; None leaves the choice to the options.
+
+        Raises:
+            HoodieConfigException: There is no such mode; or see `operation_to_do` and `check_mode`.
+        """
+        save_mode = SaveMode.of(mode)
+        name = operation_to_do(operation, config)
+        check_mode(name, save_mode.value)
+        return cls(config, save_mode, name, open_client)
+
     def run(self, frame: WrittenFrame) -> HoodieWriteResult | None:
         """Write.
 
@@ -149,52 +175,63 @@ class ModeWrite:
             TableNotFoundException: There is no table to delete from.
             HoodieException: Any other error of the write.
         """
-        config = self.config
-        # Checks the classes that options name, before the table is looked at.
-        with taken_back_on_failure(config) as made, self.open_client(config) as client:
-            table = self._load()
-            if table is None:
-                if self.operation in DELETES:
-                    raise no_table_to_delete_from(config)
-                frame.check_new(config)
-                try:
-                    create_table(config, made)
-                except TableExistsException:
-                    if self.mode is SaveMode.ERROR_IF_EXISTS:
-                        raise
-                    # Another writer created it in the meantime.
-                    table = self._load()
-            if table is not None:
+        with open_or_create(self.config, self.open_client) as table:
+            if table.found is None:
+                self._check_new(frame)
+                table.create()
+            if table.found is not None:
                 if self.mode is SaveMode.ERROR_IF_EXISTS:
                     raise TableExistsException(
-                        f"there is a table at {config.base_path}: give mode 'append' to write to it, 'overwrite' to "
-                        "replace its rows"
+                        f"there is a table at {self.config.base_path}: give mode 'append' to write to it, 'overwrite' "
+                        "to replace its rows"
                     )
                 if self.mode is SaveMode.IGNORE:
-                    logger.info("nothing was written: there is a table at %s, and the mode is ignore", config.base_path)
+                    logger.info(
+                        "nothing was written: there is a table at %s, and the mode is ignore", self.config.base_path
+                    )
                     return None
-                if self.mode is SaveMode.OVERWRITE and self.operation != REPLACE_ROWS:
-                    return self._overwrite(table, frame)
-                config.check_against_table(table.table_config)
-                refuse_unknown_writes(table, self.completed)
-                client.go_on_from(table)
-            return run_operation(client, self.operation, frame.data, config, self.completed)
+                if self._replaces_all:
+                    return self._overwrite(table.found, frame)
+            return table.write(self.operation, frame.data, self.completed)
 
-    def _load(self) -> TableSnapshot | None:
-        table = find_table(self.config)
-        if table is not None:
-            table.table_config.check_version(to_write=True)
-        return table
+    def check(self, frame: WrittenFrame) -> TableSnapshot | None:
+        """Refuse what can be refused before the rows are there.
+
+        Args:
+            frame: What will be written.
+
+        Returns:
+            The table; None if there is none.
+
+        Raises:
+            HoodieException: See `run`.
+        """
+        with open_or_create(self.config, self.open_client) as table:
+            if table.found is None:
+                self._check_new(frame)
+            elif not (self._replaces_all and self.may_change_table):
+                load_table(self.config, table.found)
+            return table.found
+
+    @property
+    def _replaces_all(self) -> bool:
+        return self.mode is SaveMode.OVERWRITE and self.operation != REPLACE_ROWS
+
+    def _check_new(self, frame: WrittenFrame) -> None:
+        if self.operation in DELETES:
+            raise TableNotFoundException(
+                f"there is no table at {self.config.base_path} to delete from, and a delete creates none: check the "
+                "path"
+            )
+        frame.check_new(self.config)
 
     def _overwrite(self, table: TableSnapshot, frame: WrittenFrame) -> HoodieWriteResult:
         table.check_named_by(self.config.base_path)
-        refuse_unknown_writes(table, self.completed)
         changes = self._changes(table, frame) if self.may_change_table else []
         if not changes:
             config = config_of_replaced_rows(self.config, self.operation)
             with self.open_client(config) as client:
-                client.go_on_from(table)
-                return run_operation(client, REPLACE_ROWS, frame.data, config, self.completed)
+                return WritableTable(config, client, table).write(REPLACE_ROWS, frame.data, self.completed)
         frame.check_new(described_by(self.config, table.table_config))
         logger.warning(
             "mode overwrite of %s: the table is replaced by a new one, and its history goes, because of: %s",

@@ -5,9 +5,7 @@ Hudi: the beginnings of org.apache.hudi.HoodieSparkSqlWriter.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -19,39 +17,12 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, NO_KEYLESS_TABLES, TableDefinition
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_meta_client import create_table_folder, properties_of_new_table
-from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import (
-    HoodieConfigException,
-    HoodieException,
-    HoodieKeyException,
-    HoodieLockException,
-    TableNotFoundException,
-)
+from hoodie.exception import HoodieConfigException, HoodieKeyException
 from hoodie.merge.ordering_values import check_ordering_types
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import file_name, normalise_path
-from hoodie.transaction.transaction_manager import TransactionManager
-
-logger = logging.getLogger(__name__)
-
-
-def table_exists(config: HoodieWriteConfig) -> bool:
-    """Whether there is a table at the path of a write.
-
-    Args:
-        config: The write's configuration.
-
-    Raises:
-        HoodieNotSupportedException: There is one of a version that hoodie does not write.
-    """
-    try:
-        snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
-    except TableNotFoundException:
-        return False
-    snapshot.table_config.check_version(to_write=True)
-    return True
 
 
 def check_new_table(columns: pa.Schema, config: HoodieWriteConfig) -> None:
@@ -88,25 +59,17 @@ def check_new_table(columns: pa.Schema, config: HoodieWriteConfig) -> None:
     check_types_of_new_table(columns, config, name_of_table(config), declared)
 
 
-def no_table_to_delete_from(config: HoodieWriteConfig) -> TableNotFoundException:
-    """The error of a delete where there is no table.
-
-    Args:
-        config: The write's configuration.
-    """
-    return TableNotFoundException(
-        f"there is no table at {config.base_path} to delete from, and a delete creates none: check the path"
-    )
-
-
-def create_table(config: HoodieWriteConfig, made: list[NewTable] | None = None) -> None:
+def create_table(config: HoodieWriteConfig) -> NewTable:
     """Create the table that the properties describe, so that it fits them.
 
     Args:
         config: The write's configuration.
-        made: Receives the table, to be removed if the write fails; see `taken_back_on_failure`.
+
+    Returns:
+        The table, to be removed if its first write fails.
 
     Raises:
+        TableExistsException: There is a table.
         HoodieConfigException: The properties do not describe a valid table; or the folder holds files of another format
             or files that no table wrote.
     """
@@ -139,8 +102,7 @@ def create_table(config: HoodieWriteConfig, made: list[NewTable] | None = None) 
         properties=properties,
     )
     stored = create_table_folder(storage, path, properties_of_new_table(definition), config.write.allow_other_files)
-    if made is not None:
-        made.append(NewTable(storage, path, stored.to_bytes(), folder_is_new=folder_is_new))
+    return NewTable(storage, path, stored.to_bytes(), folder_is_new=folder_is_new)
 
 
 def _type_of(config: HoodieWriteConfig) -> HoodieTableType:
@@ -152,40 +114,6 @@ def _check_concurrency_mode(config: HoodieWriteConfig) -> None:
     problems = config.concurrency_problems(_type_of(config), version)
     if problems:
         raise HoodieConfigException(f"no table was created at {config.base_path}: {'; '.join(problems)}")
-
-
-@contextmanager
-def taken_back_on_failure(config: HoodieWriteConfig) -> Iterator[list[NewTable]]:
-    """Remove the tables that were created for a write which then failed.
-
-    Args:
-        config: The write's configuration, for the lock.
-
-    Yields:
-        An empty list, for `create_table`.
-    """
-    made: list[NewTable] = []
-    try:
-        yield made
-    except BaseException as error:
-        for table in made:
-            _take_back(table, config, error)
-        raise
-
-
-def _take_back(table: NewTable, config: HoodieWriteConfig, error: BaseException) -> None:
-    try:
-        with closing(TransactionManager(config)) as transactions, transactions.alone(is_patient=False):
-            is_gone = table.take_back()
-        if not is_gone:
-            error.add_note(
-                f"the table {table.base_path}, which this call created, stays: another writer uses it, or its first "
-                "write could not be rolled back"
-            )
-    except HoodieLockException as second:
-        error.add_note(f"the table {table.base_path}, which this call created, stays: {second}")
-    except (HoodieException, OSError) as second:
-        error.add_note(f"the table {table.base_path}, which this call created, could not be removed ({second})")
 
 
 def name_of_table(config: HoodieWriteConfig) -> str:

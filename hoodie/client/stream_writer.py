@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import attrs
 
 from hoodie.client.chosen_operation import operation_to_do
+from hoodie.client.open_or_create import find_writable_table
 from hoodie.client.streaming_checkpoint import SINK_CHECKPOINT_KEY, StreamBatch, StreamingCheckpoint
 from hoodie.client.write_result import HoodieWriteResult
-from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.streaming_config import IDENTIFIER_KEY
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
@@ -170,13 +170,10 @@ class StreamWriter:
         return is_committed
 
     def _load_checkpoint(self, identifier: str) -> StreamingCheckpoint:
-        config = self._config
-        try:
-            snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
-        except TableNotFoundException:
-            return StreamingCheckpoint(config.base_path, identifier)
-        snapshot.table_config.check_version(to_write=True)
-        return StreamingCheckpoint.load(snapshot, identifier)
+        table = find_writable_table(self._config)
+        if table is None:
+            return StreamingCheckpoint(self._config.base_path, identifier)
+        return StreamingCheckpoint.load(table, identifier)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.call_arguments import check_text
-from hoodie.client.chosen_operation import check_mode, operation_to_do
 from hoodie.client.local_write_client import HoodieLocalWriteClient
-from hoodie.client.mode_write import ModeWrite, SaveMode
+from hoodie.client.mode_write import ModeWrite
 from hoodie.client.new_table import check_fields_of_new_table, check_types_of_new_table, name_of_table
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
@@ -99,14 +98,11 @@ def write_table(
     check_callback(on_progress)
     check_validators(validators)
     config = HoodieWriteConfig.from_properties(base_path, {**(properties or {}), **named}, storage_options)
-    save_mode = SaveMode.of(mode)
-    name = operation_to_do(operation, config)
-    check_mode(name, save_mode.value)
-    writing = ModeWrite(
+    writing = ModeWrite.of(
         config,
-        save_mode,
-        name,
         lambda given: HoodieLocalWriteClient(given, on_progress=on_progress, validators=validators),
+        mode,
+        operation,
     )
     return writing.run(_LocalFrame(data))
 

@@ -26,11 +26,9 @@ import pyarrow as pa
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from hoodie.client.chosen_operation import DELETES, check_mode, operation_to_do
+from hoodie.client.chosen_operation import check_mode, operation_to_do
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.mode_write import REPLACE_ROWS, FrameOfColumns, ModeWrite, SaveMode
-from hoodie.client.new_table import check_new_table, no_table_to_delete_from, table_exists
-from hoodie.client.open_table import load_table
 from hoodie.client.staged_rows import (
     StagedFile,
     StagingFolder,
@@ -43,7 +41,6 @@ from hoodie.client.stream_writer import StreamWriter, check_stream_config
 from hoodie.client.streaming_checkpoint import StreamBatch
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import display_value
-from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.index_config import IndexType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import STAGED_MAX_BYTES_KEY, BulkInsertSortMode, InsertDupPolicy
@@ -95,25 +92,19 @@ class StagedWrite:
 
     Attributes:
         options: The user's.
-        config: The same, parsed.
-        operation: The operation.
-        replaces: Whether the rows take the place of all rows of the table.
+        writing: The write. If it replaces rows and is the only writer, it knows the completed writes of the table.
         is_stream: Whether this is a batch of a stream.
         schema: The columns.
         staging: The place where tasks put their rows.
         folder_is_new: Whether the table's folder did not exist.
-        completed: The completed writes of the table, if this write replaces their rows and is the only writer.
     """
 
     options: DataSourceWriteOptions
-    config: HoodieWriteConfig
-    operation: str
-    replaces: bool
+    writing: ModeWrite
     is_stream: bool
     schema: pa.Schema
     staging: StagingFolder
     folder_is_new: bool
-    completed: frozenset[str] | None = None
 
     @classmethod
     def of(
@@ -151,36 +142,34 @@ class StagedWrite:
                 "processes, see docs/concurrency.md"
             )
         columns = arrow_schema(schema)
+        mode = SaveMode.OVERWRITE if replaces else SaveMode.APPEND
+        # A stream goes on with the table that it began with: its progress is in the history.
+        writing = ModeWrite(config, mode, operation, HoodieLocalWriteClient, may_change_table=not is_stream)
+        table = writing.check(FrameOfColumns(lambda: columns, None))
+        removes_rows = replaces or operation in _REPLACING
+        if removes_rows and not (is_stream or config.write.has_several_writers):
+            known = frozenset() if table is None else table.active_timeline.completed_writes().times
+            writing = attrs.evolve(writing, completed=known)
         storage = open_storage(given.path, given.storage_options, config.retry.policy)
         base_path = normalise_path(given.path)
-        exists = table_exists(config)
-        removes_rows = replaces or operation in _REPLACING
-        completed: frozenset[str] | None = None
-        if removes_rows and not (is_stream or config.write.has_several_writers):
-            completed = frozenset()
-        if exists:
-            # Mode overwrite may change the properties that the options contradict.
-            may_change = replaces and not is_stream and operation != REPLACE_ROWS
-            table = TableSnapshot.load(given.path, given.storage_options) if may_change else load_table(config)
-            if completed is not None:
-                completed = table.active_timeline.completed_writes().times
-        elif operation in DELETES:
-            raise no_table_to_delete_from(config)
-        else:
-            check_new_table(columns, config)
-        # Checks the classes that options name.
-        HoodieLocalWriteClient(config).close()
         return cls(
             given,
-            config,
-            operation,
-            replaces,
+            writing,
             is_stream,
             columns,
-            StagingFolder.new(storage, base_path, is_table=exists),
-            not exists and not storage.exists(base_path),
-            completed,
+            StagingFolder.new(storage, base_path, is_table=table is not None),
+            folder_is_new=table is None and not storage.exists(base_path),
         )
+
+    @property
+    def config(self) -> HoodieWriteConfig:
+        """The options, parsed."""
+        return self.writing.config
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the rows take the place of all rows of the table."""
+        return self.writing.mode is SaveMode.OVERWRITE
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> StagedFile | None:
         """Put the rows of a task aside; called in tasks.
@@ -208,13 +197,8 @@ class StagedWrite:
             HoodieException: Any error of the operation.
         """
         config = attrs.evolve(self.config, commit_metadata=dict(extra_metadata))
-        mode = SaveMode.OVERWRITE if self.replaces else SaveMode.APPEND
-        # A stream goes on with the table that it began with: its progress is in the history.
-        writing = ModeWrite(
-            config, mode, self.operation, HoodieLocalWriteClient, self.completed, may_change_table=not self.is_stream
-        )
         rows = read_staged(self.staging.storage, files, self.schema)
-        return writing.run(FrameOfColumns(lambda: self.schema, rows))
+        return attrs.evolve(self.writing, config=config).run(FrameOfColumns(lambda: self.schema, rows))
 
     def check_size(self, files: Sequence[StagedFile]) -> None:
         """Refuse more rows than a staged write takes.
@@ -253,7 +237,7 @@ class StagedWrite:
         """The most bytes of rows; None if the committing process reads them as a stream, whatever their number."""
         config, write = self.config, self.config.write
         is_streamed = (
-            self.operation == "bulk_insert"
+            self.writing.operation == "bulk_insert"
             and not self.replaces
             and write.bulk_insert_sort_mode is BulkInsertSortMode.NONE
             and write.bulk_insert_partitioner_class is None
@@ -318,8 +302,8 @@ class HoodieDataSourceWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self._write.clean_up(_files(messages))
 
 
-class _StreamWriter:
-    """The common base of the writers of streams.
+class HoodieDataSourceStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Writes the batches of a stream.
 
     Args:
         write: The write. Each batch gets one in the planning process, and another one to commit it.
@@ -327,6 +311,9 @@ class _StreamWriter:
 
     def __init__(self, write: StagedWrite) -> None:
         self._write = write
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
+        return StagedRows(self._write.stage(iterator), streaming_query_id_of_task())
 
     def commit(self, messages: list[StagedRows | None], batch_id: int) -> None:
         """Write a batch, unless the table holds it."""
@@ -345,13 +332,6 @@ class _StreamWriter:
     def abort(self, messages: list[StagedRows | None], batch_id: int) -> None:
         """Delete the staged rows in the tasks' messages; a later write deletes the others."""
         self._write.clean_up(_files(messages))
-
-
-class HoodieDataSourceStreamWriter(_StreamWriter, DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Writes the batches of a stream."""
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedRows:
-        return StagedRows(self._write.stage(iterator), streaming_query_id_of_task())
 
 
 def writer_of(options: Mapping[str, str], schema: st.StructType, overwrite: bool) -> HoodieDataSourceWriter:

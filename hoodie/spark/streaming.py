@@ -16,13 +16,12 @@ from hoodie.client.stream_writer import StreamWriter, check_stream_config
 from hoodie.client.streaming_checkpoint import StreamBatch
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
-from hoodie.common.config.property import check_properties
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.spark.spark_compatibility import is_frame, streaming_query_id, tells_streaming_query, was_interrupted
-from hoodie.spark.writer import write
+from hoodie.spark.writer import config_of_options, write_frame
 from hoodie.storage.storage_options import StorageOptions
 
 
@@ -75,19 +74,12 @@ def foreach_batch_writer(
     Hudi: org.apache.hudi.HoodieStreamingSink. Differs: an error ends the query, not the process; a batch is tried again
     before it is given up; batches of another checkpoint folder are refused, where Hudi skips them silently.
     """
-    check_properties(options, "options")
+    config = config_of_options(base_path, options, storage_options)
     check_callback(on_progress)
     check_validators(validators)
-    config = HoodieWriteConfig.from_properties(base_path, options or {}, storage_options)
     check_stream_config(config)
     return _ForeachBatchWriter(
-        base_path,
-        dict(options or {}),
-        config.streaming.identifier,
-        storage_options,
-        on_progress,
-        tuple(validators),
-        StreamWriter(config, was_interrupted),
+        config, on_progress, tuple(validators), StreamWriter(config, was_interrupted)
     ).write_batch
 
 
@@ -96,19 +88,13 @@ class _ForeachBatchWriter:
     """The object whose method `foreach_batch_writer` returns. Picklable: Spark Connect runs it on the server's side.
 
     Args:
-        base_path: See `foreach_batch_writer`; likewise the others.
-        options: As given.
-        identifier: The stream's name in the table.
-        storage_options: As given.
-        on_progress: As given.
-        validators: As given.
+        config: The options.
+        on_progress: See `foreach_batch_writer`.
+        validators: See `foreach_batch_writer`.
         writer: Writes each batch once.
     """
 
-    _base_path: str
-    _options: Mapping[str, Any]
-    _identifier: str
-    _storage_options: StorageOptions | None
+    _config: HoodieWriteConfig
     _on_progress: ProgressCallback | None
     _validators: Sequence[Validator | HoodiePreCommitValidator]
     _writer: StreamWriter
@@ -131,18 +117,11 @@ class _ForeachBatchWriter:
                 "writeStream.foreachBatch, or call it with a DataFrame and the number of the batch"
             )
         spark = batch_df.sparkSession
-        batch = StreamBatch(self._identifier, batch_id, streaming_query_id(spark))
+        batch = StreamBatch(self._config.streaming.identifier, batch_id, streaming_query_id(spark))
         # Outside of a query the caller numbers the batches.
         repeats_older = batch.query_id is None and tells_streaming_query(spark)
         self._writer.write(batch, partial(self._write, batch_df, batch), repeats_older=repeats_older)
 
     def _write(self, batch_df: DataFrame, batch: StreamBatch) -> HoodieWriteResult | None:
-        return write(
-            batch_df,
-            self._base_path,
-            self._options,
-            storage_options=self._storage_options,
-            on_progress=self._on_progress,
-            validators=self._validators,
-            extra_metadata=batch.extra_metadata,
-        )
+        config = attrs.evolve(self._config, commit_metadata=batch.extra_metadata)
+        return write_frame(batch_df, config, "append", self._on_progress, self._validators)

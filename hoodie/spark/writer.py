@@ -12,8 +12,7 @@ import attrs
 from pyspark.sql import DataFrame
 
 from hoodie.client.call_arguments import check_extra_metadata
-from hoodie.client.chosen_operation import check_mode, operation_to_do
-from hoodie.client.mode_write import FrameOfColumns, ModeWrite, SaveMode
+from hoodie.client.mode_write import FrameOfColumns, ModeWrite
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties
@@ -91,36 +90,65 @@ def write(
             f"df is {shown_value(df)}, and hoodie.spark.write takes a Spark DataFrame: create one with "
             "spark.createDataFrame(df), or write it in this process with hoodie.write_table; nothing was written"
         )
+    config = config_of_options(base_path, options, storage_options)
+    check_callback(on_progress)
+    check_validators(validators)
+    check_extra_metadata(extra_metadata)
+    config = attrs.evolve(config, commit_metadata=dict(extra_metadata or {}))
+    return write_frame(df, config, mode, on_progress, validators)
+
+
+def config_of_options(
+    base_path: str, options: Mapping[str, Any] | None, storage_options: StorageOptions | None
+) -> HoodieWriteConfig:
+    """The configuration of the options of a write.
+
+    Args:
+        base_path: The table's folder.
+        options: Hudi's options; ``path``, of a pasted ``df.write.format("hudi")``, may be among them.
+        storage_options: Options of the storage.
+
+    Raises:
+        HoodieConfigException: Options are unknown or contradict each other, or ``path`` names another folder.
+    """
+    check_properties(options, "options")
+    other = (options or {}).get("path")
+    if other is not None and normalise_path(str(other)) != normalise_path(base_path):
+        raise HoodieConfigException(
+            f"option path = {str(other)!r}, and base_path is {base_path!r}: leave the option out; nothing was written"
+        )
+    return HoodieWriteConfig.from_properties(base_path, options or {}, storage_options)
+
+
+def write_frame(
+    df: DataFrame,
+    config: HoodieWriteConfig,
+    mode: str,
+    on_progress: ProgressCallback | None,
+    validators: Sequence[Validator | HoodiePreCommitValidator],
+) -> HoodieWriteResult | None:
+    """Write a DataFrame by a configuration; see `write`.
+
+    Args:
+        df: The rows.
+        config: The configuration, with the strings to store in the commit.
+        mode: See `write`; likewise the others.
+        on_progress: See `write`.
+        validators: See `write`.
+
+    Raises:
+        HoodieException: See `write`.
+    """
     if df.isStreaming:
         raise HoodieSchemaException(
             "df is a streaming DataFrame, and hoodie.spark.write writes a batch: write the batches of the stream with "
             "foreachBatch; nothing was written"
         )
-    check_properties(options, "options")
-    _check_path(base_path, options or {})
-    save_mode = SaveMode.of(mode)
-    check_running(df.sparkSession)
-    check_callback(on_progress)
-    check_validators(validators)
-    check_extra_metadata(extra_metadata)
-    config = HoodieWriteConfig.from_properties(base_path, options or {}, storage_options)
-    config = attrs.evolve(config, commit_metadata=dict(extra_metadata or {}))
-    operation = operation_to_do(None, config)
-    check_mode(operation, save_mode.value)
     session = df.sparkSession
-    writing = ModeWrite(
+    check_running(session)
+    writing = ModeWrite.of(
         config,
-        save_mode,
-        operation,
         lambda given: SparkRDDWriteClient(session, given, on_progress=on_progress, validators=validators),
+        mode,
     )
     return writing.run(FrameOfColumns(lambda: arrow_schema(df.schema), df))
-
-
-def _check_path(base_path: str, options: Mapping[str, Any]) -> None:
-    """Refuse the option ``path`` of a pasted ``df.write.format("hudi")`` if it names another folder."""
-    other = options.get("path")
-    if other is not None and normalise_path(str(other)) != normalise_path(base_path):
-        raise HoodieConfigException(
-            f"option path = {str(other)!r}, and base_path is {base_path!r}: leave the option out; nothing was written"
-        )

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import hoodie
-from hoodie import HoodieTableMetaClient, HoodieWriteConfig
+from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.client import new_table
-from hoodie.client.new_table import create_table, taken_back_on_failure
+from hoodie.client.open_or_create import open_or_create
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.exception import HoodieIOException
 from tests.support.hookable_storage import hooked
@@ -51,9 +51,9 @@ def config_of(path: Path) -> HoodieWriteConfig:
 def error_of_first_write(path: Path, meanwhile: Callable[[], object] = lambda: None) -> RuntimeError:
     """The error of a write that fails after it has created its table, and after something else has happened."""
     config, error = config_of(path), RuntimeError("the source is gone")
-    with pytest.raises(RuntimeError), taken_back_on_failure(config) as made:
-        create_table(config, made)
-        assert len(made) == 1
+    with pytest.raises(RuntimeError), open_or_create(config, HoodieLocalWriteClient) as table:
+        table.create()
+        assert HoodieTableMetaClient.load(str(path)).table_config.table_name == "t"
         meanwhile()
         raise error
     return error
@@ -102,8 +102,8 @@ def test_it_is_known_as_soon_as_it_is_there(tmp_path: Path, monkeypatch: pytest.
 
     with monkeypatch.context() as patch, hooked(patch, fail), pytest.raises(RuntimeError):
         patch.setattr(new_table, "create_table_folder", then_down)
-        with taken_back_on_failure(config) as made:
-            create_table(config, made)
+        with open_or_create(config, HoodieLocalWriteClient) as table:
+            table.create()
             is_down = False
             raise RuntimeError("the source is gone")
     assert not (tmp_path / "t").exists()

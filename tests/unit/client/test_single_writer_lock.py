@@ -20,7 +20,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.client import base_write_client, mode_write
+from hoodie.client import base_write_client, open_or_create
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieCommitException, HoodieKeyException, HoodieLockException, TableNotFoundException
 from hoodie.storage import process_lock
@@ -191,7 +191,7 @@ def test_a_child_that_was_forked_does_not_keep_the_lock(path: str, holder: Holde
 def test_what_a_process_leaves_that_dies_while_its_table_is_waited_for_is_rolled_back(
     path: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_operation = mode_write.run_operation
+    run_operation = open_or_create.run_operation
 
     def after_another_writer(client: HoodieLocalWriteClient, *arguments: Any) -> Any:
         # The table was found; the lock was not taken yet.
@@ -200,7 +200,7 @@ def test_what_a_process_leaves_that_dies_while_its_table_is_waited_for_is_rolled
         return run_operation(client, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(mode_write, "run_operation", after_another_writer)
+        patch.setattr(open_or_create, "run_operation", after_another_writer)
         hoodie.write_table(row("a"), path, mode=mode)
     timeline = HoodieTableMetaClient.load(path).active_timeline
     assert [instant.action for instant in timeline.filter_pending()] == []

@@ -17,7 +17,7 @@ import pytest
 import hoodie
 from hoodie import HoodieKey, HoodieRecord, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.avro.schema_converters import to_avro
-from hoodie.client import mode_write
+from hoodie.client import open_or_create
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.timeline.instant import State
 from hoodie.exception import (
@@ -630,13 +630,13 @@ def test_a_table_that_another_writer_makes_at_that_moment_is_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "t")
-    create = mode_write.create_table
+    create = open_or_create.create_table
 
-    def late(config: HoodieWriteConfig, made: list[NewTable] | None = None) -> None:
-        monkeypatch.setattr(mode_write, "create_table", create)
+    def late(config: HoodieWriteConfig) -> NewTable:
+        monkeypatch.setattr(open_or_create, "create_table", create)
         hoodie.write_table([{"id": 1}], path, record_key_fields="id")
-        create(config, made)
+        return create(config)
 
-    monkeypatch.setattr(mode_write, "create_table", late)
+    monkeypatch.setattr(open_or_create, "create_table", late)
     hoodie.write_table([{"id": 2}], path, record_key_fields="id")
     assert sorted(hoodie.read_table(path, columns=["id"])["id"].to_pylist()) == [1, 2]
