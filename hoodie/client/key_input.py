@@ -95,7 +95,7 @@ class KeyInput:
         return self.keyed(self._keys_to_data(keys))
 
     def keyed(self, data: HoodieData) -> KeyedInput:
-        """Rows with the maker of their keys, in which values look as in the table's keys (``1``, not ``1.0``).
+        """The rows, and the task that makes their keys as the table has them (``1``, not ``1.0``).
 
         Args:
             data: Rows with key and partition columns, or with reserved ones. A global index needs the key columns only.

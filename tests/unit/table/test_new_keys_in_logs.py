@@ -40,6 +40,7 @@ def test_what_was_rolled_back_holds_no_keys(base_path: Path) -> None:
     assert read_rows(base_path) == [("a", "x", 3), ("b", "x", 1), ("c", "x", 3)]
 
 
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 @every_version
 @pytest.mark.parametrize("in_logs", [False, True])
 def test_archived_commits_tell_whether_their_log_files_have_new_keys(
