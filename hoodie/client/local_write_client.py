@@ -5,6 +5,7 @@ Hudi: org.apache.hudi.client.HoodieJavaWriteClient.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from hoodie.client.base_write_client import BaseHoodieWriteClient
@@ -17,12 +18,14 @@ from hoodie.metrics.progress import ProgressCallback
 class HoodieLocalWriteClient(BaseHoodieWriteClient):
     """Writes one table from this process, on all its cores.
 
-    ``records`` may be anything with ``__arrow_c_stream__`` (pyarrow, pandas, polars, DuckDB), a
-    `pyarrow.dataset.Dataset`, an iterator of record batches, a list of dicts, or a list of `HoodieRecord`.
-    ``bulk_insert`` reads an iterator as a stream and holds a few batches; the other operations hold the input.
+    ``records`` may be anything with ``__arrow_c_stream__`` (pyarrow, pandas, polars, DuckDB), or a LazyFrame of polars;
+    a `pyarrow.dataset.Dataset`, or paths or globs of CSV, JSON lines, Parquet or Arrow files; an iterator of record
+    batches; a list of dicts, of `HoodieRecord`, or of instances of dataclasses, attrs classes or pydantic models; or a
+    dict of name to list. See `hoodie.common.data.record_source.record_batches`. ``bulk_insert`` reads files and
+    iterators as a stream and holds a few batches; the other operations hold the input.
 
     Args:
-        config: The writer's configuration.
+        config: The writer's configuration; or the table's folder, for one without properties.
         context: The engine; None creates one that uses all cores.
         on_progress: Called with every `ProgressEvent`; see `BaseHoodieWriteClient`.
         validators: Asked before each commit; see `BaseHoodieWriteClient`.
@@ -32,10 +35,12 @@ class HoodieLocalWriteClient(BaseHoodieWriteClient):
 
     def __init__(
         self,
-        config: HoodieWriteConfig,
+        config: HoodieWriteConfig | str | os.PathLike[str],
         context: LocalEngineContext | None = None,
         *,
         on_progress: ProgressCallback | None = None,
         validators: Sequence[Validator | HoodiePreCommitValidator] = (),
     ) -> None:
+        if isinstance(config, str | os.PathLike):
+            config = HoodieWriteConfig.from_properties(os.fspath(config), {})
         super().__init__(context or LocalEngineContext(), config, on_progress, validators)

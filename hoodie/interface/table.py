@@ -30,6 +30,7 @@ from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieConfigException
 from hoodie.interface.changed_rows import changed_rows
 from hoodie.interface.description import TableDescription, describe
+from hoodie.interface.diagnosis import Diagnosis, diagnose
 from hoodie.interface.results import ArchiveResult, CleanResult, TableChanges, TableIndex, UndoResult
 from hoodie.interface.row_update import RowUpdate
 from hoodie.interface.table_reads import Columns, TableReads, check_limit
@@ -601,6 +602,20 @@ class Table(TableReads):
     def validate(self) -> MetadataTableValidation:
         """Compare the metadata table with the table's files, and tell each difference."""
         return validate(self._path, storage_options=self._storage_options)
+
+    def doctor(self, *, deep: bool = False) -> Diagnosis:
+        """Look for what is wrong with the table, or will be, and tell the call that repairs it; changes nothing.
+
+        It looks at properties, writers that died, services that lag, log files and small files.
+
+        Args:
+            deep: Whether to look at all files too: those that no commit explains, metadata files of partitions, and the
+                metadata table beside the files. Takes time with the number of files.
+
+        Returns:
+            The findings; prints as a table.
+        """
+        return diagnose(self._config({}), deep=deep)
 
     def upgrade(self, to_version: int = 9, *, dry_run: bool = False) -> TableVersionChange:
         """Upgrade the table to version 8 or 9; rows and history stay.

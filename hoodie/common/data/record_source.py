@@ -15,6 +15,15 @@ import pyarrow.compute as pc
 
 from hoodie.common.data.batch_pieces import batch_pieces
 from hoodie.common.data.frame_values import frame_table
+from hoodie.common.data.input_forms import (
+    as_dict,
+    collected,
+    columns_by_name,
+    is_file_input,
+    is_lazy_frame,
+    opened_files,
+)
+from hoodie.common.data.iso_times import is_time_of_text, parsed_columns, parsed_times, with_times
 from hoodie.common.data.normalise import normalise_batch, normalise_table
 from hoodie.common.data.nullability import relaxed_where_null
 from hoodie.common.data.python_values import check_name, is_storable, python_values
@@ -87,12 +96,20 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
     input                                                   in memory   types
     ======================================================  ==========  ========================================
     pyarrow Table, RecordBatch; pandas, polars DataFrame    yes         its own
+    LazyFrame of polars, by its streaming engine            yes         its own
     list of dicts, list of HoodieRecord                     yes         of ``schema``, else inferred
+    list of instances of dataclasses, attrs classes or      yes         of ``schema``, else inferred
+    pydantic models, or of named tuples
+    dict of name to list or array                           yes         of ``schema``, else inferred; of arrays theirs
     pyarrow.dataset.Dataset                                 no          its own; can be read again
+    path, glob or list of paths of CSV, JSON lines,         no          its own; can be read again. CSV: of ``schema``,
+    Parquet or Arrow files                                              else inferred
     RecordBatchReader, other ``__arrow_c_stream__`` (a      no          its own; can be read once
     DuckDB relation), an iterator of batches or tables
     an iterator of DataFrames or of lists of dicts          no          those of the first item with rows
     ======================================================  ==========  ========================================
+
+    Text in a column that has dates or times in ``schema`` is parsed, see `hoodie.common.data.iso_times`.
 
     The first item of an iterator that has rows determines the columns; a later one with further columns fails the
     write. Items without rows are passed over; if no item has rows, the first one with columns determines them.
@@ -110,6 +127,12 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
         HoodieSchemaException: The input has another type, a column's type cannot be stored, or values of a column of
             dicts have no common type.
     """
+    if is_lazy_frame(records):
+        records = collected(records)
+    elif isinstance(records, Mapping):
+        records = columns_by_name(records)
+    elif is_file_input(records):
+        records = opened_files(records, schema)
     if isinstance(records, pa.RecordBatch):
         return _from_table(pa.Table.from_batches([records]), schema)
     if isinstance(records, pa.Table):
@@ -210,6 +233,7 @@ def _tagged_names(schema: pa.Schema) -> list[str]:
 
 
 def _from_table(table: pa.Table, schema: pa.Schema | None) -> RecordSource:
+    table = parsed_columns(table, with_times(table.schema, schema))
     table = normalise_table(table, normalise_schema(table.schema, schema))
     return RecordSource(table.schema, table, False, lambda: iter(table.to_batches()))
 
@@ -220,10 +244,14 @@ def _from_stream(
     schema: pa.Schema | None,
     is_one_shot: bool,
 ) -> RecordSource:
-    target = normalise_schema(stream_schema, schema)
+    parsed = with_times(stream_schema, schema)
+    target = normalise_schema(parsed, schema)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        return (normalise_batch(piece, target) for batch in open_batches() for piece in batch_pieces(batch))
+        for batch in open_batches():
+            own = parsed if batch.schema == stream_schema else with_times(batch.schema, schema)
+            for piece in batch_pieces(parsed_columns(batch, own)):
+                yield normalise_batch(piece, target)
 
     return RecordSource(target, None, is_one_shot, batches)
 
@@ -277,7 +305,7 @@ def _is_empty(item: Any) -> bool:
 
 
 def _are_rows(item: Any) -> bool:
-    is_list = isinstance(item, list | tuple) and all(isinstance(row, dict) for row in item)
+    is_list = isinstance(item, list | tuple) and all(as_dict(row) is not None for row in item)
     return isinstance(item, pa.RecordBatch | pa.Table) or is_list or _is_frame(item)
 
 
@@ -288,7 +316,7 @@ def _item_rows(item: Any, number: int, schema: pa.Schema | None) -> pa.Table | p
     if _is_frame(item):
         return _frame_table(item, schema)
     if _are_rows(item):
-        return _dicts_table(item, schema)
+        return _dicts_table([as_dict(row) for row in item], schema)
     raise HoodieSchemaException(
         f"item {number} of the iterator is {shown_value(item)}: give pyarrow RecordBatches or Tables, DataFrames of "
         "pandas or polars, or lists of dicts; for HoodieRecords give one list"
@@ -313,8 +341,9 @@ def _from_list(records: Sequence[Any], schema: pa.Schema | None) -> RecordSource
         return _from_table(schema.empty_table(), schema)
     if all(isinstance(record, HoodieRecord) for record in records):
         return _from_table(_hoodie_records_table(records, schema), schema)
-    if all(isinstance(record, dict) for record in records):
-        return _from_table(_dicts_table(records, schema), schema)
+    dicts = [as_dict(record) for record in records]
+    if None not in dicts:
+        return _from_table(_dicts_table(dicts, schema), schema)
     if all(map(_are_rows, records)):
         return _from_iterator(iter(records), schema)
     kinds = sorted({type(record).__qualname__ for record in records})
@@ -382,6 +411,11 @@ def key_arrays(keys: Sequence[HoodieKey]) -> tuple[pa.Array, pa.Array]:
         ) from error
 
 
+def _are_times_of_text(values: Sequence[Any], known: pa.DataType) -> bool:
+    """Whether values are text, and the column has dates or times."""
+    return is_time_of_text(pa.string(), known) and {type(value) for value in values} - {type(None)} == {str}
+
+
 def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: bool = False) -> pa.Table:
     names = dict.fromkeys(name for item in dicts for name in item)
     for name in names:
@@ -399,6 +433,8 @@ def _dicts_table(dicts: Sequence[Any], schema: pa.Schema | None, all_nullable: b
     fields, columns = [], []
     for name in sorted(names, key=lambda name: order[known[name].name] if name in known else len(order)):
         values = [item.get(name) for item in dicts]
+        if name in known and _are_times_of_text(values, known[name].type):
+            values = parsed_times(pa.array(values, pa.string()), known[name].type, name).to_pylist()
         column = python_values(values, name, known[name].type if name in known else None)
         relaxed = relaxed_where_null(column)
         if relaxed != column.type:

@@ -113,14 +113,22 @@ def repair_partition_metadata(
     check_flags(dry_run=dry_run)
     repaired = RepairedTable.open(table, storage_options, changes_rows=False)
     with repaired.lock("repair of partition metadata") as snapshot:
-        found = _look(snapshot)
+        found = bad_metafiles(snapshot)
         for partition in found if not dry_run else ():
             if partition.is_repairable:
                 _repair(snapshot, partition)
     return PartitionMetafileRepairs(snapshot.base_path, tuple(found), dry_run)
 
 
-def _look(snapshot: TableSnapshot) -> list[PartitionMetafileRepair]:
+def bad_metafiles(snapshot: TableSnapshot) -> list[PartitionMetafileRepair]:
+    """The folders of a table whose metadata files are missing, damaged or in the way; nothing is changed.
+
+    Args:
+        snapshot: The table.
+
+    Raises:
+        HoodieIOException: Storage failed.
+    """
     listed = snapshot.table_metadata.list_stored_files()
     timeline = snapshot.refreshed().active_timeline
     visible = timeline.visible_instants

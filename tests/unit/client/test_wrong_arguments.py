@@ -91,7 +91,7 @@ FRAMES = {
     "series": (lambda: pd.Series([1]), "of type pandas.*Series, .*; give a pyarrow Table"),
     "chunks": (lambda: pa.chunked_array([[1]]), "ChunkedArray, whose Arrow stream has no columns"),
     "numpy": (lambda: np.array([1]), "records are of type numpy.ndarray, which is not supported"),
-    "dict": (lambda: {"id": ["a"]}, "records are of type dict, which is not supported"),
+    "dict": (lambda: {"id": "a"}, "records are a dict, whose column 'id' is 'a' of type str"),
     "none": (lambda: None, "records are None, which is not supported"),
     "names": (lambda: [{"id": "a", 5: 1}], "the key 5 of a dict is not a column name"),
     "key": (lambda: [HoodieRecord("a", {"id": "a"})], "record 0 is a HoodieRecord whose key is 'a' of type str"),  # type: ignore[arg-type]
@@ -246,9 +246,9 @@ CALLS: dict[str, tuple[Call, str]] = {
         ),
         "hive_style_partitioning is 'false' of type str: give True or False",
     ),
-    "client, path": (
-        lambda path: HoodieLocalWriteClient(path),  # type: ignore[arg-type]
-        "^the config of HoodieLocalWriteClient is .* of type str: give a HoodieWriteConfig",
+    "client, number": (
+        lambda path: HoodieLocalWriteClient(5),  # type: ignore[arg-type]
+        "^the config of HoodieLocalWriteClient is 5 of type int: give a HoodieWriteConfig",
     ),
     "client, dict": (
         lambda path: HoodieLocalWriteClient({"hoodie.base.path": path}),  # type: ignore[arg-type]

@@ -466,6 +466,15 @@ def test_the_plan_of_an_upsert_writes_nothing(make: MakeTable) -> None:
     assert len(table.history()) == 1
 
 
+def test_a_client_takes_the_folder_alone(make: MakeTable) -> None:
+    table = make()
+    with HoodieLocalWriteClient(table.path) as client:
+        client.delete(where="city = 'oslo'")
+    with HoodieLocalWriteClient(Path(table.path)) as client:
+        assert client.config.base_path == table.path
+    assert table.count() == 2
+
+
 # --- looking and care -----------------------------------------------------------------------------------------------
 
 

@@ -229,7 +229,7 @@ def test_nan_is_null_in_frames_of_pandas_and_a_number_in_dicts() -> None:
         (5, pa.date32(), "does not say its unit"),
         (True, pa.float64(), "holds True of type bool"),
         (True, pa.int64(), "holds True of type bool"),
-        ("2024-01-01", pa.date32(), "holds '2024-01-01' of type str"),
+        ("2024/01/01", pa.date32(), "'2024/01/01'"),
         (FINE, pa.timestamp("us", "UTC"), "Hudi stores microseconds"),
         (np.datetime64("2024-01-01T00:00:00.000000001"), pa.timestamp("us", "UTC"), "Hudi stores microseconds"),
         (np.datetime64("2026-01"), pa.timestamp("us", "UTC"), "it is a year, a month or a week; give a date"),

@@ -148,7 +148,7 @@ def test_empty_inputs_need_a_schema() -> None:
     assert source.table.num_rows == 0
 
 
-@pytest.mark.parametrize("records", [5, "abc", {"a": [1]}, [1], [{"a": 1}, HoodieRecord(HoodieKey("a"))]])
+@pytest.mark.parametrize("records", [5, "abc", {"a": 1}, [1], [{"a": 1}, HoodieRecord(HoodieKey("a"))]])
 def test_other_inputs_are_refused(records: Any) -> None:
     with pytest.raises(HoodieSchemaException):
         record_batches(records)

@@ -1,0 +1,139 @@
+"""The findings of `hoodie.Table.doctor`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from hoodie import HoodieLocalWriteClient, HoodieTableType, HoodieWriteConfig, Table
+from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+
+ROWS = pa.table({"id": ["a", "b"], "city": ["oslo", "rome"], "ts": [1, 1]})
+MakeTable = Callable[..., Table]
+
+
+@pytest.fixture(params=list(HoodieTableType))
+def table(request: pytest.FixtureRequest, tmp_path: Path, table_version: int) -> Table:
+    """A table of two rows, of both types."""
+    return Table.create(
+        tmp_path / "trips", ROWS, record_key_fields="id", partition_fields="city", ordering_fields="ts",
+        table_type=request.param, table_version=table_version,
+        properties={"hoodie.compact.inline": "false", "hoodie.clean.automatic": "false"},
+    )  # fmt: skip
+
+
+def kinds(table: Table, deep: bool = False) -> list[str]:
+    """The kinds of the findings."""
+    return [finding.kind for finding in table.doctor(deep=deep).findings]
+
+
+def leave_a_write(table: Table, **properties: str) -> str:
+    """The instant of a write that is never completed."""
+    config = HoodieWriteConfig.from_properties(table.path, {"hoodie.auto.commit": "false", **properties})
+    with HoodieLocalWriteClient(config) as client:
+        left = client.start_commit()
+        client.upsert(ROWS, left)
+    return left
+
+
+def test_a_table_in_good_health_has_no_finding(table: Table) -> None:
+    table.upsert(ROWS)
+    found = table.doctor(deep=True)
+    assert found.is_healthy
+    assert repr(found) == f"0 findings about {table.path}"
+    assert "deep=True" in repr(table.doctor())
+
+
+def test_a_write_that_died_is_named_and_its_remedy_repairs_it(table: Table) -> None:
+    left = leave_a_write(table)
+    (finding,) = table.doctor().findings
+    assert (finding.kind, left in finding.problem) == ("pending", True)
+    assert f"rollback('{left}')" in finding.remedy
+    table.rollback(left)
+    assert table.doctor(deep=True).is_healthy
+
+
+def test_a_write_with_a_living_heartbeat_is_no_finding(table: Table) -> None:
+    lazy = {"hoodie.auto.commit": "false", "hoodie.cleaner.policy.failed.writes": "LAZY"}
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(table.path, lazy)) as client:
+        started = client.start_commit()
+        assert table.doctor().is_healthy
+        heartbeat = Path(HoodieTableMetaClient.load(table.path).heartbeat_path(started))
+        then = time.time() - 3600
+        os.utime(heartbeat, (then, then))
+        assert kinds(Table(table.path)) == ["pending"]
+        client.rollback(started)
+    heartbeat.parent.mkdir(exist_ok=True)
+    heartbeat.write_bytes(b"")
+    os.utime(heartbeat, (then, then))
+    assert kinds(table) == ["heartbeat"]
+    table.rollback()
+    assert table.doctor().is_healthy
+
+
+def test_lagging_services_are_named_and_their_remedies_repair_them(table: Table) -> None:
+    lag = Table(table.path, properties={
+        "hoodie.cleaner.commits.retained": "1", "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
+        "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false", "hoodie.compact.inline": "false",
+    })  # fmt: skip
+    for number in range(11):
+        lag.update(set={"ts": number + 2})
+    is_merge_on_read = lag.describe().table_type == "MERGE_ON_READ"
+    assert kinds(lag) == (["log files"] if is_merge_on_read else []) + ["cleaning", "archiving"]
+    problems = " ".join(finding.problem for finding in lag.doctor().findings)
+    assert ("of more than 10 log files each" in problems) == is_merge_on_read
+    assert "12 commits since the last clean" in problems
+    lag.compact()
+    lag.upsert(ROWS.set_column(2, "ts", pa.array([50, 50])))
+    lag.clean()
+    assert kinds(lag) == ["archiving"]
+    lag.archive()
+    assert lag.doctor(deep=True).is_healthy
+
+
+def test_partitions_of_many_small_files_are_named(table: Table) -> None:
+    for number in range(4):
+        table.bulk_insert(pa.table({"id": [f"n{number}"], "city": ["oslo"], "ts": [1]}))
+    (finding,) = table.doctor().findings
+    assert finding.kind == "small files"
+    assert "the most 5 in 'oslo'" in finding.problem
+    assert Table(table.path, properties={"hoodie.parquet.small.file.limit": "0"}).doctor().is_healthy
+
+
+def test_a_file_that_no_commit_explains_is_named_when_all_files_are_listed(table: Table) -> None:
+    oslo = Path(table.path, "oslo")
+    written = next(oslo.glob("*.parquet"))
+    orphan = oslo / written.name.replace(table.history()[-1].instant_time, "20260101000000000")
+    orphan.write_bytes(written.read_bytes())
+    assert kinds(table) == []
+    assert "orphans" in kinds(table, deep=True)
+
+
+def test_a_bad_metadata_file_of_a_partition_is_named(table: Table) -> None:
+    Path(table.path, "oslo", ".hoodie_partition_metadata").unlink()
+    assert "partition metadata" in kinds(table, deep=True)
+
+
+@pytest.mark.table_version(9)
+def test_a_metadata_table_that_lies_is_named(table: Table) -> None:
+    oslo = Path(table.path, "oslo")
+    next(oslo.glob("*.parquet")).rename(oslo / "gone")
+    found = {finding.kind: finding for finding in table.doctor(deep=True).findings}
+    assert "its partition files" in found["metadata table"].problem
+
+
+def test_properties_that_cannot_be_read_are_named(table: Table) -> None:
+    stored = Path(table.path, ".hoodie", "hoodie.properties")
+    backup = stored.with_name("hoodie.properties.backup")
+    backup.write_bytes(stored.read_bytes())
+    stored.write_bytes(b"hoodie.table.name")
+    assert kinds(table)[0] == "properties"
+    backup.unlink(missing_ok=True)
+    stored.write_bytes(b"hoodie.table.name")
+    (finding,) = table.doctor().findings
+    assert (finding.kind, "rebuild_table_properties" in finding.remedy) == ("properties", True)
