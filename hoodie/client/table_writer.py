@@ -18,7 +18,7 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties
 from hoodie.common.data.record_source import record_batches
 from hoodie.common.model.record_columns import RECORD_KEY
-from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.table.table_definition import NO_KEYLESS_TABLES
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
@@ -36,6 +36,8 @@ def write_table(
     record_key_fields: str | Sequence[str] = (),
     partition_fields: str | Sequence[str] = (),
     ordering_fields: str | Sequence[str] = (),
+    table_type: HoodieTableType | str | None = None,
+    table_version: int | None = None,
     properties: Mapping[str, Any] | None = None,
     storage_options: StorageOptions | None = None,
     on_progress: ProgressCallback | None = None,
@@ -57,6 +59,8 @@ def write_table(
         record_key_fields: Columns that identify a row; needed for a new table, checked against an existing one.
         partition_fields: Columns that the partition folders are named by.
         ordering_fields: The column whose larger value wins; several in tables of versions 8 and 9.
+        table_type: ``COPY_ON_WRITE`` or ``MERGE_ON_READ``; needed for no table, checked against an existing one.
+        table_version: 6, 8 or 9 of a new table, by default 9; checked against an existing one.
         properties: Further ``hoodie.*`` properties; those that describe a table are stored in a new table.
         storage_options: Options of the storage.
         on_progress: Called with every `ProgressEvent`; see `HoodieLocalWriteClient`.
@@ -89,6 +93,8 @@ def write_table(
         "hoodie.datasource.write.recordkey.field": _joined(record_key_fields, "record_key_fields"),
         "hoodie.datasource.write.partitionpath.field": _joined(partition_fields, "partition_fields"),
         "hoodie.datasource.write.precombine.field": _joined(ordering_fields, "ordering_fields"),
+        "hoodie.datasource.write.table.type": "" if table_type is None else str(table_type),
+        "hoodie.write.table.version": "" if table_version is None else str(table_version),
     }
     named = {key: value for key, value in fields.items() if value}
     for key, value in named.items():

@@ -132,26 +132,17 @@ class Table(TableReads):
             HoodieException: Any error of `hoodie.write_table`.
         """
         made = cls(path, properties=properties, storage_options=storage_options)
-        described: dict[str, Any] = {
-            "hoodie.datasource.write.table.type": table_type,
-            "hoodie.write.table.version": table_version,
-        }
-        given = {key: str(value) for key, value in described.items() if value is not None}
-        for key, value in given.items():
-            if key in made._properties and str(made._properties[key]) != value:
-                raise HoodieConfigException(
-                    f"{key} = {made._properties[key]!r}, and the argument says {value!r}: give one of them"
-                )
-        is_schema = isinstance(schema_or_data, pa.Schema)
         write_table(
-            schema_or_data.empty_table() if is_schema else schema_or_data,
+            schema_or_data.empty_table() if isinstance(schema_or_data, pa.Schema) else schema_or_data,
             made._path,
             mode="errorifexists",
             table_name=table_name,
             record_key_fields=record_key_fields,
             partition_fields=partition_fields,
             ordering_fields=ordering_fields,
-            properties={**made._properties, **given},
+            table_type=table_type,
+            table_version=table_version,
+            properties=made._properties,
             storage_options=storage_options,
         )
         return made

@@ -640,3 +640,20 @@ def test_a_table_that_another_writer_makes_at_that_moment_is_written_to(
     monkeypatch.setattr(open_or_create, "create_table", late)
     hoodie.write_table([{"id": 2}], path, record_key_fields="id")
     assert sorted(hoodie.read_table(path, columns=["id"])["id"].to_pylist()) == [1, 2]
+
+
+@pytest.mark.parametrize(("table_type", "version"), [("MERGE_ON_READ", 8), ("merge_on_read", 6), ("COPY_ON_WRITE", 9)])
+def test_type_and_version_of_a_new_table_are_arguments(tmp_path: Path, table_type: str, version: int) -> None:
+    data = pa.table({"id": ["a"], "v": [1]})
+    arguments: dict[str, Any] = {"record_key_fields": "id", "table_type": table_type, "table_version": version}
+    for _ in range(2):
+        hoodie.write_table(data, str(tmp_path), **arguments)
+    stored = HoodieTableMetaClient.load(str(tmp_path)).table_config
+    assert (stored.table_type, stored.table_version) == (table_type.upper(), version)
+    other = "COPY_ON_WRITE" if table_type.upper() == "MERGE_ON_READ" else "MERGE_ON_READ"
+    for key, value in (("table_type", other), ("table_version", 6 if version != 6 else 8), ("table_type", "COW")):
+        with pytest.raises(HoodieConfigException):
+            hoodie.write_table(data, str(tmp_path), **{**arguments, key: value})
+    with pytest.raises(HoodieConfigException, match="give one of them"):
+        hoodie.write_table(data, str(tmp_path), properties={"hoodie.datasource.write.table.type": other}, **arguments)
+    assert len(HoodieTableMetaClient.load(str(tmp_path)).active_timeline.completed_writes()) == 2
