@@ -70,11 +70,11 @@ class Committer:
     Args:
         config: The writer's configuration.
         metrics: Times the steps.
-        index: Is updated with what was written, before the instant is completed.
+        index: Is updated with the written files before the instant is completed.
         context: The engine for the index's update.
         transactions: The table's lock.
         heartbeats: The heartbeats of the instants that the client writes.
-        validate: Raises if what was written must not be completed; None without validators.
+        validate: Raises if the write must not be completed; None without validators.
         listeners: Are told of each completed instant.
         rollbacks: Rolls back instants that must not be completed.
     """
@@ -117,7 +117,7 @@ class Committer:
             snapshot: The table, just loaded.
             instant_time: The instant.
             action: Its action.
-            reads_table: Whether what is written is computed from the table's rows, so that any rows that other writers
+            reads_table: Whether the write computes its rows from the table's rows, so that any rows that other writers
                 commit meanwhile are a conflict.
 
         Raises:
@@ -138,12 +138,12 @@ class Committer:
         self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema, reads_table)
 
     def take_failures(self) -> list[str]:
-        """What failed after instants were completed, since the last call of this method; one line each."""
+        """Return the failures after instants were completed, since the last call of this method; one line each."""
         failures, self._failures = self._failures, []
         return failures
 
     def forget(self, instant_time: str) -> None:
-        """Drop what is held for an instant that was completed or rolled back."""
+        """Drop the state of an instant that was completed or rolled back."""
         self._written_to.pop(instant_time, None)
         self._heartbeats.stop(instant_time)
         self._resolver.forget()
@@ -159,7 +159,7 @@ class Committer:
 
         Args:
             instant_time: The instant.
-            result: What was written.
+            result: The outcome of the write.
             extra_metadata: Extra metadata of the commit, in addition to that of the result.
             written_to: The table that the write has just written to, as it was when it began; None for one that was
                 written by an earlier call. Everything that must be true is checked again under the lock.
@@ -373,7 +373,7 @@ class Committer:
     ) -> None:
         """Let readers that go on from the newest completion time read a commit that came late, in layout 2.
 
-        What others have built on, or archived, was seen in time.
+        A commit that others have built on, or archived, was seen in time.
         """
         if not snapshot.active_timeline.layout.has_completion_times:
             return
@@ -431,7 +431,7 @@ class Committer:
         )  # fmt: skip
 
     def _update_index(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> None:
-        """Update the index with what was written, because the instant may be completed at any moment from now on."""
+        """Update the index with the written files, because the instant may be completed at any moment from now on."""
         with self._metrics.step("update index") as step:
             step.count(files=len(result.statuses))
             table = IndexedTable(snapshot.storage, {}, snapshot.base_path, request=TagRequest(instant_time))
@@ -479,15 +479,15 @@ class Committer:
     def _check_log_places(
         self, timeline: HoodieActiveTimeline, instant_time: str, metadata: HoodieCommitMetadata
     ) -> None:
-        """Refuse log files whose slice a compaction takes away that was planned since the write began."""
-        met = compactions_beside(timeline, instant_time, metadata, self._written_to.get(instant_time))
-        if met:
+        """Refuse log files whose slice is replaced by a compaction that was planned since the write began."""
+        compactions = compactions_beside(timeline, instant_time, metadata, self._written_to.get(instant_time))
+        if compactions:
             raise HoodieWriteConflictException(
-                f"compaction {', '.join(met)} of {self._config.base_path} was planned, or given up, while "
+                f"compaction {', '.join(compactions)} of {self._config.base_path} was planned, or given up, while "
                 f"{instant_time} was being written, so its log files would not be read; nothing of {instant_time} was "
                 "committed. Write again: that is safe",
                 instant_time=instant_time,
-                other_instants=met,
+                other_instants=compactions,
                 is_retry_safe=True,
             )
 

@@ -205,7 +205,7 @@ def first_needed_by_table(timeline: HoodieActiveTimeline) -> str | None:
     """The oldest instant whose delta commit must stay on the timeline of the metadata table; None for none.
 
     Args:
-        timeline: Of the table: delta commits of what is active there, and of what is pending, stay.
+        timeline: The table's timeline: delta commits of its active and pending instants stay.
 
     Hudi: org.apache.hudi.common.table.timeline.TimelineUtils.getEarliestInstantForMetadataArchival.
     """
@@ -226,7 +226,7 @@ def first_uncompacted(files: MetadataTableFiles) -> str | None:
     the partition which that compaction wrote is gone for good, and a rollback knows what the partition holds.
 
     Args:
-        files: Of the metadata table.
+        files: The files of the metadata table.
     """
     timeline = files.snapshot.active_timeline
     compactions = timeline.filter_actions(Action.COMMIT).filter_completed_instants()
@@ -238,7 +238,7 @@ def first_needed(files: MetadataTableFiles) -> str | None:
     """The first instant of a metadata table that must stay on its timeline; None for none.
 
     Args:
-        files: Of the metadata table.
+        files: The files of the metadata table.
     """
     return oldest([first_needed_by_table(files.table.active_timeline), first_uncompacted(files)])
 
@@ -271,10 +271,10 @@ def metadata_clean_config(clean: HoodieCleanConfig, metadata: HoodieMetadataConf
 
 
 def metadata_table_config(config: HoodieWriteConfig) -> HoodieWriteConfig:
-    """What the archiver of a metadata table goes by.
+    """The configuration for the archiver of a metadata table.
 
     Args:
-        config: That of the table.
+        config: The configuration of the table.
     """
     archival = config.archival
     return attrs.evolve(

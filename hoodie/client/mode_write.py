@@ -51,7 +51,7 @@ REPLACE_ROWS = "insert_overwrite_table"
 
 
 class SaveMode(StrEnum):
-    """What to do if there already is a table.
+    """The treatment of a table that exists already.
 
     Spark: org.apache.spark.sql.SaveMode.
     """
@@ -79,7 +79,7 @@ class SaveMode(StrEnum):
 
 
 class WrittenFrame(Protocol):
-    """What is written: its columns can be seen without reading the rows."""
+    """The rows to write: their columns can be seen without reading the rows."""
 
     @property
     def data(self) -> Any:
@@ -165,7 +165,7 @@ class ModeWrite:
         """Write.
 
         Args:
-            frame: What is written.
+            frame: The rows to write.
 
         Returns:
             The outcome, which is committed; None if mode ``ignore`` found a table.
@@ -198,7 +198,7 @@ class ModeWrite:
         """Refuse what can be refused before the rows are there.
 
         Args:
-            frame: What will be written.
+            frame: The rows to write.
 
         Returns:
             The table; None if there is none.

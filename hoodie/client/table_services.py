@@ -381,5 +381,5 @@ class TableServices:
     @property
     def _is_alone(self) -> bool:
         """Whether no other writer can be about to write, so that folders of empty partitions may be deleted."""
-        alone = self._config.write.concurrency_mode is WriteConcurrencyMode.SINGLE_WRITER
-        return alone and not self._config.clean.run_async
+        is_sole_writer = self._config.write.concurrency_mode is WriteConcurrencyMode.SINGLE_WRITER
+        return is_sole_writer and not self._config.clean.run_async

@@ -47,7 +47,7 @@ def write_table(
     """Write rows to a table; the first call creates it, after checking the arguments. A delete creates no table.
 
     Args:
-        data: What `HoodieLocalWriteClient` accepts; for a delete the keys.
+        data: Rows as `HoodieLocalWriteClient` accepts them; for a delete the keys.
         base_path: The table's folder.
         operation: ``upsert``, ``insert``, ``bulk_insert``, ``delete``, ``insert_overwrite`` (the partitions that the
             data goes to), ``insert_overwrite_table`` or ``delete_partition`` (the partitions that
@@ -65,7 +65,7 @@ def write_table(
         storage_options: Options of the storage.
         on_progress: Called with every `ProgressEvent`; see `HoodieLocalWriteClient`.
         validators: Asked before the commit; see `HoodieLocalWriteClient`.
-        mode: What to do if there is a table: ``append`` writes to it, ``overwrite`` replaces all of its rows,
+        mode: The treatment of a table that exists: ``append`` writes to it, ``overwrite`` replaces all of its rows,
             ``errorifexists`` refuses, ``ignore`` does nothing; in any case. ``overwrite`` is one commit, and keeps the
             history, if ``append`` would take the arguments and the columns. If not, a new table is written beside the
             old one, and then takes its place; the history goes (``insert_overwrite_table`` never does that). Either way
@@ -114,7 +114,7 @@ def write_table(
 
 
 class _LocalFrame:
-    """What `HoodieLocalWriteClient` accepts; what can be read only once is opened once."""
+    """Rows as `HoodieLocalWriteClient` accepts them; input that can be read only once is opened once."""
 
     def __init__(self, data: Any) -> None:
         self.data = data

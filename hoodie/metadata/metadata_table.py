@@ -300,18 +300,18 @@ class MetadataTable:
             HoodieIOException: Storage failed; call again.
         """
         now = self.now()
-        gone = indexes_to_drop(now.table, self.upkeep.config)
-        if gone:
+        named = indexes_to_drop(now.table, self.upkeep.config)
+        if named:
             for instant in now.table.active_timeline.filter_pending().filter_actions(Action.INDEXING):
                 raise HoodieCommitException(
-                    f"{', '.join(gone)} cannot be dropped from the metadata table of {now.table.base_path} while "
+                    f"{', '.join(named)} cannot be dropped from the metadata table of {now.table.base_path} while "
                     f"indexing {instant.requested_time} is pending: let it end, or take it back, with the writer that "
                     "began it"
                 )
-            logger.warning("dropping %s from the metadata table of %s", ", ".join(gone), now.table.base_path)
+            logger.warning("dropping %s from the metadata table of %s", ", ".join(named), now.table.base_path)
             with one_at_a_time(now.table):
-                now = now.at(now.writer.drop(gone))
-                for path in gone:
+                now = now.at(now.writer.drop(named))
+                for path in named:
                     delete_index_definition(now.table, path)
         now.refuse_unwritable()
         return now.set_aside() if is_metadata_table_gone(now.table) else now.table

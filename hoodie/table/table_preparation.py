@@ -1,7 +1,7 @@
-"""What a writer does about the metadata table of a table before it begins a write, a service or a rollback.
+"""Prepare the metadata table of a table before a write, a service or a rollback begins.
 
-Readers that trust a metadata table miss what is done without it. So a writer that does not want one deletes it first,
-and a writer that cannot keep it up to date does not begin.
+Readers that trust a metadata table miss changes that are made without it. So a writer that does not want one deletes it
+first, and a writer that cannot keep it up to date does not begin.
 """
 
 from __future__ import annotations

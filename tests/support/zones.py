@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
 import attrs
 import pytest
@@ -51,9 +52,9 @@ def in_zone(name: str) -> Iterator[None]:
 def times_of_the_process() -> Iterator[None]:
     """The first instant of a new metadata table gets the wall clock of the process, as with hoodie before 0.1.0."""
 
-    def in_the_zone_of_the_process(table: TableSnapshot, stored: HoodieTableConfig) -> TableSnapshot:
+    def in_the_zone_of_the_process(table: TableSnapshot, stored: HoodieTableConfig, **more: Any) -> TableSnapshot:
         local = HoodieTableConfig({**table.table_config.properties, _TIMEZONE: "LOCAL"})
-        own = metadata_table_snapshot(attrs.evolve(table, table_config=local), stored)
+        own = metadata_table_snapshot(attrs.evolve(table, table_config=local), stored, **more)
         assert own.active_timeline.timezone == "LOCAL"
         return own
 

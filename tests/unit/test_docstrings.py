@@ -13,14 +13,6 @@ import hoodie
 
 ROOT = Path(hoodie.__file__).parent
 PACKAGES = tuple(sorted(path.parent.name for path in ROOT.glob("*/__init__.py")))
-NOT_YET = {
-    *(
-        ROOT / "client" / f"{name}.py"
-        for name in ("committer", "metadata_table_cleaning", "mode_write", "table_writer")
-    ),
-    *(ROOT / "table" / f"{name}.py" for name in ("action/completion", "action/takeover", "table_preparation")),
-}
-"""Modules whose docstrings are still to be written anew."""
 HEADLESS = re.compile(r"(What|Those|That of|How|Which|Where|Who|When|Of|As|None of)\b")
 """Words that begin a docstring in place of a noun or verb."""
 PARAMETER = re.compile(r"\s+\w+: (What|Those|That of|How|Which|Where|Who|When|Of)\b")
@@ -29,7 +21,7 @@ PARAMETER = re.compile(r"\s+\w+: (What|Those|That of|How|Which|Where|Who|When|Of
 
 def modules_of(package: str) -> list[Path]:
     """The modules of a package."""
-    return sorted(set((ROOT / package).rglob("*.py")) - NOT_YET)
+    return sorted((ROOT / package).rglob("*.py"))
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:

@@ -428,7 +428,7 @@ class HoodieTableMetaClient:
         Raises:
             HoodieIOException: Storage failed.
         """
-        return SummaryTable(FileSummary, _summarise_files(self._loaded_view()))
+        return SummaryTable(FileSummary, _summarise_files(self.view()))
 
     def partitions(self) -> SummaryTable[PartitionSummary]:
         """The partitions, sorted, with totals of their newest slices.
@@ -436,7 +436,7 @@ class HoodieTableMetaClient:
         Raises:
             HoodieIOException: Storage failed.
         """
-        view = self._loaded_view()
+        view = self.view()
         files: dict[str, list[FileSummary]] = {partition_path: [] for partition_path in view.list_partitions()}
         for file in _summarise_files(view):
             files[file.partition_path].append(file)
@@ -456,11 +456,6 @@ class HoodieTableMetaClient:
     def __repr__(self) -> str:
         path = display_value("hoodie.base.path", self.base_path)
         return f"HoodieTableMetaClient({path}, table_name={self.table_config.table_name!r})"
-
-    def _loaded_view(self) -> HoodieTableFileSystemView:
-        view = self.view()
-        view.load_partitions(view.list_partitions())
-        return view
 
     def _summarise(self, instant: HoodieInstant, is_completed_commit: bool) -> InstantSummary:
         summary = InstantSummary(
@@ -494,7 +489,7 @@ def _summarise_files(view: HoodieTableFileSystemView) -> list[FileSummary]:
             + sum(log_file.size_bytes for log_file in file_slice.log_files),
             log_file_count=len(file_slice.log_files),
         )
-        for partition_path in view.list_partitions()
+        for partition_path in view.load_all_partitions()
         for file_slice in view.latest_file_slices(partition_path)
     ]
 

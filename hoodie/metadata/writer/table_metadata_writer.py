@@ -241,9 +241,10 @@ class HoodieBackedTableMetadataWriter:
         Returns:
             The table with its new properties.
         """
-        gone = set(partitions)
-        table = self._list([path for path in self.table.table_config.metadata_partitions if path not in gone], gone)
-        for partition in sorted(gone):
+        dropped = set(partitions)
+        listed = self.table.table_config.metadata_partitions
+        table = self._list([path for path in listed if path not in dropped], dropped)
+        for partition in sorted(dropped):
             table.storage.delete_directory(join(metadata_folder(table), partition))
         return table
 
@@ -330,28 +331,28 @@ class HoodieBackedTableMetadataWriter:
         """
         now = ListedTable.of(self.table)
         listed = now.table.table_config.metadata_partitions
-        left = tuple(path for path in site.partitions if path not in listed)
+        missing = tuple(path for path in site.partitions if path not in listed)
         for partition in site.partitions:
-            self._keep_only(site, partition, stats if partition in left else ())
-        stats = [stat for stat in stats if stat.partition_path in left]
-        if not left:
+            self._keep_only(site, partition, stats if partition in missing else ())
+        stats = [stat for stat in stats if stat.partition_path in missing]
+        if not missing:
             return now.table
-        if any(site.definitions[path] != one for path, one in definitions.items() if path in left):
+        if any(site.definitions[path] != one for path, one in definitions.items() if path in missing):
             raise HoodieIndexException(
-                f"the definitions of {', '.join(left)} of {now.table.base_path} changed while these were being built: "
-                "build them again"
+                f"the definitions of {', '.join(missing)} of {now.table.base_path} changed while these were being "
+                "built: build them again"
             )
         noted = {PENDING_KEY: ",".join(one.requested_time for one in now.table.active_timeline.filter_pending())}
         metadata = _metadata(stats, site.avro_schema, WriteOperationType.BULK_INSERT)
         check()
         timeline = MetadataTableFiles.load(self.table).snapshot.active_timeline
         self._complete_build(timeline, site.instant_time, metadata, noted, check)
-        built = now.table.table_config.with_metadata_partitions([*listed, *left])
+        built = now.table.table_config.with_metadata_partitions([*listed, *missing])
         as_listed = HoodieTableConfig({**now.table.table_config.properties, **built})
         ready = attrs.evolve(self, table=attrs.evolve(now.table, table_config=as_listed))
         files = MetadataTableFiles.load(ready.table)
         context = _with_definitions(ready._context(files), site.definitions)
-        indexers = [self._catching_up(partition) for partition in left]
+        indexers = [self._catching_up(partition) for partition in missing]
         for indexer in indexers:
             context = _with_definition(context, indexer)
         difference = TableDifference.between(site.listed, now)
@@ -370,9 +371,9 @@ class HoodieBackedTableMetadataWriter:
             if path in context.definitions and context.definitions[path] != stored.get(path):
                 save_index_definition(self.table, context.definitions[path])
         check()
-        logger.info("built the partitions %s of the metadata table of %s", ", ".join(left), self.table.base_path)
+        logger.info("built the partitions %s of the metadata table of %s", ", ".join(missing), self.table.base_path)
         # The next write builds secondary indexes anew.
-        return self._list([*listed, *left], set_aside=self._doubtful(left))
+        return self._list([*listed, *missing], set_aside=self._doubtful(missing))
 
     def _doubtful(self, built: Iterable[str]) -> set[str]:
         """The listed secondary indexes if the record index is being built; else none."""
@@ -475,12 +476,12 @@ class HoodieBackedTableMetadataWriter:
         return initial.records.write(writer.with_new_groups(file_ids), self.engine)
 
     def _list(
-        self, partitions: Iterable[str], gone: Iterable[str] = (), set_aside: Iterable[str] = ()
+        self, partitions: Iterable[str], dropped: Iterable[str] = (), set_aside: Iterable[str] = ()
     ) -> TableSnapshot:
         """Change the list of ready partitions in the properties; the list of partitions to build keeps the others."""
         table, ready = self.table, set(partitions) - set(set_aside)
-        left = (set(table.table_config.metadata_partitions_inflight) - ready - set(gone)) | set(set_aside)
-        updates = table.table_config.with_metadata_partitions(ready, left)
+        inflight = (set(table.table_config.metadata_partitions_inflight) - ready - set(dropped)) | set(set_aside)
+        updates = table.table_config.with_metadata_partitions(ready, inflight)
         return table.with_properties(HoodieTableConfig.update(table.storage, table.base_path, updates))
 
     # --- delta commits --------------------------------------------------------------------------------------------

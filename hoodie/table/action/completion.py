@@ -2,7 +2,7 @@
 
 | | step | who |
 |---|---|---|
-| 1 | what the action did is checked: files and markers, validators | the action |
+| 1 | the files of the action are checked: markers, validators | the action |
 | 2 | the lock, a new snapshot, conflicts with others | the action, as far as it needs them |
 | 3 | the metadata table gets a delta commit of the instant; `check`: the lock is still held | `complete_instant` |
 | 4 | the completed file is made: from here on the action counts | `complete_instant` |
@@ -67,7 +67,7 @@ def complete_instant(
         action: Its action.
         metadata: The metadata of the action.
         check: Called right before the file is made; when it raises, the instant stays as it is.
-        upkeep: How the metadata table is kept up to date, if there is one.
+        upkeep: The upkeep of the metadata table, if there is one.
         is_current: Whether the table was loaded under the lock of all writers, which is still held. If not, it is
             loaded again: a metadata table may have been made, and others may have completed actions.
 
@@ -104,17 +104,17 @@ def compact_metadata_table(
     check: Callable[[], None] = no_check,
     upkeep: MetadataTableUpkeep | None = None,
 ) -> tuple[str, ...]:
-    """Compact the metadata table where the instant that was just completed has made that due; never fails.
+    """Compact the metadata table if the instant that was just completed has made that due; never fails.
 
-    The instant counts, whatever happens here. What fails is logged, and the next action goes on with it.
+    The instant counts, whatever happens here. A failure is logged, and the next action tries again.
 
     Args:
-        completed: What `complete_instant` returned, under the lock that is still held.
+        completed: The result of `complete_instant`, under the lock that is still held.
         check: Raises where the lock was lost.
-        upkeep: How the metadata table is kept up to date.
+        upkeep: The upkeep of the metadata table.
 
     Returns:
-        What failed, for `HoodieWriteResult.service_errors`; empty if nothing did.
+        The failures, for `HoodieWriteResult.service_errors`.
     """
     table, instant_time = completed.to_compact, completed.instant.requested_time
     if table is None:

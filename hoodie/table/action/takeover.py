@@ -1,8 +1,8 @@
 """Take over actions that take long, so that one process at a time carries out each of them.
 
 Compactions and indexings do their work without the lock, while others write. The process that carries one out has its
-heartbeat. Another process leaves it alone while it lives; once it is dead, that process undoes what is left, and begins
-anew under the same instant.
+heartbeat. Another process leaves the action alone while that process lives. Once it is dead, the other process undoes
+its attempt, and begins anew under the same instant.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 
 @attrs.frozen(eq=False, kw_only=True)
 class Takeover:
-    """Takes over the long actions of one kind, and gives them up where they fail.
+    """Takes over the long actions of one kind, and gives them up if they fail.
 
     Attributes:
         kind: The action's name on the timeline.
@@ -71,10 +71,10 @@ class Takeover:
             work: Carries it out. It is given a check that raises where others may have taken this process for dead.
 
         Returns:
-            What the work returns; None if the action is completed already.
+            The result of the work; None if the action is completed already.
 
         Raises:
-            HoodieException: `missing_error` or `taken_error`, or what the work raises.
+            HoodieException: `missing_error` or `taken_error`, or an error of the work.
         """
         if not self._take(snapshot, instant_time):
             return None
@@ -122,7 +122,7 @@ class Takeover:
 
         Args:
             snapshot: The table.
-            what: What is done, for the log.
+            what: A name of the work, for the log.
         """
         with self.transactions.transaction(snapshot, what):
             yield snapshot.refreshed()
@@ -148,7 +148,7 @@ class Takeover:
         return [*([] if begun is None else [begun]), *markers]
 
     def another_way(self, instant_time: str) -> str:
-        """What can be done about an action that a process has taken, other than to wait; ends an error message.
+        """Advice on an action that a process has taken, other than to wait; ends an error message.
 
         Args:
             instant_time: The action's instant.
@@ -158,7 +158,7 @@ class Takeover:
     # --- steps ------------------------------------------------------------------------------------------------------
 
     def _take(self, snapshot: TableSnapshot, instant_time: str) -> bool:
-        """Take an action over: undo what a dead process left of it, and start its heartbeat; False if completed."""
+        """Take an action over: undo the attempt of a dead process, and start the heartbeat; False if completed."""
         with self.locked(snapshot, f"beginning of {self.kind} {instant_time}") as table:
             found = table.active_timeline.find(instant_time, self.kind)
             if found is None:
