@@ -16,7 +16,7 @@ from hoodie.common.data.stored_types import normalise_schema, spelled_otherwise
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_definition import DEFAULT_TABLE_VERSION, NO_KEYLESS_TABLES, TableDefinition
 from hoodie.common.table.table_folder import NewTable
-from hoodie.common.table.table_meta_client import create_table_folder, properties_of_new_table
+from hoodie.common.table.table_meta_client import properties_of_new_table, refuse_taken_folder
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, HoodieKeyException
@@ -59,14 +59,11 @@ def check_new_table(columns: pa.Schema, config: HoodieWriteConfig) -> None:
     check_types_of_new_table(columns, config, name_of_table(config), declared)
 
 
-def create_table(config: HoodieWriteConfig) -> NewTable:
-    """Create the table that the properties describe, so that it fits them.
+def table_to_create(config: HoodieWriteConfig) -> NewTable:
+    """The table that the properties describe, so that it fits them. It is not created yet, but its folder is free.
 
     Args:
         config: The write's configuration.
-
-    Returns:
-        The table, to be removed if its first write fails.
 
     Raises:
         TableExistsException: There is a table.
@@ -88,8 +85,6 @@ def create_table(config: HoodieWriteConfig) -> NewTable:
     properties |= config.payload.table_properties()
     path = normalise_path(config.base_path)
     storage = open_storage(path, config.storage_options, config.retry.policy)
-    # An object store has no folders to remove.
-    folder_is_new = not storage.is_remote and not storage.exists(path)
     definition = TableDefinition(
         table_name=name_of_table(config),
         record_key_fields=table.record_key_fields or (),
@@ -101,8 +96,10 @@ def create_table(config: HoodieWriteConfig) -> NewTable:
         table_version=table.table_version,
         properties=properties,
     )
-    stored = create_table_folder(storage, path, properties_of_new_table(definition), config.write.allow_other_files)
-    return NewTable(storage, path, stored.to_bytes(), folder_is_new=folder_is_new)
+    refuse_taken_folder(storage, path, config.write.allow_other_files)
+    # An object store has no folders to remove.
+    folder_is_new = not storage.is_remote and not storage.exists(path)
+    return NewTable(storage, path, properties_of_new_table(definition), folder_is_new=folder_is_new)
 
 
 def _type_of(config: HoodieWriteConfig) -> HoodieTableType:

@@ -16,7 +16,7 @@ import attrs
 
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.chosen_operation import run_operation
-from hoodie.client.new_table import create_table
+from hoodie.client.new_table import table_to_create
 from hoodie.client.open_table import find_table
 from hoodie.client.unknown_writes import refuse_unknown_writes
 from hoodie.client.write_result import HoodieWriteResult
@@ -110,8 +110,10 @@ class WritableTable:
             HoodieIOException: Storage failed.
         """
         try:
-            self._new = create_table(self.config)
+            self._new = table_to_create(self.config)
+            self._new.create()
         except TableExistsException:
+            self._new = None
             self.found = find_writable_table(self.config)
             if self.found is None:
                 raise

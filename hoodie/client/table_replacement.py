@@ -16,7 +16,7 @@ from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.callback.write_commit_callback import HoodieWriteCommitCallbackMessage
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.chosen_operation import run_operation
-from hoodie.client.new_table import create_table, name_of_table
+from hoodie.client.new_table import name_of_table, table_to_create
 from hoodie.client.unknown_writes import refuse_unknown_writes
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.table_version import TABLE_VERSIONS
@@ -84,7 +84,7 @@ class TableReplacement:
         overwrite = TableOverwrite.begin(old.storage, old.base_path)
         staged = _config_of_new_table(config, overwrite.folder)
         try:
-            create_table(staged)
+            table_to_create(staged).create()
             with self.open_client(staged) as client:
                 result = run_operation(client, self.operation, data, staged)
         except BaseException as error:

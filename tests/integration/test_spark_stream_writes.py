@@ -317,7 +317,7 @@ class Failing:
 
     def __init__(self, error: Exception, times: int, is_late: bool = False) -> None:
         self.calls = 0
-        self._real = streaming.write
+        self._real = streaming.write_frame
         self._error = error
         self._times = times
         self._is_late = is_late
@@ -344,7 +344,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
 def fail(monkeypatch: pytest.MonkeyPatch, error: Exception, times: int = 100, is_late: bool = False) -> Failing:
     failing = Failing(error, times, is_late)
-    monkeypatch.setattr(streaming, "write", failing)
+    monkeypatch.setattr(streaming, "write_frame", failing)
     return failing
 
 
@@ -455,7 +455,7 @@ def test_queries_of_one_process_wait_for_each_other(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, inside, met = str(tmp_path / "t"), threading.Semaphore(1), []
-    real = streaming.write
+    real = streaming.write_frame
 
     def alone(*arguments: Any, **options: Any) -> Any:
         met.append(inside.acquire(blocking=False))
@@ -464,7 +464,7 @@ def test_queries_of_one_process_wait_for_each_other(
         finally:
             inside.release()
 
-    monkeypatch.setattr(streaming, "write", alone)
+    monkeypatch.setattr(streaming, "write_frame", alone)
     threads = [
         threading.Thread(target=writer_of(path, **{IDENTIFIER_KEY: name}), args=(spark_rows(spark, (name, "x", 1)), 0))
         for name in ("a", "b", "c")

@@ -16,6 +16,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.timeline_layout import timeline_layout
 from hoodie.common.table.timeline.timeline_listing import list_instants
 from hoodie.exception import HoodieConfigException
+from hoodie.merge.reader_agreement import differences_between_readers
 from hoodie.storage.storage import FileStatus, HoodieStorage
 from hoodie.storage.storage_path import METAFOLDER_NAME, join, parent, relative_to
 
@@ -115,32 +116,35 @@ def make_folders(storage: HoodieStorage, base_path: str, table_config: HoodieTab
 
 @attrs.frozen
 class NewTable:
-    """A table that was just created, to be removed again if its first write fails.
+    """A table that a write creates, to be removed again if the write fails.
 
     Attributes:
         storage: The table's storage.
         base_path: The table's folder.
-        content: The content of its properties file.
-        folder_is_new: Whether the folder itself was created with the table.
+        properties: The table's properties.
+        folder_is_new: Whether the folder itself is created with the table.
     """
 
     storage: HoodieStorage
     base_path: str
-    content: bytes
+    properties: Mapping[str, str]
     folder_is_new: bool
 
-    @classmethod
-    def of(cls, storage: HoodieStorage, base_path: str, *, folder_is_new: bool) -> NewTable:
-        """Describe the table that this process has just created.
+    def create(self) -> None:
+        """Create the table, in a folder that was found free. If several processes try, one succeeds.
 
         Raises:
-            FileNotFoundError: Somebody has deleted it already.
-            HoodieIOException: Storage failed.
+            TableExistsException: There is a table.
+            HoodieIOException: Storage failed. Folders may be left, or even the table: `take_back` removes both.
         """
-        return cls(storage, base_path, storage.read(_properties_path(base_path)), folder_is_new)
+        make_folders(self.storage, self.base_path, HoodieTableConfig(self.properties))
+        name = HoodieTableConfig.create(self.storage, self.base_path, self.properties).table_name
+        logger.info("Created table %s at %s", name, self.base_path)
+        for difference in differences_between_readers(self.properties):
+            logger.warning("readers of table %s at %s will disagree: %s", name, self.base_path, difference)
 
     def take_back(self) -> bool:
-        """Delete the table, with all of its files, unless someone has begun to use it.
+        """Delete the table, with all of its files, unless someone has begun to use it; or what there is of it.
 
         Leftovers of rolled back writes are deleted, too: rollbacks, a metadata table, the files that make folders
         partitions.
@@ -155,13 +159,16 @@ class NewTable:
             False if others have files in the folder; then the table stays.
 
         Raises:
-            FileNotFoundError: Someone else has deleted the table meanwhile.
             HoodieIOException: Storage failed; the table stays, or files of it are left that the next first write takes
                 for nothing.
         """
         meta_path = join(self.base_path, METAFOLDER_NAME)
         properties_path = _properties_path(self.base_path)
-        content = self.storage.read(properties_path)
+        try:
+            content = self.storage.read(properties_path)
+        except FileNotFoundError:
+            self._delete_empty(meta_path)
+            return True
         config = self._made_here(content)
         if config is None or self._is_used_by_others(meta_path, config):
             return False
@@ -187,8 +194,8 @@ class NewTable:
         """The table's properties; None if they belong to another table. A first write may have added a metadata
         table to them.
         """
-        made, found = (parse_properties(text) for text in (self.content, content))
-        is_same = all(found.get(key) == value for key, value in made.items() if not key.startswith(_METADATA_TABLE))
+        found, made = parse_properties(content), self.properties.items()
+        is_same = all(found.get(key) == value for key, value in made if not key.startswith(_METADATA_TABLE))
         return HoodieTableConfig(found) if is_same else None
 
     def _is_used_by_others(self, meta_path: str, config: HoodieTableConfig) -> bool:
@@ -219,6 +226,10 @@ class NewTable:
             return
         self._delete_partitions(partitions)
         self.storage.delete_files(instants)
+        self._delete_empty(meta_path)
+
+    def _delete_empty(self, meta_path: str) -> None:
+        """Delete the files of locks and the empty folders, unless there is a table."""
         if self._is_there_again():
             return
         for file in self.storage.list_files(meta_path):

@@ -19,7 +19,7 @@ from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_config import PROPERTIES_BACKUP_FILE_NAME, HoodieTableConfig
 from hoodie.common.table.table_definition import TableDefinition
-from hoodie.common.table.table_folder import make_folders, refuse_other_files
+from hoodie.common.table.table_folder import NewTable, refuse_other_files
 from hoodie.common.table.table_snapshot import TableSnapshot, is_table, refuse_lost_properties
 from hoodie.common.table.table_summary import FileSummary, InstantSummary, PartitionSummary, SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -29,7 +29,6 @@ from hoodie.common.table.timeline.instant_time import newest
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException, TableExistsException
-from hoodie.merge.reader_agreement import differences_between_readers
 from hoodie.merge.record_merger import HoodieRecordMerger
 from hoodie.storage import storage_path
 from hoodie.storage.retry import RetryPolicy
@@ -147,7 +146,9 @@ class HoodieTableMetaClient:
         )
         table_properties = properties_of_new_table(definition)
         path = storage_path.normalise_path(base_path)
-        create_table_folder(open_storage(path, storage_options), path, table_properties, allow_other_files)
+        storage = open_storage(path, storage_options)
+        refuse_taken_folder(storage, path, allow_other_files)
+        NewTable(storage, path, table_properties, folder_is_new=False).create()
         return cls.load(path, storage_options)
 
     @classmethod
@@ -509,19 +510,13 @@ def properties_of_new_table(definition: TableDefinition) -> dict[str, str]:
     return properties
 
 
-def create_table_folder(
-    storage: HoodieStorage, path: str, properties: Mapping[str, str], allow_other_files: bool
-) -> HoodieTableConfig:
-    """Create a table, as `HoodieTableMetaClient.init_table` does, without loading it.
+def refuse_taken_folder(storage: HoodieStorage, path: str, allow_other_files: bool) -> None:
+    """Refuse a folder in which no table can be created.
 
     Args:
         storage: The table's storage.
         path: The table's folder, normalised.
-        properties: See `properties_of_new_table`.
         allow_other_files: See `HoodieTableMetaClient.init_table`.
-
-    Returns:
-        The properties as stored.
 
     Raises:
         HoodieException: See `HoodieTableMetaClient.init_table`.
@@ -535,12 +530,6 @@ def create_table_folder(
             if is_table(storage, path):
                 raise _there_is_one(path) from None
             raise
-    make_folders(storage, path, HoodieTableConfig(properties))
-    stored = HoodieTableConfig.create(storage, path, properties)
-    logger.info("Created table %s at %s", stored.table_name, path)
-    for difference in differences_between_readers(properties):
-        logger.warning("readers of table %s at %s will disagree: %s", stored.table_name, path, difference)
-    return stored
 
 
 def _refuse_found(names: Iterable[str], base_path: str) -> None:

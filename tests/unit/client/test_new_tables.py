@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.client import new_table
 from hoodie.client.open_or_create import open_or_create
-from hoodie.common.table.table_config import HoodieTableConfig
-from hoodie.exception import HoodieIOException
+from hoodie.common.table.table_folder import NewTable
+from hoodie.exception import HoodieIOException, TableNotFoundException
 from tests.support.hookable_storage import hooked
 from tests.support.other_process import start_program
 from tests.support.table_builder import read_rows, rows
@@ -83,16 +81,61 @@ def test_it_stays_if_another_writer_has_committed(tmp_path: Path) -> None:
     assert read_rows(path) == [("a", "x", 1)]
 
 
+def everything_in(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("error", [HoodieIOException, KeyboardInterrupt])
+@pytest.mark.parametrize("folder", ["new", "there"])
+@pytest.mark.parametrize("operation", ["upsert", "bulk_insert", "insert_overwrite"])
+def test_a_first_write_leaves_the_folder_as_it_was_whichever_call_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], folder: str, operation: str
+) -> None:
+    """Each call to the storage fails once, before it is made; those of the removal work."""
+    options = {"record_key_fields": "id", "partition_fields": "region", "ordering_fields": "ts"}
+    calls, failing, failures = 0, 0, 0
+
+    def fail(name: str, where: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise error(f"{name} of {where}")
+
+    with hooked(monkeypatch, fail):
+        hoodie.write_table(rows(("a", "x", 1)), str(tmp_path / "t"), operation=operation, **options)
+    for failing in range(1, calls + 1):
+        path, calls = tmp_path / str(failing) / "t", 0
+        (path if folder == "there" else path.parent).mkdir(parents=True)
+        before = everything_in(path.parent)
+        try:
+            with hooked(monkeypatch, fail):
+                hoodie.write_table(rows(("a", "x", 1)), str(path), operation=operation, **options)
+        except error as raised:
+            if has_commits(path):
+                # The rows are in the table: what failed came after the commit.
+                assert read_rows(str(path)) == [("a", "x", 1)]
+                continue
+            assert everything_in(path.parent) == before, raised
+            failures += 1
+    assert failures > 30
+
+
+def has_commits(path: Path) -> bool:
+    try:
+        return bool(HoodieTableMetaClient.load(str(path)).active_timeline.completed_writes().times)
+    except TableNotFoundException:
+        return False
+
+
 def test_it_is_known_as_soon_as_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_of(tmp_path / "t")
-    make = new_table.create_table_folder
+    create = NewTable.create
     is_down = False
 
-    def then_down(*arguments: Any) -> HoodieTableConfig:
+    def then_down(table: NewTable) -> None:
         nonlocal is_down
-        made = make(*arguments)
+        create(table)
         is_down = True
-        return made
 
     def fail(name: str, where: str) -> None:
         nonlocal is_down
@@ -101,7 +144,7 @@ def test_it_is_known_as_soon_as_it_is_there(tmp_path: Path, monkeypatch: pytest.
             raise HoodieIOException("the network is gone")
 
     with monkeypatch.context() as patch, hooked(patch, fail), pytest.raises(RuntimeError):
-        patch.setattr(new_table, "create_table_folder", then_down)
+        patch.setattr(NewTable, "create", then_down)
         with open_or_create(config, HoodieLocalWriteClient) as table:
             table.create()
             is_down = False

@@ -630,14 +630,14 @@ def test_a_table_that_another_writer_makes_at_that_moment_is_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "t")
-    create = open_or_create.create_table
+    describe = open_or_create.table_to_create
 
     def late(config: HoodieWriteConfig) -> NewTable:
-        monkeypatch.setattr(open_or_create, "create_table", create)
+        monkeypatch.setattr(open_or_create, "table_to_create", describe)
         hoodie.write_table([{"id": 1}], path, record_key_fields="id")
-        return create(config)
+        return describe(config)
 
-    monkeypatch.setattr(open_or_create, "create_table", late)
+    monkeypatch.setattr(open_or_create, "table_to_create", late)
     hoodie.write_table([{"id": 2}], path, record_key_fields="id")
     assert sorted(hoodie.read_table(path, columns=["id"])["id"].to_pylist()) == [1, 2]
 

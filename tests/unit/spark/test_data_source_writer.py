@@ -446,6 +446,33 @@ def test_a_batch_whose_process_dies_at_any_call_is_written_once_by_the_next_run(
         assert keys(path) == ["a", "b", "c", "d"]
 
 
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_first_write_leaves_no_folder_whichever_call_of_its_commit_fails(
+    tmp_path: Path, faulty_storage: None, one_core: None, is_stream: bool
+) -> None:
+    options = {**NEW_TABLE, "hoodie.datasource.write.streaming.retry.count": 1}
+    folder = tmp_path / "tables"
+    folder.mkdir()
+
+    def commit(number: int, faults: Faults) -> BaseException | None:
+        source = source_of(folder / str(number), options)
+        writer = source.streamWriter(SCHEMA, False) if is_stream else source.writer(SCHEMA, False)
+        message = writer.write(iter(rows(("a", "x", 1)).to_batches()))
+        arguments = ([message], 0) if is_stream else ([message],)
+        return run_with_faults(faults, lambda: writer.commit(*arguments))
+
+    counted = Faults()
+    assert commit(0, counted) is None
+    failures = 0
+    for number in range(1, len(counted.calls) + 1):
+        if commit(number, Faults(number, dies=False)) is None:
+            assert keys(str(folder / str(number))) == ["a"]
+        else:
+            failures += 1
+            assert not (folder / str(number)).exists(), counted.calls[number - 1]
+    assert failures > 30
+
+
 def test_what_killed_writes_left_is_deleted_a_day_later(path: str, tmp_path: Path) -> None:
     old, young = Write(path), Write(path)
     for running in (old, young):

@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import ClassVar
@@ -43,6 +44,7 @@ from hoodie.exception import (
     HoodieCommitException,
     HoodieConfigException,
     HoodieCorruptedDataException,
+    HoodieException,
     HoodieIOException,
 )
 from hoodie.storage.storage import HoodieStorage
@@ -498,7 +500,12 @@ class HoodieActiveTimeline(HoodieTimeline):
         except FileNotFoundError:
             return False
         self.storage.delete_file(requested_path)
-        if self._states_of(instant_time, action).keys() & {State.INFLIGHT, State.COMPLETED}:
+        try:
+            is_taken = bool(self._states_of(instant_time, action).keys() & {State.INFLIGHT, State.COMPLETED})
+        except BaseException:
+            self.storage.create_if_absent(requested_path, content)
+            raise
+        if is_taken:
             self.storage.create_if_absent(requested_path, content)
             logger.warning(
                 "%s %s of %s is not withdrawn: it is being carried out", action, instant_time, self.meta_path
@@ -635,14 +642,20 @@ class HoodieActiveTimeline(HoodieTimeline):
         return content if isinstance(content, bytes) else self.layout.encode(content)
 
     def _claim(self, instant_time: str, action: Action, content: Content) -> HoodieActiveTimeline | None:
-        """Make the requested file, and withdraw it if another writer has taken the same time or a later one.
+        """Make the requested file, and withdraw it if another writer has taken the same time or a later one, or if that
+        cannot be found out.
 
         Returns:
             The timeline as it was listed after the file was made; None without the instant.
         """
         if not self.create_requested(instant_time, action, content):
             return None
-        states = self._list_states()
+        try:
+            states = self._list_states()
+        except BaseException:
+            with suppress(HoodieException, OSError):
+                self.withdraw_requested(instant_time, action)
+            raise
         rival = newest(
             found.newest_time
             for found in states

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hoodie import HoodieTableMetaClient
-from hoodie.client.new_table import create_table
+from hoodie.client.new_table import table_to_create
 from hoodie.common.config.java_properties import parse_properties
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
@@ -363,7 +363,7 @@ def test_the_option_makes_tables_of_that_version_and_refuses_others(tmp_path: Pa
     }
     path = str(tmp_path / "t")
     config = HoodieWriteConfig.from_properties(path, options)
-    create_table(config)
+    table_to_create(config).create()
     table_config = HoodieTableMetaClient.load(path).table_config
     assert table_config.table_version == version
     config.check_against_table(table_config)
