@@ -88,7 +88,7 @@ def simulate(count: int) -> None:
             "    lines = open('/proc/self/status').read().splitlines()\n"
             "    return int(next(line.split()[1] for line in lines if line.startswith('VmHWM')))\n"
             "before = peak()\n"
-            "from hoodie.client.open_table import load_table\n"
+            "from hoodie.table.open_table import load_table\n"
             "started = time.perf_counter()\n"
             "view = load_table(config).view()\n"
             "view.load_partitions(rows['day'].to_pylist())\n"

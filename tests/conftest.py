@@ -15,10 +15,10 @@ from _pytest.terminal import TerminalReporter
 from hypothesis import settings
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.client import open_table
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_definition
 from hoodie.metadata.writer import due_partitions
+from hoodie.table import open_table
 from hoodie.transaction.lock.lock_manager import clock_skew_ms
 from tests.support import cases
 from tests.support.hookable_storage import Faults, FaultyStorage, use_for_local_files

@@ -19,7 +19,6 @@ from hoodie.client.call_arguments import check_text, check_time
 from hoodie.client.compaction_service import CompactionService
 from hoodie.client.index_service import IndexService
 from hoodie.client.metrics_publisher import MetricsPublisher
-from hoodie.client.open_table import load_table
 from hoodie.client.savepoint_service import SavepointService
 from hoodie.client.shown_client import client_html
 from hoodie.client.table_services import TableServices
@@ -35,7 +34,6 @@ from hoodie.config.write_config import HoodieWriteConfig, check_config
 from hoodie.config.write_options import FailedWritesPolicy, ProgressMode
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieConfigException, HoodieException
-from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics, Operation
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
 from hoodie.metrics.progress_bar import progress_bar
@@ -43,10 +41,9 @@ from hoodie.table.action.index.schedule_index_action_executor import index_parti
 from hoodie.table.action.listeners import CompletionListeners
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint
+from hoodie.table.open_table import load_table
 from hoodie.table.repair.damaged_log_file import SalvagedLogFile, salvage_log_file
-from hoodie.table.table_preparation import TablePreparation
-from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
-from hoodie.transaction.transaction_manager import TransactionManager
+from hoodie.table.table_session import TableSession
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +78,6 @@ class BaseHoodieTableServiceClient:
                 f"the context of {type(self).__name__} is {shown_value(context)}: give an engine context, or leave it "
                 "out"
             )
-        self._context = context
-        self._config = config
         self._publisher = MetricsPublisher(
             config, lambda: self._metrics.steps, lambda: load_table(config).table_config.table_name
         )
@@ -103,32 +98,26 @@ class BaseHoodieTableServiceClient:
                 f"hoodie.index.type={index_type} is not for {type(self).__name__}: use one of "
                 + ", ".join(sorted(self.supported_indexes))
             )
-        self._index = create_index(config)
+        self._session = TableSession.open(config, context, self._metrics)
+        self._transactions, self._heartbeats = self._session.transactions, self._session.heartbeats
         self._is_closed = False
         self._open_instants: dict[str, Action] = {}
         self._failed_instants: set[str] = set()
-        self._transactions = TransactionManager(config, metrics=self._metrics)
-        self._heartbeats = HoodieHeartbeatClient(config.write)
-        preparation = TablePreparation(config, self._transactions, self._metrics, context)
-        self._rollbacks = RollbackService(config, self._transactions, self._metrics, preparation)
-        self._savepoints = SavepointService(config, self._metrics, self._transactions, self._rollbacks)
-        self._compactions = CompactionService(
-            context, config, self._metrics, self._transactions, self._rollbacks, self._heartbeats, self._index
-        )
-        self._indexes = IndexService(context, config, self._metrics, self._transactions, self._heartbeats)
-        self._services = TableServices(
-            context, config, self._metrics, self._transactions, self._rollbacks, self._compactions
-        )
+        self._rollbacks = RollbackService(self._session)
+        self._savepoints = SavepointService(self._session, self._rollbacks)
+        self._compactions = CompactionService(self._session, self._rollbacks)
+        self._indexes = IndexService(self._session)
+        self._services = TableServices(self._session, self._rollbacks, self._compactions)
 
     def __repr__(self) -> str:
-        path = display_value("hoodie.base.path", self._config.base_path)
+        path = display_value("hoodie.base.path", self._session.config.base_path)
         pending = f", {', '.join(self._open_instants)} not completed" if self._open_instants else ""
         closed = ", closed" if self._is_closed else ""
-        return f"<{type(self).__name__} of {path}, index {self._config.index.index_name}{pending}{closed}>"
+        return f"<{type(self).__name__} of {path}, index {self._session.config.index.index_name}{pending}{closed}>"
 
     def _repr_html_(self) -> str:
         state = [f"{instant_time} is not completed" for instant_time in self._open_instants]
-        return client_html(type(self).__name__, self._config, [*state, "closed"] if self._is_closed else state)
+        return client_html(type(self).__name__, self._session.config, [*state, "closed"] if self._is_closed else state)
 
     def __enter__(self) -> Self:
         self._check_open("with")
@@ -174,9 +163,9 @@ class BaseHoodieTableServiceClient:
         mine, self._open_instants = self._open_instants, {}
         if not mine:
             return
-        where, who = self._config.base_path, _who_rolls_back(self._config)
+        where, who = self._session.config.base_path, _who_rolls_back(self._session.config)
         try:
-            timeline = load_table(self._config).active_timeline
+            timeline = self._session.now().active_timeline
         except Exception as error:
             logger.warning(
                 "a client of %s is closed, and whether %s is still pending could not be found out (%s). If it is, "
@@ -188,7 +177,7 @@ class BaseHoodieTableServiceClient:
         pending = [instant for instant in found if instant is not None and instant.is_pending]
         unwritten = [instant.requested_time for instant in pending if instant.state is State.REQUESTED]
         written = [instant.requested_time for instant in pending if instant.state is State.INFLIGHT]
-        failed = [time for time in written if self._config.write.auto_commit or time in self._failed_instants]
+        failed = [time for time in written if self._session.config.write.auto_commit or time in self._failed_instants]
         uncommitted = [time for time in written if time not in failed]
         commit = "With hoodie.auto.commit = false call client.commit(instant_time, result) before the client is closed"
         for times, what in (
@@ -202,7 +191,7 @@ class BaseHoodieTableServiceClient:
     @property
     def config(self) -> HoodieWriteConfig:
         """The writer's configuration."""
-        return self._config
+        return self._session.config
 
     @property
     def metrics(self) -> HoodieMetrics:
@@ -285,7 +274,7 @@ class BaseHoodieTableServiceClient:
             HoodieIOException: Storage failed; call again.
         """
         with self._call("salvage_log_file") as call:
-            result = salvage_log_file(self._config, path, dry_run=dry_run)
+            result = salvage_log_file(self._session.config, path, dry_run=dry_run)
             call.summary = result.headline
         return result
 
@@ -337,10 +326,10 @@ class BaseHoodieTableServiceClient:
             result = self._services.compact(instant_time)
             call.summary = "nothing to compact" if result is None else result.summary
             if result is not None and self._service_listeners.is_on:
-                name, time = load_table(self._config).table_config.table_name, result.instant_time
+                name, time = self._session.now().table_config.table_name, result.instant_time
                 self._service_listeners.completed(
                     HoodieWriteCommitCallbackMessage(
-                        time, name, self._config.base_path, str(Action.COMPACTION), result.commit_metadata
+                        time, name, self._session.config.base_path, str(Action.COMPACTION), result.commit_metadata
                     )
                 )
         return result
@@ -351,9 +340,9 @@ class BaseHoodieTableServiceClient:
         @contextmanager
         def compactions_of(config: HoodieWriteConfig) -> Iterator[CompactionService]:
             self._services.wait()
-            yield attrs.evolve(self._compactions, config=config)
+            yield CompactionService(attrs.evolve(self._session, config=config), self._rollbacks)
 
-        return upgrade_if_due(self._config, snapshot, compactions_of)
+        return upgrade_if_due(self._session.config, snapshot, compactions_of)
 
     def compact_by_default(self) -> None:
         """Carry out compactions that are due after each commit, unless an option says how they are carried out.
@@ -495,17 +484,17 @@ class BaseHoodieTableServiceClient:
         check_time(instant_time)
         with self._call("rollback") as call, self._alone():
             self._services.wait()
-            snapshot = load_table(self._config)
+            snapshot = self._session.now()
             done = self._indexes.take_back(snapshot, instant_time) or self._rollbacks.rollback(snapshot, instant_time)
             call.summary = f"rollback of {instant_time}" if done else f"nothing to roll back: no instant {instant_time}"
         self._forget(instant_time)
         if done:
-            self._index.rollback_commit(instant_time)
+            self._session.index.rollback_commit(instant_time)
         else:
             logger.warning(
                 "nothing was rolled back: %s has no write %r in its active timeline; history() of its meta client "
                 "lists the instants that it has. Archived instants cannot be rolled back",
-                self._config.base_path, instant_time,
+                self._session.config.base_path, instant_time,
             )  # fmt: skip
         return done
 
@@ -523,10 +512,10 @@ class BaseHoodieTableServiceClient:
             self._alone(),
             self._metrics.step("roll back failed writes"),
         ):
-            rolled_back = self._rollbacks.rollback_failed_writes(load_table(self._config))
+            rolled_back = self._rollbacks.rollback_failed_writes(self._session.now())
         for instant_time in rolled_back:
             self._forget(instant_time)
-            self._index.rollback_commit(instant_time)
+            self._session.index.rollback_commit(instant_time)
         return rolled_back
 
     # --- savepoints and restore ---------------------------------------------------------------------------------
@@ -604,7 +593,7 @@ class BaseHoodieTableServiceClient:
             call.summary = f"restore to {instant_time}"
         for undone_time in undone:
             self._forget(undone_time)
-            self._index.rollback_commit(undone_time)
+            self._session.index.rollback_commit(undone_time)
         return undone
 
     def _try_rollback(self, instant_time: str, error: BaseException | None = None) -> None:
@@ -619,10 +608,10 @@ class BaseHoodieTableServiceClient:
             self._leave(instant_time, "it was interrupted while it waited for the lock", error)
             return
         try:
-            snapshot = load_table(self._config)
+            snapshot = self._session.now()
             self._rollbacks.give_up(snapshot, instant_time, is_patient=not (is_interrupted or had_no_lock))
             self._forget(instant_time)
-            self._index.rollback_commit(instant_time)
+            self._session.index.rollback_commit(instant_time)
         except BaseException as second:
             self._leave(instant_time, str(second) or type(second).__name__, error)
             if not isinstance(second, Exception):
@@ -630,7 +619,7 @@ class BaseHoodieTableServiceClient:
 
     def _leave(self, instant_time: str, reason: str, error: BaseException | None) -> None:
         """Leave the rollback of an instant to a later call or another writer."""
-        text = f"instant {instant_time} could not be rolled back ({reason}); {_who_rolls_back(self._config)}"
+        text = f"instant {instant_time} could not be rolled back ({reason}); {_who_rolls_back(self._session.config)}"
         logger.warning("%s", text)
         self._heartbeats.abandon(instant_time)
         self._transactions.drop(instant_time, has_ended=False)
@@ -657,9 +646,11 @@ class BaseHoodieTableServiceClient:
     def _look_for_ended(self) -> None:
         """Call `_forget_ended` after an error; an error of this call is only logged."""
         try:
-            self._forget_ended(load_table(self._config).active_timeline)
+            self._forget_ended(self._session.now().active_timeline)
         except Exception as error:
-            logger.debug("whether instants of %s have ended could not be found out: %s", self._config.base_path, error)
+            logger.debug(
+                "whether instants of %s have ended could not be found out: %s", self._session.config.base_path, error
+            )
 
     @contextmanager
     def _call(self, name: str) -> Iterator[Operation]:
@@ -671,8 +662,8 @@ class BaseHoodieTableServiceClient:
     def _check_open(self, name: str) -> None:
         if self._is_closed:
             raise HoodieException(
-                f"{name}: this client of {self._config.base_path} is closed, by close() or by the end of its with "
-                f"block; nothing was done. Make a new {type(self).__name__} for further calls"
+                f"{name}: this client of {self._session.config.base_path} is closed, by close() or by the end of its "
+                f"with block; nothing was done. Make a new {type(self).__name__} for further calls"
             )
 
     @contextmanager

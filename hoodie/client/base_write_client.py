@@ -19,7 +19,6 @@ from hoodie.client.base_table_service_client import BaseHoodieTableServiceClient
 from hoodie.client.call_arguments import check_extra_metadata, check_named_classes, check_result, check_time
 from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
-from hoodie.client.open_table import load_table
 from hoodie.client.partitions_to_delete import Partitions, paths_to_delete
 from hoodie.client.rows_read import reading_mark
 from hoodie.client.validator.pending_commit import PendingCommit
@@ -55,7 +54,6 @@ from hoodie.execution.bulkinsert.bulk_insert_partitioner import BulkInsertPartit
 from hoodie.index.bucket.consistent_hashing import refuse_consistent_hashing
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.bucket.table_layout import TableLayout, config_of_table
-from hoodie.index.index_factory import create_index
 from hoodie.metadata.reader.metadata_listing import folders_not_listed
 from hoodie.metrics.progress import ProgressCallback
 from hoodie.query.table_query import Filters
@@ -109,17 +107,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         self._found: TableSnapshot | None = None
         self._begun: tuple[str, TableSnapshot] | None = None
         self._validators = PreCommitValidators(config, validators, self.sql_validators)
-        self._committer = Committer(
-            config,
-            self._metrics,
-            self._index,
-            context,
-            self._transactions,
-            self._heartbeats,
-            self._validate if self._validators else None,
-            self._listeners,
-            self._rollbacks,
-        )
+        validate = self._validate if self._validators else None
+        self._committer = Committer(self._session, validate, self._listeners, self._rollbacks)
 
     @property
     def service_errors(self) -> tuple[str, ...]:
@@ -147,7 +136,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         Where a lock keeps other processes out while it writes, it loads the table under that lock all the same.
 
         Args:
-            found: The result of `hoodie.client.open_table.find_table`.
+            found: The result of `hoodie.table.open_table.find_table`.
         """
         self._check_open("go_on_from")
         self._found = found
@@ -238,7 +227,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
     def _announce(self, snapshot: TableSnapshot, instant_time: str) -> bool:
         """Start the heartbeat of an instant time, if it needs one; False when another writer's heartbeat is there."""
         self._transactions.announce(instant_time)
-        if self._config.write.failed_writes is not FailedWritesPolicy.LAZY:
+        if self._session.config.write.failed_writes is not FailedWritesPolicy.LAZY:
             return True
         return self._heartbeats.start(snapshot, instant_time)
 
@@ -250,12 +239,10 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """
         layout = TableLayout(snapshot)
         config = config_of_table(self._given_config, layout)
-        if config.index != self._config.index:
-            self._config, self._index = config, create_index(config)
-            self._committer.use_index(config, self._index)
-            self._compactions.use_index(config, self._index)
+        if config.index != self._session.config.index:
+            self._session.use_index(config)
         keys = snapshot.table_config.record_key_fields or tuple(config.table.record_key_fields or ())
-        check_layout(self._index, snapshot, keys, replaces_all_files, layout)
+        check_layout(self._session.index, snapshot, keys, replaces_all_files, layout)
 
     def _prepare_table(self, operation: WriteOperationType | str | None = None) -> TableSnapshot:
         """Load and check the table, roll back its failed writes, build its metadata table, and upgrade it."""
@@ -263,7 +250,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         if self._transactions.keeps_processes_apart:
             # Another process may have written, or died, before this one got the lock.
             found = None
-        snapshot = load_table(self._config, found)
+        snapshot = self._session.now(found)
         self._take_index(snapshot, replaces_all(operation))
         refuse_consistent_hashing(snapshot)
         self._transactions.check(snapshot)
@@ -272,7 +259,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             snapshot = self._rollbacks.preparation.for_write(snapshot)
             for instant_time in rolled_back:
                 self._forget(instant_time)
-                self._index.rollback_commit(instant_time)
+                self._session.index.rollback_commit(instant_time)
             self._forget_ended(snapshot.active_timeline)
         return self._upgraded(snapshot)
 
@@ -287,7 +274,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             snapshot = begun[1]
             if snapshot.with_properties_reloaded().table_config == snapshot.table_config:
                 return snapshot
-        return load_table(self._config)
+        return self._session.now()
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -474,9 +461,11 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         with self._call("explain_upsert") as call:
             self._measure(None)
             with self._metrics.step("load the table"):
-                snapshot = load_table(self._config)
+                snapshot = self._session.now()
                 self._take_index(snapshot)
-                table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
+                table = HoodieTable(
+                    self._session.context, self._session.config, snapshot, self._session.index, self._metrics
+                )
             operation = WriteOperationType.UPSERT
             with self._metrics.step("prepare the input"):
                 given = WriteInput(table).prepare(operation, records)
@@ -503,8 +492,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         self, operation: WriteOperationType, records: Any, instant_time: str | None, **options: Any
     ) -> HoodieWriteResult:
         """Write; after a conflict with another writer, write again under a new instant up to the attempts allowed."""
-        lock = self._config.lock
-        attempts = lock.write_attempts if self._config.write.auto_commit else 1
+        lock = self._session.config.lock
+        attempts = lock.write_attempts if self._session.config.write.auto_commit else 1
         if attempts == 1:
             return self._write_and_commit(operation, records, instant_time, **options)
         records = hold_input(records)
@@ -518,7 +507,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 if not is_safe or attempt == attempts or passed_ms > lock.wait_retry_max_time_ms:
                     error.add_note(f"attempt {attempt} of {attempts}, {passed_ms / 1000:.0f} s after the first began")
                     raise
-                logger.info("writing %s again, attempt %d: %s", self._config.base_path, attempt + 1, error)
+                logger.info("writing %s again, attempt %d: %s", self._session.config.base_path, attempt + 1, error)
                 instant_time = None
             # A random delay: two writers that conflicted would otherwise meet again.
             time.sleep(random.uniform(0, min(0.1 * 2 ** (attempt - 1), 5)))
@@ -541,7 +530,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         table: HoodieTable | None = None
         try:
             with self._metrics.step("load the table"):
-                snapshot = self._begun_table(instant_time) if started_here else load_table(self._config)
+                snapshot = self._begun_table(instant_time) if started_here else self._session.now()
                 self._services.table_type = snapshot.table_config.table_type
                 reads_table = isinstance(records, MadeOfTable)
                 action = action_of(operation, snapshot.table_config.table_type)
@@ -549,7 +538,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 if not started_here:
                     # A client with another index may have started the instant, or others may have committed since.
                     self._take_index(snapshot, replaces_all(operation))
-                table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
+                table = HoodieTable(
+                    self._session.context, self._session.config, snapshot, self._session.index, self._metrics
+                )
             if operation is WriteOperationType.DELETE_PARTITION:
                 schemas = WriteInput(table).table_schemas()
                 write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
@@ -572,16 +563,16 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             if conflict is not None:
                 raise conflict from error
             raise
-        layout = self._index.commit_metadata(table.record_key_fields)
+        layout = self._session.index.commit_metadata(table.record_key_fields)
         mark = reading_mark(operation, records, write_context)
-        stored = {"schema": schemas.avro, **layout, **mark, **self._config.extra_metadata}
+        stored = {"schema": schemas.avro, **layout, **mark, **self._session.config.extra_metadata}
         result = make_result(instant_time, metadata, stored, self._metrics.steps)
-        if not self._config.write.auto_commit:
+        if not self._session.config.write.auto_commit:
             # Another client may have started the instant.
             self._transactions.keep(instant_time)
             return result
         try:
-            if not self._config.write.commit_on_errors:
+            if not self._session.config.write.commit_on_errors:
                 refuse_errors(result, f"; the instant is rolled back. {_COMMIT_ON_ERRORS}")
             is_committed = self._commit(instant_time, result, {}, snapshot)
         except BaseException as error:
@@ -654,7 +645,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             try:
                 is_committed = self._committer.complete(instant_time, result, extra_metadata, written_to)
             except HoodieWriteConflictException as error:
-                if self._config.write.has_several_writers and not self._config.write.auto_commit:
+                if self._session.config.write.has_several_writers and not self._session.config.write.auto_commit:
                     # The instant can never be completed, so its files are of no use.
                     self._try_rollback(instant_time, error)
                 else:

@@ -12,7 +12,6 @@ from contextlib import ExitStack, nullcontext
 import attrs
 
 from hoodie.callback.write_commit_callback import HoodieWriteCommitCallbackMessage
-from hoodie.client.open_table import load_table, refuse_moved_commits
 from hoodie.client.streaming_checkpoint import refuse_repeated_batch
 from hoodie.client.unknown_writes import refuse_unknown_writes
 from hoodie.client.write_operations import action_of, key_look_up
@@ -23,9 +22,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order
-from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
-from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import (
     HoodieCommitException,
     HoodieException,
@@ -39,7 +36,6 @@ from hoodie.exception import (
 from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable, TagRequest
 from hoodie.metadata.metadata_table import MetadataTableUpkeep
-from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.attempted_files import reconcile_with_markers
 from hoodie.table.action.completion import (
     compact_metadata_table,
@@ -49,13 +45,13 @@ from hoodie.table.action.completion import (
 )
 from hoodie.table.action.listeners import CompletionListeners
 from hoodie.table.action.rollback.rollback_service import RollbackService, rolled_back_by
+from hoodie.table.open_table import refuse_moved_commits
+from hoodie.table.table_session import TableSession
 from hoodie.table.table_state import being_rolled_back, refuse_pending_restore
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, WriteStart
 from hoodie.transaction.conflict_resolver import ConflictResolver
-from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.transaction.planned_beside import compactions_beside, compactions_without
-from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -68,45 +64,30 @@ class Committer:
     """Completes instants that were written, and remembers the state of the table when each write began.
 
     Args:
-        config: The writer's configuration.
-        metrics: Times the steps.
-        index: Is updated with the written files before the instant is completed.
-        context: The engine for the index's update.
-        transactions: The table's lock.
-        heartbeats: The heartbeats of the instants that the client writes.
+        session: The writer's configuration, index, engine, lock and heartbeats.
         validate: Raises if the write must not be completed; None without validators.
         listeners: Are told of each completed instant.
         rollbacks: Rolls back instants that must not be completed.
     """
 
-    _config: HoodieWriteConfig
-    _metrics: HoodieMetrics
-    _index: HoodieIndex
-    _context: HoodieEngineContext
-    _transactions: TransactionManager
-    _heartbeats: HoodieHeartbeatClient
+    _session: TableSession
     _validate: Callable[[TableSnapshot, HoodieWriteResult, HoodieCommitMetadata], None] | None
     _listeners: CompletionListeners
     _rollbacks: RollbackService
-    _resolver: ConflictResolver = attrs.field(init=False)
+    _made_resolver: tuple[HoodieIndex, ConflictResolver] | None = attrs.field(init=False, default=None)
     _written_to: dict[str, WriteStart] = attrs.field(init=False, factory=dict)
     """Instant that is being written -> the writes of the table when its write began."""
     _failures: list[str] = attrs.field(init=False, factory=list)
     known: frozenset[str] | None = attrs.field(init=False, default=None)
     """The completed writes that writes of this client may replace; None for all."""
 
-    def __attrs_post_init__(self) -> None:
-        self._resolver = ConflictResolver(self._config, self._index.is_global)
-
-    def use_index(self, config: HoodieWriteConfig, index: HoodieIndex) -> None:
-        """Go on with the index that the table was found to have.
-
-        Args:
-            config: The configuration that names it.
-            index: The index.
-        """
-        self._config, self._index = config, index
-        self._resolver = ConflictResolver(config, index.is_global)
+    @property
+    def _resolver(self) -> ConflictResolver:
+        """The resolver for the index that the table has."""
+        index = self._session.index
+        if self._made_resolver is None or self._made_resolver[0] is not index:
+            self._made_resolver = index, ConflictResolver(self._session.config, index.is_global)
+        return self._made_resolver[1]
 
     def begin_write(
         self, snapshot: TableSnapshot, instant_time: str, action: Action, reads_table: bool = False
@@ -128,13 +109,13 @@ class Committer:
         instant = snapshot.active_timeline.find(instant_time, action)
         if instant is None or instant.state is not State.REQUESTED:
             raise HoodieCommitException(self._why_not(snapshot, instant_time, action, "be written to"))
-        if self._config.write.unique_keys and not snapshot.table_config.populate_meta_fields:
+        if self._session.config.write.unique_keys and not snapshot.table_config.populate_meta_fields:
             raise HoodieNotSupportedException(
                 f"{snapshot.base_path} stores no record keys (hoodie.populate.meta.fields=false), so those of two "
                 "writers cannot be compared: leave hoodie.write.concurrency.unique.keys out"
             )
         refuse_unknown_writes(snapshot, self.known)
-        schema = snapshot.load_avro_schema() if self._config.write.has_several_writers else None
+        schema = snapshot.load_avro_schema() if self._session.config.write.has_several_writers else None
         self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema, reads_table)
 
     def take_failures(self) -> list[str]:
@@ -145,7 +126,7 @@ class Committer:
     def forget(self, instant_time: str) -> None:
         """Drop the state of an instant that was completed or rolled back."""
         self._written_to.pop(instant_time, None)
-        self._heartbeats.stop(instant_time)
+        self._session.heartbeats.stop(instant_time)
         self._resolver.forget()
 
     def complete(
@@ -175,21 +156,21 @@ class Committer:
             HoodieAmbiguousKeyException: Keys would be in more file groups than the record index can name.
         """
         is_empty = not (
-            result.statuses or result.partition_to_replace_file_ids or self._config.write.allow_empty_commit
+            result.statuses or result.partition_to_replace_file_ids or self._session.config.write.allow_empty_commit
         )
-        is_plain = not (is_empty or self._validate is not None or self._config.write.has_several_writers)
+        is_plain = not (is_empty or self._validate is not None or self._session.config.write.has_several_writers)
         if written_to is not None and is_plain and result.commit_metadata.schema:
             snapshot = written_to
         else:
             # Validators see what others have committed, and most conflicts are found before the lock is taken.
-            snapshot = load_table(self._config)
+            snapshot = self._session.now()
         action = action_of(result.operation, snapshot.table_config.table_type)
         if not result.commit_metadata.schema:
             self._withdraw_delete(snapshot, instant_time, action)
             return False
         if snapshot is not written_to:
             self._check_inflight(snapshot, instant_time, action)
-        with self._metrics.step("reconcile with markers") as step:
+        with self._session.metrics.step("reconcile with markers") as step:
             step.count(files=reconcile_with_markers(snapshot, instant_time, result.statuses))
         if is_empty:
             self._rollbacks.rollback(snapshot, instant_time)
@@ -201,31 +182,31 @@ class Committer:
         if self._validate is not None:
             self._validate(snapshot, result, metadata)
         operation = ConcurrentOperation.of_commit(HoodieInstant(instant_time, action, State.INFLIGHT), metadata)
-        if self._config.write.has_several_writers:
+        if self._session.config.write.has_several_writers:
             # Most conflicts are found without the lock, and then the lock need not be taken.
-            with self._metrics.step("look for conflicts"):
+            with self._session.metrics.step("look for conflicts"):
                 self._resolver.check(snapshot, operation, metadata, self._start_of(instant_time))
         self._update_index(snapshot, instant_time, result)
         with ExitStack() as stack:
-            takes_lock = self._config.write.has_several_writers
-            with self._metrics.step("take the lock") if takes_lock else nullcontext():
-                transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
-            with self._metrics.step("check the table again"):
+            takes_lock = self._session.config.write.has_several_writers
+            with self._session.metrics.step("take the lock") if takes_lock else nullcontext():
+                transaction = stack.enter_context(self._session.transactions.transaction(snapshot, instant_time))
+            with self._session.metrics.step("check the table again"):
                 snapshot = self._check_again(snapshot, operation, metadata)
-                if not transaction.has_lock and self._transactions.takes_lock(snapshot):
+                if not transaction.has_lock and self._session.transactions.takes_lock(snapshot):
                     # A metadata table was made meanwhile, which writers share.
-                    transaction = stack.enter_context(self._transactions.transaction(snapshot, instant_time))
+                    transaction = stack.enter_context(self._session.transactions.transaction(snapshot, instant_time))
                     snapshot = self._check_again(snapshot, operation, metadata)
-            with self._metrics.step("complete the instant"):
+            with self._session.metrics.step("complete the instant"):
                 start, timeline = self._written_to.get(instant_time), snapshot.active_timeline
-                looked_up = key_look_up(result.operation, self._index, start, timeline)
-                upkeep = MetadataTableUpkeep.of(self._config, self._context, looked_up)
+                looked_up = key_look_up(result.operation, self._session.index, start, timeline)
+                upkeep = MetadataTableUpkeep.of(self._session.config, self._session.context, looked_up)
                 check, is_locked = transaction.check_held, transaction.has_lock
                 done = complete_instant(snapshot, instant_time, action, metadata, check, upkeep, is_current=is_locked)
                 is_compacted_next = done is not None and done.to_compact is not None
                 was_held = (transaction.tells_at_release and not is_compacted_next) or transaction.is_held()
             if done is not None and is_compacted_next and was_held:
-                with self._metrics.step("compact the metadata table"):
+                with self._session.metrics.step("compact the metadata table"):
                     self._failures += compact_metadata_table(done, transaction.check_held, upkeep)
         if transaction.tells_at_release and not is_compacted_next:
             was_held = transaction.is_held() if transaction.was_held is None else transaction.was_held
@@ -239,14 +220,14 @@ class Committer:
         if not was_held:
             self._look_again(snapshot, completed, operation, metadata, result.commit_state)
         self._look_for_compactions(snapshot, completed, metadata, result.commit_state, was_held)
-        self._heartbeats.stop(instant_time)
+        self._session.heartbeats.stop(instant_time)
         logger.info("committed %s %s to %s: %r", result.operation.value, instant_time, snapshot.base_path, result)
         others: list[str] = []
         is_undone = False
         try:
-            with self._metrics.step("delete markers"):
+            with self._session.metrics.step("delete markers"):
                 WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time).delete_all(is_closed=True)
-                if not self._config.write.has_several_writers:
+                if not self._session.config.write.has_several_writers:
                     snapshot = snapshot.refreshed()
                     others = self._writes_of_others(snapshot.active_timeline, instant_time)
                     is_undone = self._was_undone(snapshot, operation.instant)
@@ -305,7 +286,7 @@ class Committer:
                 return False
             if instant.requested_time not in undone:
                 return False
-        with self._transactions.transaction(snapshot, f"looking for {instant.requested_time}"):
+        with self._session.transactions.transaction(snapshot, f"looking for {instant.requested_time}"):
             return self._rollbacks.unless_undone(snapshot, instant) is None
 
     def _look_again(
@@ -333,8 +314,8 @@ class Committer:
         logger.warning("looking at %s again: %s", where, lost)
         try:
             with (
-                self._metrics.step("look at the commit again"),
-                self._transactions.transaction(snapshot, f"looking again at {instant_time}"),
+                self._session.metrics.step("look at the commit again"),
+                self._session.transactions.transaction(snapshot, f"looking again at {instant_time}"),
             ):
                 snapshot = snapshot.refreshed()
                 refuse_pending_restore(snapshot)
@@ -408,7 +389,7 @@ class Committer:
             if not met:
                 return
             what = f"completing {completed.requested_time} later"
-            with self._metrics.step(what), self._transactions.transaction(snapshot, what):
+            with self._session.metrics.step(what), self._session.transactions.transaction(snapshot, what):
                 snapshot = snapshot.refreshed()
                 if completed in snapshot.active_timeline:
                     state.completion_time = complete_later(snapshot, completed).completion_time
@@ -432,10 +413,10 @@ class Committer:
 
     def _update_index(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> None:
         """Update the index with the written files, because the instant may be completed at any moment from now on."""
-        with self._metrics.step("update index") as step:
+        with self._session.metrics.step("update index") as step:
             step.count(files=len(result.statuses))
             table = IndexedTable(snapshot.storage, {}, snapshot.base_path, request=TagRequest(instant_time))
-            self._index.update_location(result.statuses, self._context, table)
+            self._session.index.update_location(result.statuses, self._session.context, table)
 
     def _check_again(
         self, snapshot: TableSnapshot, operation: ConcurrentOperation, metadata: HoodieCommitMetadata
@@ -445,9 +426,9 @@ class Committer:
         snapshot = refuse_moved_commits(self._with_same_properties(snapshot).refreshed())
         timeline = snapshot.active_timeline
         self._check_inflight(snapshot, instant_time, operation.instant.action)
-        if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
-            self._heartbeats.check_alive(instant_time, snapshot.base_path)
-        if self._config.write.has_several_writers:
+        if self._session.config.write.failed_writes is FailedWritesPolicy.LAZY:
+            self._session.heartbeats.check_alive(instant_time, snapshot.base_path)
+        if self._session.config.write.has_several_writers:
             start = self._start_of(instant_time)
             self._resolver.check(snapshot, operation, metadata, start)
             if start.reads_table:
@@ -483,8 +464,8 @@ class Committer:
         compactions = compactions_beside(timeline, instant_time, metadata, self._written_to.get(instant_time))
         if compactions:
             raise HoodieWriteConflictException(
-                f"compaction {', '.join(compactions)} of {self._config.base_path} was planned, or given up, while "
-                f"{instant_time} was being written, so its log files would not be read; nothing of {instant_time} was "
+                f"compaction {', '.join(compactions)} of {self._session.config.base_path} was planned, or given up, "
+                f"while {instant_time} was being written, so its log files would not be read; nothing of {instant_time} was "
                 "committed. Write again: that is safe",
                 instant_time=instant_time,
                 other_instants=compactions,
@@ -496,9 +477,9 @@ class Committer:
         others = in_order(snapshot.active_timeline.completed_writes().times - self._start_of(instant_time).completed)
         if not others:
             return
-        keys = snapshot.table_config.record_key_fields or tuple(self._config.table.record_key_fields or ())
+        keys = snapshot.table_config.record_key_fields or tuple(self._session.config.table.record_key_fields or ())
         try:
-            check_layout(self._index, snapshot, keys)
+            check_layout(self._session.index, snapshot, keys)
         except HoodieIndexException as error:
             raise HoodieWriteConflictException(
                 f"{', '.join(others[:SHOWN_ERRORS])} was committed to {snapshot.base_path} while "
@@ -521,19 +502,19 @@ class Committer:
         start = self._written_to.get(instant_time)
         if not isinstance(error, HoodieMissingFileException):
             return None
-        if start is None or not self._config.write.has_several_writers:
+        if start is None or not self._session.config.write.has_several_writers:
             return None
         try:
-            others = in_order(load_table(self._config).active_timeline.completed_writes().times - start.completed)
+            others = in_order(self._session.now().active_timeline.completed_writes().times - start.completed)
         except HoodieException as failure:
             logger.warning("whether others committed beside %s could not be found out: %s", instant_time, failure)
             return None
         if not others:
             return None
         return HoodieWriteConflictException(
-            f"{', '.join(others[:SHOWN_ERRORS])} was committed to {self._config.base_path} while {instant_time} was "
-            f"being written, and a file that {instant_time} was to change was cleaned; nothing of {instant_time} was "
-            "committed. Write again: that is safe",
+            f"{', '.join(others[:SHOWN_ERRORS])} was committed to {self._session.config.base_path} while "
+            f"{instant_time} was being written, and a file that {instant_time} was to change was cleaned; nothing of "
+            f"{instant_time} was committed. Write again: that is safe",
             instant_time=instant_time,
             other_instants=others,
             is_retry_safe=True,
@@ -543,8 +524,8 @@ class Committer:
         start = self._written_to.get(instant_time)
         if start is None:
             raise HoodieCommitException(
-                f"instant {instant_time} of {self._config.base_path} was not written by this client, so it is unknown "
-                "what others wrote since its start; nothing was committed. Commit with the client that wrote it"
+                f"instant {instant_time} of {self._session.config.base_path} was not written by this client, so it is "
+                "unknown what others wrote since its start; nothing was committed. Commit with the client that wrote it"
             )
         return start
 
@@ -557,13 +538,13 @@ class Committer:
         others = self._writes_of_others(timeline, instant_time)
         if others:
             way_out = f"{ONE_AT_A_TIME}, and write again: that is safe. {SEVERAL_WRITERS}"
-            if self._config.write.has_several_writers:
+            if self._session.config.write.has_several_writers:
                 way_out = (
                     "What it wrote was computed from the rows of the table, which are others now. Write again: that is "
                     "safe; hoodie.write.lock.wait.retry=true does so by itself"
                 )
             raise HoodieWriteConflictException(
-                f"another writer changed {self._config.base_path} by {', '.join(others[:SHOWN_ERRORS])} while "
+                f"another writer changed {self._session.config.base_path} by {', '.join(others[:SHOWN_ERRORS])} while "
                 f"{instant_time} was being written; nothing of {instant_time} was committed. {way_out}",
                 instant_time=instant_time,
                 other_instants=others,

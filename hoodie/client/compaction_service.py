@@ -7,21 +7,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 
 import attrs
 
-from hoodie.client.open_table import load_table
 from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
-from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
-from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieCompactionException
-from hoodie.index.index import HoodieIndex
-from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.compact.run_compaction_action_executor import (
     Compacted,
@@ -34,9 +28,8 @@ from hoodie.table.action.compact.schedule_compaction_action_executor import (
 )
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.table import HoodieTable
+from hoodie.table.table_session import TableSession
 from hoodie.table.table_state import refuse_pending_restore
-from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
-from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -51,31 +44,13 @@ class CompactionService:
     One process at a time carries a compaction out; see `CompactionTakeover`.
 
     Args:
-        context: The engine.
-        config: The writer's configuration.
-        metrics: Times the steps.
-        transactions: The table's lock; plans are made, and compactions completed, while it is held.
+        session: The writer's configuration, engine, index, lock and heartbeats. Plans are made, and compactions
+            completed, while the lock is held.
         rollbacks: Rolls back failed attempts.
-        heartbeats: Signs of life of the compactions that this client carries out.
-        index: Is told of the new base files.
     """
 
-    _context: HoodieEngineContext
-    _config: HoodieWriteConfig
-    _metrics: HoodieMetrics
-    _transactions: TransactionManager
+    _session: TableSession
     _rollbacks: RollbackService
-    _heartbeats: HoodieHeartbeatClient
-    _index: HoodieIndex
-
-    def use_index(self, config: HoodieWriteConfig, index: HoodieIndex) -> None:
-        """Go on with the index that the table was found to have.
-
-        Args:
-            config: The configuration that names it.
-            index: The index.
-        """
-        self._config, self._index = config, index
 
     # --- scheduling -----------------------------------------------------------------------------------------------
 
@@ -94,14 +69,14 @@ class CompactionService:
         snapshot = self._prepare_table()
         if snapshot is None:
             return None
-        with self._metrics.step("plan the compaction") as step:
-            is_lazy = self._config.write.failed_writes is FailedWritesPolicy.LAZY
+        with self._session.metrics.step("plan the compaction") as step:
+            is_lazy = self._session.config.write.failed_writes is FailedWritesPolicy.LAZY
             if is_lazy and not snapshot.active_timeline.layout.has_completion_times:
                 # While a write is pending nothing is planned.
                 self._rollbacks.rollback_expired_writes(snapshot)
             for attempt in range(1, _PLANS + 1):
-                with self._transactions.transaction(snapshot, "planning of a compaction") as transaction:
-                    executor = ScheduleCompactionActionExecutor(self._config, snapshot.refreshed(), is_forced)
+                with self._session.transactions.transaction(snapshot, "planning of a compaction") as transaction:
+                    executor = ScheduleCompactionActionExecutor(self._session.config, snapshot.refreshed(), is_forced)
                     try:
                         announced = announce(executor, transaction.check_held)
                     except OutdatedCompactionPlanException as error:
@@ -122,7 +97,7 @@ class CompactionService:
         for instant in snapshot.active_timeline.filter_actions(Action.COMPACTION).filter_pending():
             if instant.is_requested and has_no_plan(snapshot, instant):
                 # Hudi makes a file before it fills it.
-                with self._transactions.transaction(snapshot, "removal of an empty plan"):
+                with self._session.transactions.transaction(snapshot, "removal of an empty plan"):
                     snapshot.active_timeline.withdraw_requested(instant.requested_time, Action.COMPACTION)
                 continue
             found.append(instant.requested_time)
@@ -163,16 +138,20 @@ class CompactionService:
         """
         snapshot = self._prepare_table()
         if snapshot is None:
-            raise HoodieCompactionException(f"{self._config.base_path} is a copy-on-write table, without compactions")
-        with self._metrics.step("compact", instant_time) as step:
-            table = HoodieTable(self._context, self._config, snapshot, self._index, self._metrics)
+            raise HoodieCompactionException(
+                f"{self._session.config.base_path} is a copy-on-write table, without compactions"
+            )
+        with self._session.metrics.step("compact", instant_time) as step:
+            table = HoodieTable(
+                self._session.context, self._session.config, snapshot, self._session.index, self._session.metrics
+            )
 
             def work(check_alive: Callable[[], None]) -> Compacted | None:
-                executor = RunCompactionActionExecutor(table, self._transactions, check_alive)
+                executor = RunCompactionActionExecutor(table, self._session.transactions, check_alive)
                 try:
                     return carry_out(executor, instant_time, is_left_behind=is_left_behind)
                 except Exception:
-                    self._index.rollback_commit(instant_time)
+                    self._session.index.rollback_commit(instant_time)
                     raise
 
             done = self._takeover.carry_out(snapshot, instant_time, work)
@@ -186,23 +165,17 @@ class CompactionService:
             operation=WriteOperationType.COMPACT,
             statuses=done.statuses,
             commit_metadata=done.metadata,
-            steps=self._metrics.steps,
+            steps=self._session.metrics.steps,
             commit_state=CommitState(True, done.instant.completion_time, done.failures),
         )
 
     @property
     def _takeover(self) -> CompactionTakeover:
-        return CompactionTakeover(
-            options=self._config.write,
-            transactions=self._transactions,
-            heartbeats=self._heartbeats,
-            load=partial(load_table, self._config),
-            undo=self._rollbacks.rollback,
-        )
+        return CompactionTakeover(self._session, self._rollbacks.rollback)
 
     def _prepare_table(self) -> TableSnapshot | None:
         """Load and check the table; None for a copy-on-write table."""
-        snapshot = load_table(self._config)
+        snapshot = self._session.now()
         if snapshot.table_config.table_type is not HoodieTableType.MERGE_ON_READ:
             return None
         refuse_pending_restore(snapshot, "nothing is compacted until it is finished")

@@ -8,26 +8,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import partial
 
 import attrs
 
 from hoodie.avro.service_metadata import HoodieIndexCommitMetadata
-from hoodie.client.open_table import load_table
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
-from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieConfigException
 from hoodie.metadata.metadata_indexes import MetadataIndexes
-from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep, one_at_a_time
+from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep
 from hoodie.metadata.records.metadata_partition_type import secondary_index_partition
-from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.index.run_index_action_executor import IndexTakeover, RunIndexActionExecutor
 from hoodie.table.action.index.schedule_index_action_executor import ScheduleIndexActionExecutor
+from hoodie.table.table_session import TableSession
 from hoodie.table.table_state import refuse_pending_restore
-from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
-from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -39,18 +33,10 @@ class IndexService:
     """The indexings and the secondary indexes of one table.
 
     Attributes:
-        context: The engine.
-        config: The writer's configuration.
-        metrics: Times the steps.
-        transactions: The table's lock.
-        heartbeats: Signs of life of the indexings that this client carries out.
+        session: The writer's configuration, engine, lock and heartbeats.
     """
 
-    context: HoodieEngineContext
-    config: HoodieWriteConfig
-    metrics: HoodieMetrics
-    transactions: TransactionManager
-    heartbeats: HoodieHeartbeatClient
+    session: TableSession
 
     # --- indexing -------------------------------------------------------------------------------------------------
 
@@ -58,18 +44,17 @@ class IndexService:
         """Plan an indexing; see `BaseHoodieTableServiceClient.schedule_indexing`."""
         snapshot = self._load()
         with (
-            self.metrics.step("plan the indexing"),
-            self.transactions.transaction(snapshot, "planning of an indexing"),
-            one_at_a_time(snapshot),
+            self.session.metrics.step("plan the indexing"),
+            self.session.transactions.held(snapshot, "planning of an indexing"),
         ):
             snapshot = snapshot.with_properties_reloaded().refreshed()
             refuse_pending_restore(snapshot, _NO_INDEXING)
             MetadataTable(snapshot).refuse_misplaced_times(", ".join(partitions))
-            return ScheduleIndexActionExecutor(snapshot, self.config.metadata).execute(partitions)
+            return ScheduleIndexActionExecutor(snapshot, self.session.config.metadata).execute(partitions)
 
     def index(self, instant_time: str) -> HoodieIndexCommitMetadata | None:
         """Carry an indexing out; see `BaseHoodieTableServiceClient.index`."""
-        with self.metrics.step("index", instant_time):
+        with self.session.metrics.step("index", instant_time):
             return self._executor(self._load()).execute(instant_time)
 
     def take_back(self, snapshot: TableSnapshot, instant_time: str) -> bool:
@@ -90,17 +75,11 @@ class IndexService:
         return self._executor(snapshot).take_back(instant_time)
 
     def _executor(self, snapshot: TableSnapshot) -> RunIndexActionExecutor:
-        upkeep = MetadataTableUpkeep.of(self.config, self.context)
-        takeover = IndexTakeover(
-            options=self.config.write,
-            transactions=self.transactions,
-            heartbeats=self.heartbeats,
-            load=partial(load_table, self.config),
-        )
-        return RunIndexActionExecutor(snapshot, upkeep, self.transactions, takeover)
+        upkeep = MetadataTableUpkeep.of(self.session.config, self.session.context)
+        return RunIndexActionExecutor(snapshot, upkeep, IndexTakeover(self.session))
 
     def _load(self) -> TableSnapshot:
-        snapshot = load_table(self.config)
+        snapshot = self.session.now()
         refuse_pending_restore(snapshot, _NO_INDEXING)
         MetadataTable(snapshot).refuse_unknown_partitions()
         return snapshot
@@ -110,18 +89,17 @@ class IndexService:
     def create(self, name: str, column: str) -> bool:
         """Build an index; see `BaseHoodieTableServiceClient.create_index`."""
         partition = secondary_index_partition(name)
-        snapshot = load_table(self.config)
-        if self.config.metadata.enable is False:
+        snapshot = self.session.now()
+        if self.session.config.metadata.enable is False:
             raise HoodieConfigException(
                 f"hoodie.metadata.enable=false: an index of {snapshot.base_path} is part of its metadata table; leave "
                 "the option out"
             )
-        upkeep = MetadataTableUpkeep.of(self.config, self.context)
+        upkeep = MetadataTableUpkeep.of(self.session.config, self.session.context)
         definition = MetadataIndexes(snapshot, upkeep).definition(partition, column)
         with (
-            self.metrics.step("create the index"),
-            self.transactions.transaction(snapshot, f"creating the index {name}"),
-            one_at_a_time(snapshot),
+            self.session.metrics.step("create the index"),
+            self.session.transactions.held(snapshot, f"creating the index {name}"),
         ):
             metadata_table = MetadataTable(snapshot).now()
             metadata_table.refuse_unknown_partitions()
@@ -134,7 +112,9 @@ class IndexService:
     def drop(self, name: str) -> bool:
         """Delete an index; see `BaseHoodieTableServiceClient.drop_index`."""
         partition = secondary_index_partition(name)
-        snapshot = load_table(self.config)
-        with self.transactions.transaction(snapshot, f"dropping the index {name}"), one_at_a_time(snapshot):
+        snapshot = self.session.now()
+        with self.session.transactions.held(snapshot, f"dropping the index {name}"):
             snapshot = snapshot.with_properties_reloaded().refreshed()
-            return MetadataIndexes(snapshot, MetadataTableUpkeep.of(self.config, self.context)).drop(partition)
+            return MetadataIndexes(snapshot, MetadataTableUpkeep.of(self.session.config, self.session.context)).drop(
+                partition
+            )

@@ -26,13 +26,12 @@ from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import TableNotFoundException
-from hoodie.metadata.metadata_table import one_at_a_time
 from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
 from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.clean.clean_planner import earliest_instant_to_retain, read_last_clean, retention_now
-from hoodie.transaction.transaction_manager import TransactionManager
+from hoodie.table.table_session import TableSession
 
 logger = logging.getLogger(__name__)
 
@@ -49,14 +48,10 @@ class MetadataTableCleaning:
     """Cleans and archives the metadata table of one table, under the table's lock.
 
     Attributes:
-        context: The engine.
-        config: The writer's configuration.
-        transactions: The table's lock.
+        session: The writer's configuration, engine and lock.
     """
 
-    context: HoodieEngineContext
-    config: HoodieWriteConfig
-    transactions: TransactionManager
+    session: TableSession
     _looked_at: tuple[TableSnapshot, MetadataTableFiles | None] | None = attrs.field(init=False, default=None)
 
     def clean(self, table: TableSnapshot) -> list[HoodieCleanMetadata]:
@@ -74,21 +69,24 @@ class MetadataTableCleaning:
         if not self._may_be_cleaned(table):
             return []
         self._looked_at = None
-        with self.transactions.transaction(table, "cleaning the metadata table"), one_at_a_time(table):
+        with self.session.transactions.held(table, "cleaning the metadata table"):
             files = _load(table.with_properties_reloaded().refreshed())
             if files is None:
                 return []
-            snapshot, clean = files.snapshot, metadata_clean_config(self.config.clean, self.config.metadata)
+            snapshot, clean = (
+                files.snapshot,
+                metadata_clean_config(self.session.config.clean, self.session.config.metadata),
+            )
             done: list[HoodieCleanMetadata | None] = []
             for instant in snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending():
                 if has_no_plan(snapshot, instant):
                     snapshot.active_timeline.delete_pending(instant.requested_time, Action.CLEAN)
                     continue
                 logger.warning("finishing clean %s of %s", instant.requested_time, snapshot.base_path)
-                executor = _MetadataCleanExecutor(self.context, clean, snapshot)
+                executor = _MetadataCleanExecutor(self.session.context, clean, snapshot)
                 done.append(carry_out(executor, instant.requested_time, is_left_behind=True))
             if is_clean_due(snapshot.refreshed(), clean):
-                executor = _MetadataCleanExecutor(self.context, clean, snapshot.refreshed())
+                executor = _MetadataCleanExecutor(self.session.context, clean, snapshot.refreshed())
                 announced = announce(executor)
                 if announced is not None:
                     done.append(carry_out(executor, announced.instant_time))
@@ -109,14 +107,11 @@ class MetadataTableCleaning:
         if not self._may_be_archived(table):
             return 0
         self._looked_at = None
-        with (
-            self.transactions.transaction(table, "archiving the metadata table") as transaction,
-            one_at_a_time(table),
-        ):
+        with self.session.transactions.held(table, "archiving the metadata table") as transaction:
             files = _load(table.with_properties_reloaded().refreshed())
             if files is None:
                 return 0
-            config = metadata_table_config(self.config)
+            config = metadata_table_config(self.session.config)
             archiver = HoodieTimelineArchiver(config, files.snapshot, transaction.check_held, first_needed(files))
             return archiver.archive_if_required()
 
@@ -133,14 +128,16 @@ class MetadataTableCleaning:
             return False
         if len(files.snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending()):
             return True
-        return is_clean_due(files.snapshot, metadata_clean_config(self.config.clean, self.config.metadata))
+        return is_clean_due(
+            files.snapshot, metadata_clean_config(self.session.config.clean, self.session.config.metadata)
+        )
 
     def _may_be_archived(self, table: TableSnapshot) -> bool:
         """Whether instants are due, by a look without the lock."""
         files = self._look(table)
         if files is None:
             return False
-        config = metadata_table_config(self.config)
+        config = metadata_table_config(self.session.config)
         archiver = HoodieTimelineArchiver(config, files.snapshot, first_needed=first_needed(files))
         return bool(archiver.instants_to_archive())
 

@@ -25,7 +25,6 @@ from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.chosen_operation import DELETES, check_mode, operation_to_do
 from hoodie.client.new_table import check_new_table
 from hoodie.client.open_or_create import WritableTable, open_or_create
-from hoodie.client.open_table import load_table
 from hoodie.client.table_replacement import TableReplacement, described_by
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.client.write_schemas import WriteSchemas, absent_marks
@@ -43,6 +42,7 @@ from hoodie.exception import (
 )
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.merge.record_merger import named_merger
+from hoodie.table.open_table import load_table
 
 logger = logging.getLogger(__name__)
 

@@ -17,13 +17,13 @@ import attrs
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.chosen_operation import run_operation
 from hoodie.client.new_table import table_to_create
-from hoodie.client.open_table import find_table
 from hoodie.client.unknown_writes import refuse_unknown_writes
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.table.table_folder import NewTable
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieException, HoodieLockException, TableExistsException
+from hoodie.table.open_table import find_table
 from hoodie.transaction.transaction_manager import TransactionManager
 
 

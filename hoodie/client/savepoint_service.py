@@ -10,11 +10,9 @@ from collections.abc import Callable
 
 import attrs
 
-from hoodie.client.open_table import load_table
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.common.table.timeline.instant_time import is_before
-from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import (
     HoodieAmbiguousKeyException,
     HoodieKeyException,
@@ -22,7 +20,6 @@ from hoodie.exception import (
     HoodieSavepointException,
 )
 from hoodie.metadata.metadata_table import MetadataTable
-from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.action import announce, carry_out, no_check
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.restore.restore_action_executor import (
@@ -36,8 +33,9 @@ from hoodie.table.action.savepoint.savepoint_action_executor import (
     SavepointActionExecutor,
     delete_savepoint,
 )
+from hoodie.table.table_session import TableSession
 from hoodie.table.table_state import refuse_pending_restore
-from hoodie.transaction.transaction_manager import Transaction, TransactionManager
+from hoodie.transaction.transaction_manager import Transaction
 
 logger = logging.getLogger(__name__)
 
@@ -47,23 +45,19 @@ class SavepointService:
     """Makes and deletes savepoints, and restores.
 
     Args:
-        config: The writer's configuration.
-        metrics: Times the steps.
-        transactions: The table's lock; with several writers it is held all the time.
+        session: The writer's configuration and lock; with several writers the lock is held all the time.
         rollbacks: Finishes rollbacks before a restore.
     """
 
-    _config: HoodieWriteConfig
-    _metrics: HoodieMetrics
-    _transactions: TransactionManager
+    _session: TableSession
     _rollbacks: RollbackService
 
     def savepoint(self, instant_time: str | None, user: str, comment: str) -> HoodieSavepoint:
         """Make a savepoint of a commit; None means the newest completed one. See `SavepointActionExecutor`."""
-        snapshot = load_table(self._config)
+        snapshot = self._session.now()
         with (
-            self._transactions.transaction(snapshot, "savepoint") as transaction,
-            self._metrics.step("savepoint"),
+            self._session.transactions.transaction(snapshot, "savepoint") as transaction,
+            self._session.metrics.step("savepoint"),
         ):
             # While this client waited for the lock, others may have cleaned or begun a restore.
             snapshot = snapshot.refreshed()
@@ -82,8 +76,8 @@ class SavepointService:
 
     def delete_savepoint(self, instant_time: str) -> bool:
         """Delete a savepoint; see `delete_savepoint`."""
-        snapshot = load_table(self._config)
-        with self._transactions.transaction(snapshot, "delete savepoint") as transaction:
+        snapshot = self._session.now()
+        with self._session.transactions.transaction(snapshot, "delete savepoint") as transaction:
             snapshot = self._archive_beginning(snapshot.refreshed(), transaction, instant_time)
             transaction.check_held()
             # A pending savepoint counts: an archiver that archives past it looks for it once the archive is visible.
@@ -96,7 +90,7 @@ class SavepointService:
         if not _is_beginning(snapshot, instant_time):
             return snapshot
         snapshot = self._rollbacks.preparation.for_action(snapshot)
-        HoodieTimelineArchiver(self._config, snapshot, transaction.check_held).archive_commit(instant_time)
+        HoodieTimelineArchiver(self._session.config, snapshot, transaction.check_held).archive_commit(instant_time)
         return snapshot.refreshed()
 
     def restore_to_savepoint(self, instant_time: str) -> tuple[str, ...]:
@@ -115,9 +109,9 @@ class SavepointService:
         return self._restore(instant_time, lambda snapshot, instant_time: None)
 
     def _restore(self, instant_time: str, check: Callable[[TableSnapshot, str], None]) -> tuple[str, ...]:
-        snapshot = load_table(self._config)
-        with self._transactions.transaction(snapshot, "restore") as transaction:
-            if self._transactions.takes_lock(snapshot):
+        snapshot = self._session.now()
+        with self._session.transactions.transaction(snapshot, "restore") as transaction:
+            if self._session.transactions.takes_lock(snapshot):
                 snapshot = snapshot.refreshed()
             pending = pending_restore(snapshot.active_timeline)
             if pending is not None:
@@ -127,7 +121,7 @@ class SavepointService:
             self._rollbacks.refuse_living_writers(snapshot)
             snapshot = self._rollbacks.preparation.for_action(snapshot)
             executor = RestoreActionExecutor(snapshot, instant_time, self._rollbacks.refuse_living_writers)
-            with self._metrics.step("plan the restore"):
+            with self._session.metrics.step("plan the restore"):
                 announced = announce(executor, transaction.check_held)
             assert announced is not None
             return self._carry_out(executor, announced.instant_time)
@@ -158,10 +152,10 @@ class SavepointService:
     ) -> tuple[str, ...]:
         """Restore the table, and build its metadata table anew."""
         MetadataTable(executor.snapshot).set_aside(is_usual=True)
-        with self._metrics.step("restore"):
+        with self._session.metrics.step("restore"):
             undone = carry_out(executor, restore_time, is_left_behind=is_left_behind, check=check)
         try:
-            self._rollbacks.preparation.build_metadata_table(load_table(self._config))
+            self._rollbacks.preparation.build_metadata_table(self._session.now())
         except (HoodieAmbiguousKeyException, HoodieKeyException) as error:
             # The restore is done. An index cannot hold keys that are there again, and the next write says so, too.
             index = "the record index" if isinstance(error, HoodieAmbiguousKeyException) else "an index"

@@ -28,6 +28,7 @@ from hoodie.config.index_config import IndexType
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import WriteConcurrencyMode
+from hoodie.table.open_table import look_at_table
 from hoodie.table.table_overwrite import TableOverwrite
 from hoodie.transaction.transaction_manager import TransactionManager
 
@@ -75,7 +76,7 @@ class TableReplacement:
 
     def _replace(self, data: Any, transactions: TransactionManager) -> HoodieWriteResult:
         given = self.config
-        old = TableSnapshot.load(given.base_path, given.storage_options, retry=given.retry.policy)
+        old = look_at_table(given)
         refuse_unknown_writes(old, self.completed)
         # Others may have changed the table since the way was chosen.
         config = described_by(given, old.table_config)

@@ -14,26 +14,23 @@ import attrs
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.client.compaction_service import CompactionService
 from hoodie.client.metadata_table_cleaning import MetadataTableCleaning
-from hoodie.client.open_table import load_table
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.clean_config import CleaningPolicy
-from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy, WriteConcurrencyMode
-from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import HoodieException
-from hoodie.metrics.metrics import HoodieMetrics, Step
+from hoodie.metrics.metrics import Step
 from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor, EmptyPlan, OutdatedPlanException
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.compact.run_compaction_action_executor import TakenCompactionException
 from hoodie.table.action.rollback.rollback_service import RollbackService
+from hoodie.table.table_session import TableSession
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.threads import start_thread
-from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -65,10 +62,8 @@ class TableServices:
     `run_after_commit` does not, because the commit before it stands whatever happens to the services.
 
     Args:
-        context: The engine.
-        config: The writer's configuration.
-        metrics: Times the steps of services that run in the caller's thread.
-        transactions: The table's lock; with several writers, plans are made while it is held.
+        session: The writer's configuration, engine and lock, and the steps of services that run in the caller's thread.
+            With several writers, plans are made while the lock is held.
         rollbacks: Rolls back failed writes before a clean, if that is the policy.
         compactions: Schedules compactions and carries them out.
 
@@ -77,10 +72,7 @@ class TableServices:
         compacts_by_default: Whether compactions that are due run after commits where no option says how they do.
     """
 
-    _context: HoodieEngineContext
-    _config: HoodieWriteConfig
-    _metrics: HoodieMetrics
-    _transactions: TransactionManager
+    _session: TableSession
     _rollbacks: RollbackService
     _compactions: CompactionService
     table_type: HoodieTableType | None = attrs.field(init=False, default=None)
@@ -103,17 +95,17 @@ class TableServices:
             HoodieIOException: Storage failed; call again.
         """
         self.wait()
-        with self._metrics.step("clean") as step:
+        with self._session.metrics.step("clean") as step:
             return self._clean_table(self._prepare_table(), 0, step)
 
     def _clean_if_due(self, found: _FoundTable) -> None:
         """Clean as it follows a commit: the lock is not taken where the timeline tells that no file may go."""
-        with self._metrics.step("clean") as step:
+        with self._session.metrics.step("clean") as step:
             snapshot, found.snapshot = found.snapshot or self._prepare_table(), None
             if self._may_clean(snapshot):
-                self._clean_table(snapshot, self._config.clean.max_commits, step)
+                self._clean_table(snapshot, self._session.config.clean.max_commits, step)
                 return
-            with self._metrics.step("plan the clean") as planning:
+            with self._session.metrics.step("plan the clean") as planning:
                 planning.count(files=0)
             step.count(files=0)
             found.metadata_table.clean(snapshot)
@@ -121,23 +113,23 @@ class TableServices:
 
     def _may_clean(self, snapshot: TableSnapshot) -> bool:
         """Whether a clean may find something to do."""
-        clean, timeline = self._config.clean, snapshot.active_timeline
+        clean, timeline = self._session.config.clean, snapshot.active_timeline
         if clean.policy is not CleaningPolicy.KEEP_LATEST_COMMITS:
             return True
-        if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
+        if self._session.config.write.failed_writes is FailedWritesPolicy.LAZY:
             # It rolls back writes that have expired.
             return True
         pending = timeline.filter_actions(Action.CLEAN).filter_pending()
-        return bool(len(pending)) or CleanPlanner(self._context, clean, snapshot).may_clean
+        return bool(len(pending)) or CleanPlanner(self._session.context, clean, snapshot).may_clean
 
     def _clean_table(self, snapshot: TableSnapshot, min_commits: int, step: Step) -> HoodieCleanMetadata | None:
-        if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
-            with self._metrics.step("roll back failed writes"):
+        if self._session.config.write.failed_writes is FailedWritesPolicy.LAZY:
+            with self._session.metrics.step("roll back failed writes"):
                 self._rollbacks.rollback_expired_writes(snapshot)
                 snapshot = snapshot.refreshed()
         finished, snapshot = self._finish_pending_cleans(snapshot)
-        with self._metrics.step("plan the clean") as planning:
-            with self._transactions.transaction(snapshot, "planning of a clean"):
+        with self._session.metrics.step("plan the clean") as planning:
+            with self._session.transactions.transaction(snapshot, "planning of a clean"):
                 executor = self._executor(self._look_again(snapshot), min_commits)
                 try:
                     announced = announce(executor)
@@ -147,7 +139,7 @@ class TableServices:
             self._empty_plan = executor.empty_plan or self._empty_plan
             planning.count(files=0 if announced is None else None)
         if announced is not None:
-            with self._metrics.step("delete old files", announced.instant_time) as deleting:
+            with self._session.metrics.step("delete old files", announced.instant_time) as deleting:
                 metadata = carry_out(executor, announced.instant_time)
                 self._failures += executor.failures
                 if metadata is not None:
@@ -159,19 +151,19 @@ class TableServices:
 
     @property
     def _metadata_table(self) -> MetadataTableCleaning:
-        return MetadataTableCleaning(self._context, self._config, self._transactions)
+        return MetadataTableCleaning(self._session)
 
     def _executor(self, snapshot: TableSnapshot, min_commits: int = 0) -> CleanActionExecutor:
         return CleanActionExecutor(
-            self._context,
-            self._config.clean,
+            self._session.context,
+            self._session.config.clean,
             snapshot,
             self._is_alone,
             self._empty_plan,
             min_commits,
-            self._config.metadata,
+            self._session.config.metadata,
             # A metadata table may have been built meanwhile.
-            lambda: self._transactions.giving_a_time(snapshot.with_properties_reloaded()),
+            lambda: self._session.transactions.giving_a_time(snapshot.with_properties_reloaded()),
         )
 
     def _finish_pending_cleans(self, snapshot: TableSnapshot) -> tuple[list[HoodieCleanMetadata], TableSnapshot]:
@@ -180,7 +172,7 @@ class TableServices:
         pending = snapshot.active_timeline.filter_actions(Action.CLEAN).filter_pending()
         if not len(pending):
             return finished, snapshot
-        with self._metrics.step("finish cleans") as step:
+        with self._session.metrics.step("finish cleans") as step:
             try:
                 for instant in pending:
                     if has_no_plan(snapshot, instant):
@@ -193,7 +185,7 @@ class TableServices:
                     if metadata is not None:
                         finished.append(metadata)
             except HoodieException as error:
-                if not self._config.clean.allow_multiple:
+                if not self._session.config.clean.allow_multiple:
                     raise
                 logger.warning("a pending clean could not be finished, going on with the next: %s", error)
             step.count(files=sum(metadata.total_files_deleted for metadata in finished))
@@ -201,13 +193,13 @@ class TableServices:
 
     def _prepare_table(self) -> TableSnapshot:
         """Load and check the table."""
-        snapshot = load_table(self._config)
+        snapshot = self._session.now()
         refuse_pending_restore(snapshot, _NO_SERVICES)
         return self._rollbacks.preparation.for_action(snapshot)
 
     def _look_again(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Load the timeline again: while this client waited for the lock, others may have changed the table."""
-        if self._transactions.takes_lock(snapshot):
+        if self._session.transactions.takes_lock(snapshot):
             snapshot = snapshot.refreshed()
             refuse_pending_restore(snapshot, _NO_SERVICES)
         return snapshot
@@ -226,12 +218,12 @@ class TableServices:
             HoodieIOException: Storage failed; call again.
         """
         self.wait()
-        with self._metrics.step("archive") as step:
+        with self._session.metrics.step("archive") as step:
             return self._archive_table(self._prepare_table(), step)
 
     def _archive_if_due(self, found: _FoundTable) -> None:
         """Archive as it follows a commit: the lock is not taken where the timeline tells that nothing is due."""
-        with self._metrics.step("archive") as step:
+        with self._session.metrics.step("archive") as step:
             snapshot, found.snapshot = found.snapshot or self._prepare_table(), None
             if self._may_archive(snapshot):
                 self._archive_table(snapshot, step)
@@ -243,14 +235,14 @@ class TableServices:
     def _may_archive(self, snapshot: TableSnapshot) -> bool:
         """Whether instants may be due, by a look without the lock: others may change what it reads."""
         try:
-            return bool(HoodieTimelineArchiver(self._config, snapshot).instants_to_archive())
+            return bool(HoodieTimelineArchiver(self._session.config, snapshot).instants_to_archive())
         except HoodieException as error:
             logger.debug("whether instants of %s are due is looked for under the lock: %s", snapshot.base_path, error)
             return True
 
     def _archive_table(self, snapshot: TableSnapshot, step: Step) -> int:
-        with self._transactions.transaction(snapshot, "archiving") as transaction:
-            archiver = HoodieTimelineArchiver(self._config, self._look_again(snapshot), transaction.check_held)
+        with self._session.transactions.transaction(snapshot, "archiving") as transaction:
+            archiver = HoodieTimelineArchiver(self._session.config, self._look_again(snapshot), transaction.check_held)
             count = archiver.archive_if_required()
         step.count(records=count)
         self._metadata_table.archive(snapshot.refreshed() if count else snapshot)
@@ -309,10 +301,10 @@ class TableServices:
 
     def _add_compaction(self, inline: list[_Service], beside: list[_Service]) -> None:
         """Add what is done about compactions after a commit."""
-        compaction = self._config.compaction
+        compaction = self._session.config.compaction
         if self.table_type is HoodieTableType.COPY_ON_WRITE:
             return
-        is_told = _INLINE_KEY in self._config.properties or compaction.run_async or compaction.schedule_inline
+        is_told = _INLINE_KEY in self._session.config.properties or compaction.run_async or compaction.schedule_inline
         if compaction.inline or (self.compacts_by_default and not is_told):
             inline.append(self._compact_if_due)
         elif compaction.run_async or compaction.schedule_inline:
@@ -329,15 +321,15 @@ class TableServices:
         Returns:
             Their errors, which were logged, including those of services in the thread after an earlier commit.
         """
-        if not self._config.write.table_services_enabled:
+        if not self._session.config.write.table_services_enabled:
             return []
-        clean = self._config.clean
+        clean = self._session.config.clean
         inline: list[_Service] = []
         beside: list[_Service] = []
         if clean.automatic:
             (beside if clean.run_async else inline).append(self._clean_if_due)
-        if self._config.archival.automatic:
-            (beside if self._config.archival.run_async else inline).append(self._archive_if_due)
+        if self._session.config.archival.automatic:
+            (beside if self._session.config.archival.run_async else inline).append(self._archive_if_due)
         self._add_compaction(inline, beside)
         self._run(inline)
         # Errors of the thread below are reported with the next commit, however fast the thread is.
@@ -348,26 +340,28 @@ class TableServices:
             try:
                 start_thread(self._thread)
             except HoodieException as error:
-                logger.warning("table services of %s run in the thread of the write: %s", self._config.base_path, error)
+                logger.warning(
+                    "table services of %s run in the thread of the write: %s", self._session.config.base_path, error
+                )
                 self._thread = None
                 self._run(beside)
         return failures
 
     def _run_beside(self, services: list[_Service]) -> None:
-        with self._metrics.beside():
+        with self._session.metrics.beside():
             self._run(services)
 
     def _run(self, services: list[_Service]) -> None:
         found = _FoundTable(self._metadata_table)
         for service in services:
             try:
-                with self._transactions.alone():
+                with self._session.transactions.alone():
                     service(found)
             except Exception as error:
                 found.snapshot = None
                 logger.warning(
                     "a table service of %s failed after a commit, which stands; its next run continues its work",
-                    self._config.base_path,
+                    self._session.config.base_path,
                     exc_info=True,
                 )
                 self._failures.append(f"{type(error).__name__}: {error}")
@@ -381,5 +375,5 @@ class TableServices:
     @property
     def _is_alone(self) -> bool:
         """Whether no other writer can be about to write, so that folders of empty partitions may be deleted."""
-        is_sole_writer = self._config.write.concurrency_mode is WriteConcurrencyMode.SINGLE_WRITER
-        return is_sole_writer and not self._config.clean.run_async
+        is_sole_writer = self._session.config.write.concurrency_mode is WriteConcurrencyMode.SINGLE_WRITER
+        return is_sole_writer and not self._session.config.clean.run_async

@@ -17,19 +17,16 @@ from contextlib import AbstractContextManager, contextmanager
 import attrs
 
 from hoodie.client.compaction_service import CompactionService
-from hoodie.client.open_table import load_table
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
-from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.action.rollback.rollback_service import RollbackService
-from hoodie.table.table_preparation import TablePreparation
+from hoodie.table.open_table import load_table
+from hoodie.table.table_session import TableSession
 from hoodie.table.upgrade import LogFilesLeftException, TableVersionChange, change_table_version
-from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
-from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -138,14 +135,10 @@ def _compact(config: HoodieWriteConfig, compactions_of: CompactionsOf) -> list[H
 def _service_of(config: HoodieWriteConfig) -> Iterator[CompactionService]:
     """A service that compacts in this process."""
     context = LocalEngineContext()
-    metrics = HoodieMetrics(context.job, check=context.check_running)
-    transactions = TransactionManager(config, metrics=metrics)
-    heartbeats = HoodieHeartbeatClient(config.write)
-    preparation = TablePreparation(config, transactions, metrics, context)
-    rollbacks = RollbackService(config, transactions, metrics, preparation)
+    session = TableSession.open(config, context, HoodieMetrics(context.job, check=context.check_running))
     try:
-        with transactions.alone():
-            yield CompactionService(context, config, metrics, transactions, rollbacks, heartbeats, create_index(config))
+        with session.transactions.alone():
+            yield CompactionService(session, RollbackService(session))
     finally:
-        heartbeats.close()
-        transactions.close()
+        session.heartbeats.close()
+        session.transactions.close()

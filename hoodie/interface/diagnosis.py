@@ -23,6 +23,7 @@ from hoodie.exception import HoodieException, InvalidTableException, TableNotFou
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import normalise_path, parent
 from hoodie.table.action.clean.clean_planner import CleanPlanner
+from hoodie.table.open_table import look_at_table
 from hoodie.table.repair.orphan_files import find_orphan_files
 from hoodie.table.repair.partition_metafiles import bad_metafiles
 from hoodie.table.repair.repaired_table import RepairResult
@@ -114,7 +115,7 @@ def diagnose(config: HoodieWriteConfig, *, deep: bool = False) -> Diagnosis:
     """
     path = normalise_path(config.base_path)
     try:
-        table = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        table = look_at_table(config)
     except TableNotFoundException:
         raise
     except InvalidTableException as error:

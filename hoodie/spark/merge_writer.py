@@ -46,6 +46,7 @@ from hoodie.spark.spark_plans import rereading_of
 from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.spark.spark_scan import scan_files
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.open_table import look_at_table
 from hoodie.table.table import HoodieTable
 
 _PLAIN_KEY_GENERATORS = (
@@ -232,7 +233,7 @@ class MergeIntoWriter:
             The configuration of the write, whose index is the one that the condition needs.
         """
         config = self._config
-        snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        snapshot = look_at_table(config)
         snapshot.table_config.check_version(to_write=True)
         config.check_against_table(snapshot.table_config)
         config = config_of_table(config, TableLayout(snapshot))

@@ -64,6 +64,7 @@ from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.storage.storage_path import METAFOLDER_NAME, join, normalise_path, parent, relative_to
 from hoodie.table.missing_files import check_files, known_partitions
+from hoodie.table.open_table import look_at_table
 from hoodie.transaction.heartbeat_client import is_heartbeat_expired
 from hoodie.transaction.transaction_manager import TransactionManager
 
@@ -286,7 +287,7 @@ class TableOverwrite:
         Raises:
             HoodieIOException: A file is not there; or storage failed.
         """
-        new = TableSnapshot.load(self.folder, config.storage_options, retry=config.retry.policy)
+        new = look_at_table(config, self.folder)
         if new.load_avro_schema() is None:
             return
         view = new.view()

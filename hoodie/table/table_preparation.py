@@ -13,14 +13,10 @@ import attrs
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import HoodieInstant
-from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.engine.engine_context import HoodieEngineContext
-from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep
-from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.rollback.failed_writes import FailedWrites
-from hoodie.transaction.transaction_manager import TransactionManager
+from hoodie.table.table_session import TableSession
 
 
 @attrs.frozen(eq=False)
@@ -28,16 +24,10 @@ class TablePreparation:
     """Prepares one table for the actions of one client.
 
     Attributes:
-        config: The writer's configuration.
-        transactions: The table's lock, held while the metadata table is changed.
-        metrics: Times the steps.
-        engine: Builds the metadata table.
+        session: The writer's configuration and engine, and the table's lock, held while the metadata table is changed.
     """
 
-    config: HoodieWriteConfig
-    transactions: TransactionManager
-    metrics: HoodieMetrics
-    engine: HoodieEngineContext = attrs.field(factory=LocalEngineContext)
+    session: TableSession
 
     def for_action(self, snapshot: TableSnapshot, given_up: Collection[str] = ()) -> TableSnapshot:
         """Delete a metadata table that the writer does not want, and refuse one that hoodie cannot keep up to date.
@@ -56,20 +46,20 @@ class TablePreparation:
             HoodieLockException: The lock was not given.
         """
         metadata_table = self._metadata_table(snapshot)
-        if self.config.metadata.enable is not False:
+        if self.session.config.metadata.enable is not False:
             if not metadata_table.is_to_be_adapted():
                 metadata_table.refuse_unwritable()
                 return snapshot
-            with self.transactions.transaction(snapshot, "adapting the metadata table"):
+            with self.session.transactions.transaction(snapshot, "adapting the metadata table"):
                 return metadata_table.adapt()
         if not metadata_table.is_there():
             return snapshot
-        failed = FailedWrites(self.config.write)
+        failed = FailedWrites(self.session.config.write)
 
         def is_dead(snapshot: TableSnapshot, instant: HoodieInstant) -> bool:
             return instant.requested_time in given_up or failed.is_dead(snapshot, instant)
 
-        with self.transactions.transaction(snapshot, "deleting the metadata table"):
+        with self.session.transactions.transaction(snapshot, "deleting the metadata table"):
             return metadata_table.switch_off(is_asked_for=True, is_dead=is_dead)
 
     def for_write(self, snapshot: TableSnapshot) -> TableSnapshot:
@@ -86,13 +76,13 @@ class TablePreparation:
         Raises:
             HoodieException: See `for_action` and `build_metadata_table`.
         """
-        if self.config.metadata.enable is not False:
+        if self.session.config.metadata.enable is not False:
             # Opens the metadata table, which tells whether it is there; what was opened is asked again below.
             self._metadata_table(snapshot).is_misplaced()
         snapshot = self.for_action(snapshot)
         metadata_table = self._metadata_table(snapshot)
-        if self.config.metadata.enable is not False and metadata_table.is_misplaced():
-            with self.transactions.transaction(snapshot, "setting the metadata table aside"):
+        if self.session.config.metadata.enable is not False and metadata_table.is_misplaced():
+            with self.session.transactions.transaction(snapshot, "setting the metadata table aside"):
                 snapshot = metadata_table.set_aside_if_misplaced()
         return self.build_metadata_table(snapshot)
 
@@ -111,14 +101,14 @@ class TablePreparation:
         if not self._metadata_table(snapshot).is_build_due():
             return snapshot
         with (
-            self.metrics.step("build the metadata table"),
-            self.transactions.transaction(snapshot, "building the metadata table"),
+            self.session.metrics.step("build the metadata table"),
+            self.session.transactions.transaction(snapshot, "building the metadata table"),
         ):
-            return MetadataTable(snapshot, MetadataTableUpkeep.of(self.config, self.engine)).build()
+            return MetadataTable(snapshot, MetadataTableUpkeep.of(self.session.config, self.session.context)).build()
 
     def _metadata_table(self, snapshot: TableSnapshot) -> MetadataTable:
         """The metadata table, for all that needs no record merger, which is loaded once something is built."""
-        return MetadataTable(snapshot, MetadataTableUpkeep(self.config.metadata, self.engine))
+        return MetadataTable(snapshot, MetadataTableUpkeep(self.session.config.metadata, self.session.context))
 
 
 def temporary_file_folders(snapshot: TableSnapshot) -> tuple[str, ...]:

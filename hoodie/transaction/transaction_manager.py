@@ -23,7 +23,7 @@ import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep
+from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep, one_at_a_time
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_path import normalise_path, scheme
 from hoodie.transaction.begun_instants import forget_instant, note_instant
@@ -227,6 +227,23 @@ class TransactionManager:
             finally:
                 self._current = None
                 transaction.was_held = manager.unlock()
+
+    @contextmanager
+    def held(self, snapshot: TableSnapshot, owner: str) -> Iterator[Transaction]:
+        """Hold the lock for a block that changes the metadata table, which the threads of this process share too.
+
+        The lock comes first, and then the mutex of the metadata table: `MetadataTable` and `complete_instant` take it
+        below a lock that is held, and nobody waits for the lock while it has the mutex.
+
+        Args:
+            snapshot: The table.
+            owner: See `transaction`.
+
+        Raises:
+            HoodieLockException: See `transaction`.
+        """
+        with self.transaction(snapshot, owner) as transaction, one_at_a_time(snapshot):
+            yield transaction
 
     def giving_a_time(self, snapshot: TableSnapshot) -> AbstractContextManager[object]:
         """Hold the lock for a block that takes an instant time or completes an instant, where that needs it.

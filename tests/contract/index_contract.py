@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import hoodie
 from hoodie import HoodieKey, HoodieTableMetaClient, HoodieWriteResult, UpsertPlan
 from hoodie.client.base_write_client import BaseHoodieWriteClient
-from hoodie.client.open_table import load_table
 from hoodie.client.write_input import WriteInput
 from hoodie.common.model.record_columns import (
     BUCKET,
@@ -33,6 +32,7 @@ from hoodie.common.model.write_operation_type import HoodieTableType, WriteOpera
 from hoodie.common.model.write_stat import NULL_COMMIT
 from hoodie.exception import HoodieAmbiguousKeyException
 from hoodie.table.action.commit.upsert_commit_action_executor import UpsertCommitActionExecutor
+from hoodie.table.open_table import load_table
 from hoodie.table.table import HoodieTable
 from tests.support.model import TableModel
 
@@ -321,7 +321,9 @@ class IndexContract:
     def planned(self, client: BaseHoodieWriteClient, rows: pa.Table) -> list[list[Any]]:
         """Rows with their locations, and which rows share a bucket; computed twice, and with the rows turned round."""
         operation = WriteOperationType.UPSERT
-        table = HoodieTable(client._context, client.config, load_table(client.config), client._index, client.metrics)
+        table = HoodieTable(
+            client._session.context, client.config, load_table(client.config), client._session.index, client.metrics
+        )
         prepared = WriteInput(table).prepare(operation, self.records(rows))
         context = table.write_context("0" * 17, operation, prepared.schemas.columns, prepared.schemas.avro_with_meta)
         executor = UpsertCommitActionExecutor(table, context, prepared.key_generator)

@@ -18,20 +18,19 @@ import attrs
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
-from hoodie.config.write_options import HoodieWriteOptions
 from hoodie.exception import HoodieException
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_clock import is_older
+from hoodie.table.table_session import TableSession
 from hoodie.transaction.begun_instants import is_begun_here
-from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient, is_heartbeat_expired
-from hoodie.transaction.transaction_manager import TransactionManager
+from hoodie.transaction.heartbeat_client import is_heartbeat_expired
 
 logger = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False)
 class Takeover:
     """Takes over the long actions of one kind, and gives them up if they fail.
 
@@ -41,10 +40,7 @@ class Takeover:
         taken_error: Is raised where another process is carrying it out.
         is_alone: Whether a single writer keeps its lock as long as it carries out the action: then whoever has that
             lock knows that no other process is doing so.
-        options: Interval and tolerable misses of heartbeats.
-        transactions: The table's lock.
-        heartbeats: Signs of life of this process.
-        load: Loads the table, for an attempt that failed.
+        session: The table's lock, and the heartbeats of this process.
         undo: Undoes a failed attempt of an instant that is inflight, and keeps its plan. None where the next attempt
             does that as it begins.
     """
@@ -54,10 +50,7 @@ class Takeover:
     taken_error: ClassVar[type[HoodieException]]
     is_alone: ClassVar[bool] = True
 
-    options: HoodieWriteOptions
-    transactions: TransactionManager
-    heartbeats: HoodieHeartbeatClient
-    load: Callable[[], TableSnapshot]
+    session: TableSession
     undo: Callable[[TableSnapshot, str], object] | None = None
 
     def carry_out(
@@ -79,17 +72,17 @@ class Takeover:
         if not self._take(snapshot, instant_time):
             return None
         try:
-            return work(partial(self.heartbeats.check_alive, instant_time, snapshot.base_path))
+            return work(partial(self.session.heartbeats.check_alive, instant_time, snapshot.base_path))
         except Exception as error:
             self._give_up(instant_time, error)
             raise
         except BaseException:
             # It was interrupted. The heartbeat, which ends, tells the next attempt that this one is dead.
-            self.heartbeats.abandon(instant_time)
+            self.session.heartbeats.abandon(instant_time)
             raise
         finally:
-            self.heartbeats.stop(instant_time)
-            self.transactions.drop(instant_time)
+            self.session.heartbeats.stop(instant_time)
+            self.session.transactions.drop(instant_time)
 
     def refuse_if_alive(self, table: TableSnapshot, instant: HoodieInstant) -> None:
         """Refuse to go on while the process that carries out an action is alive, or may be.
@@ -104,12 +97,12 @@ class Takeover:
         time, path = instant.requested_time, table.heartbeat_path(instant.requested_time)
         if table.storage.exists(path):
             is_ours = is_begun_here(table.base_path, time)
-            may_be_alive = is_ours or not (self.is_alone and self.transactions.keeps_processes_apart)
-            if may_be_alive and not is_heartbeat_expired(table, time, self.options):
+            may_be_alive = is_ours or not (self.is_alone and self.session.transactions.keeps_processes_apart)
+            if may_be_alive and not is_heartbeat_expired(table, time, self.session.config.write):
                 raise self._taken(table, time, f"its heartbeat {path} is fresh")
         elif instant.state is State.INFLIGHT:
             # Hudi's attempts have no heartbeat.
-            tolerance = self.options.heartbeat_tolerance_ms
+            tolerance = self.session.config.write.heartbeat_tolerance_ms
             for status in self.files_of_attempt(table, instant):
                 if not is_older(table.storage, status, tolerance):
                     raise self._taken(table, time, f"it has no heartbeat, as with Hudi, and {status.path} is new")
@@ -124,7 +117,7 @@ class Takeover:
             snapshot: The table.
             what: A name of the work, for the log.
         """
-        with self.transactions.transaction(snapshot, what):
+        with self.session.transactions.transaction(snapshot, what):
             yield snapshot.refreshed()
 
     def rivals(self, table: TableSnapshot, instant: HoodieInstant) -> Iterable[HoodieInstant]:
@@ -178,24 +171,24 @@ class Takeover:
                 )  # fmt: skip
                 self.undo(table, instant_time)
             table.storage.delete_file(table.heartbeat_path(instant_time))
-            if not self.heartbeats.start(table, instant_time):
+            if not self.session.heartbeats.start(table, instant_time):
                 raise self._taken(table, instant_time, "another process was faster")
-            self.transactions.announce(instant_time)
+            self.session.transactions.announce(instant_time)
         return True
 
     def _give_up(self, instant_time: str, error: Exception) -> None:
         """Undo a failed attempt; the plan stays, and a later call runs it again."""
         # Of an expired one: another process may be carrying it out by now.
-        if self.undo is None or self.heartbeats.is_expired(instant_time):
+        if self.undo is None or self.session.heartbeats.is_expired(instant_time):
             return
         try:
-            table = self.load()
+            table = self.session.now()
             found = table.active_timeline.find(instant_time, self.kind)
             if found is not None and found.state is State.INFLIGHT:
                 self.undo(table, instant_time)
         except Exception as second:
             # The heartbeat tells the next attempt that this one was of hoodie, and is dead.
-            self.heartbeats.abandon(instant_time)
+            self.session.heartbeats.abandon(instant_time)
             text = (
                 f"the attempt of {self.kind} {instant_time} could not be rolled back ({second}): the next one does so"
             )
@@ -203,7 +196,7 @@ class Takeover:
             error.add_note(text)
 
     def _taken(self, table: TableSnapshot, instant_time: str, reason: str) -> HoodieException:
-        seconds = self.options.heartbeat_tolerance_ms / 1000
+        seconds = self.session.config.write.heartbeat_tolerance_ms / 1000
         return self.taken_error(
             f"{self.kind} {instant_time} of {table.base_path} is being carried out: {reason}. Let that process "
             f"finish; if it is dead, call again in {seconds:.0f} s{self.another_way(instant_time)}"

@@ -15,6 +15,7 @@ from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.open_table import look_at_table
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.transaction_manager import TransactionManager
 
@@ -54,7 +55,7 @@ class RepairedTable:
             if isinstance(table, HoodieWriteConfig)
             else HoodieWriteConfig.from_properties(table, {}, storage_options)
         )
-        snapshot = TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+        snapshot = look_at_table(config)
         snapshot.table_config.check_version(to_write=True)
         if changes_rows:
             snapshot.check_named_by(config.base_path)

@@ -46,6 +46,7 @@ from hoodie.exception import (
 from hoodie.metadata.metadata_table import MetadataTable
 from hoodie.metadata.reader.index_definition_file import adapt_index_definitions
 from hoodie.storage.storage_path import file_name, join, parent
+from hoodie.table.open_table import look_at_table
 from hoodie.table.repair.repaired_table import check_flags
 from hoodie.table.upgrade.archive_copy import ArchiveCopy, ArchiveOfHistory, HistoryOfArchive
 from hoodie.table.upgrade.completion_order import CompletedInstant, completion_times_of, time_of_change
@@ -124,7 +125,7 @@ def change_table_version(
 
 
 def _load(config: HoodieWriteConfig) -> TableSnapshot:
-    return TableSnapshot.load(config.base_path, config.storage_options, retry=config.retry.policy)
+    return look_at_table(config)
 
 
 def _no_check() -> None:

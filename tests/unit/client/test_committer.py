@@ -11,7 +11,6 @@ import pytest
 from hoodie.callback.commit_callbacks import CommitCallbacks
 from hoodie.client.committer import Committer
 from hoodie.client.metrics_publisher import MetricsPublisher
-from hoodie.client.open_table import load_table
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.fs.file_names import make_base_file_name
 from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
@@ -29,13 +28,11 @@ from hoodie.exception import (
     HoodieValidationException,
     HoodieWriteConflictException,
 )
-from hoodie.index.index_factory import create_index
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.table.action.listeners import CompletionListeners
 from hoodie.table.action.rollback.rollback_service import RollbackService
-from hoodie.table.table_preparation import TablePreparation
-from hoodie.transaction.heartbeat_client import HoodieHeartbeatClient
-from hoodie.transaction.transaction_manager import TransactionManager
+from hoodie.table.open_table import load_table
+from hoodie.table.table_session import TableSession
 from tests.support.hookable_storage import hooked
 from tests.support.table_builder import instants, write_action, write_config
 from tests.support.timeline_files import is_completed_file, make_state, state_file, state_files
@@ -57,22 +54,11 @@ class Writer:
         self.base_path = base_path
         self.config = write_config(base_path, **properties)
         metrics = HoodieMetrics()
-        transactions = TransactionManager(self.config, metrics=metrics)
-        self.heartbeats = HoodieHeartbeatClient(self.config.write)
-        self.committer = Committer(
-            self.config,
-            metrics,
-            create_index(self.config),
-            LocalEngineContext(parallelism=1),
-            transactions,
-            self.heartbeats,
-            validate,
-            CompletionListeners(
-                metrics,
-                (MetricsPublisher(self.config, lambda: metrics.steps, lambda: "t"), CommitCallbacks(self.config)),
-            ),
-            RollbackService(self.config, transactions, metrics, TablePreparation(self.config, transactions, metrics)),
-        )
+        session = TableSession.open(self.config, LocalEngineContext(parallelism=1), metrics)
+        self.heartbeats = session.heartbeats
+        publisher = MetricsPublisher(self.config, lambda: metrics.steps, lambda: "t")
+        listeners = CompletionListeners(metrics, (publisher, CommitCallbacks(self.config)))
+        self.committer = Committer(session, validate, listeners, RollbackService(session))
 
     def begin(self) -> str:
         """An instant that is inflight."""

@@ -163,7 +163,7 @@ class LongLivedClients(TwinTables):
         assert found == expected, f"merge-on-read: {found}\ncopy-on-write: {expected}"
         storage = open_storage(str(self.mor))
         for client in self._open.values():
-            index = client._index
+            index = client._session.index
             assert isinstance(index, HoodieInMemoryHashIndex)
             for path, keys in index._keys.items():
                 if Path(path).exists():

@@ -34,14 +34,13 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant
 from hoodie.exception import HoodieException, HoodieIndexException, HoodieRollbackException
 from hoodie.metadata.metadata_indexes import BuildingSite, MetadataIndexes
-from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep, one_at_a_time
+from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep
 from hoodie.metadata.reader.metadata_table_files import metadata_folder
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.takeover import Takeover
-from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class IndexTakeover(Takeover):
     @contextmanager
     def locked(self, snapshot: TableSnapshot, what: str) -> Iterator[TableSnapshot]:
         """See `Takeover.locked`; the metadata table may be changed."""
-        with self.transactions.transaction(snapshot, what), one_at_a_time(snapshot):
+        with self.session.transactions.held(snapshot, what):
             yield snapshot.with_properties_reloaded().refreshed()
 
     def rivals(self, table: TableSnapshot, instant: HoodieInstant) -> Iterable[HoodieInstant]:
@@ -90,15 +89,13 @@ class RunIndexActionExecutor:
     Attributes:
         snapshot: The table.
         upkeep: The upkeep of its metadata table; runs the tasks.
-        transactions: The table's lock.
-        takeover: Sees to it that one process at a time builds partitions.
+        takeover: Sees to it that one process at a time builds partitions; has the table's lock.
 
     Hudi: org.apache.hudi.table.action.index.RunIndexActionExecutor.
     """
 
     snapshot: TableSnapshot
     upkeep: MetadataTableUpkeep
-    transactions: TransactionManager
     takeover: IndexTakeover
 
     def execute(self, instant_time: str) -> HoodieIndexCommitMetadata | None:
@@ -223,7 +220,7 @@ class RunIndexActionExecutor:
     @contextmanager
     def _locked(self, what: str) -> Iterator[tuple[TableSnapshot, Callable[[], None]]]:
         """Hold the lock for a block; gives the table as it is then, and what raises where the lock was lost."""
-        with self.transactions.transaction(self.snapshot, what) as transaction, one_at_a_time(self.snapshot):
+        with self.takeover.session.transactions.held(self.snapshot, what) as transaction:
             yield self.snapshot.with_properties_reloaded().refreshed(), transaction.check_held
 
     def _has_lost_files(self, site: BuildingSite) -> bool:

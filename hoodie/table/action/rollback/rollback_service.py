@@ -19,10 +19,8 @@ from hoodie.common.table.marker.write_markers import (
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order, is_instant_time
-from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import HoodieIOException, HoodieRollbackException
-from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.storage.storage_clock import age_ms
 from hoodie.storage.storage_path import join, parent
 from hoodie.table.action.action import announce, carry_out
@@ -30,12 +28,12 @@ from hoodie.table.action.completion import complete_later
 from hoodie.table.action.rollback.failed_writes import WRITE_ACTIONS, FailedWrites
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
 from hoodie.table.table_preparation import TablePreparation, temporary_file_folders
+from hoodie.table.table_session import TableSession
 from hoodie.table.table_state import pending_rollback_plan, refuse_pending_restore
 from hoodie.transaction.begun_instants import is_begun_here
 from hoodie.transaction.heartbeat_client import is_heartbeat_expired
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 from hoodie.transaction.planned_beside import compactions_without
-from hoodie.transaction.transaction_manager import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -51,25 +49,15 @@ class RollbackService:
     """Decides which instants may be rolled back, and rolls them back. Each client has one service.
 
     Args:
-        config: Policy and heartbeat of the writer.
-        transactions: The table's lock, held while instants are rolled back where several writers are at work.
-        metrics: Times the steps.
-        preparation: Prepares the table for each rollback.
+        session: Policy and heartbeat of the writer, and the table's lock, held while instants are rolled back where
+            several writers are at work.
     """
 
-    def __init__(
-        self,
-        config: HoodieWriteConfig,
-        transactions: TransactionManager,
-        metrics: HoodieMetrics,
-        preparation: TablePreparation,
-    ) -> None:
-        self.preparation = preparation
-        """Prepares the table for other services, too."""
-        self._config = config
-        self._failed = FailedWrites(config.write)
-        self._transactions = transactions
-        self._metrics = metrics
+    def __init__(self, session: TableSession) -> None:
+        self.preparation = TablePreparation(session)
+        """Prepares the table for each rollback, and for other services."""
+        self._session = session
+        self._failed = FailedWrites(session.config.write)
 
     # --- failed writes --------------------------------------------------------------------------------------------
 
@@ -85,7 +73,7 @@ class RollbackService:
             HoodieRollbackException: A pending instant has completed ones after it (EAGER), or files and no markers: its
                 completed file may be lost.
         """
-        if self._config.write.failed_writes is FailedWritesPolicy.EAGER:
+        if self._session.config.write.failed_writes is FailedWritesPolicy.EAGER:
             return self._roll_back_all(snapshot)
         snapshot = snapshot.refreshed()
         refuse_pending_restore(snapshot, _NO_WRITES)
@@ -109,7 +97,7 @@ class RollbackService:
                 completed file may be lost.
             HoodieLockException: The lock was not given.
         """
-        match self._config.write.failed_writes:
+        match self._session.config.write.failed_writes:
             case FailedWritesPolicy.EAGER:
                 return self._roll_back_all(snapshot)[0]
             case FailedWritesPolicy.LAZY:
@@ -136,7 +124,7 @@ class RollbackService:
         pending_rollbacks = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
         if not self._failed.expired(snapshot) and not len(pending_rollbacks):
             return []
-        with self._transactions.transaction(snapshot, "rollback of failed writes") as transaction:
+        with self._session.transactions.transaction(snapshot, "rollback of failed writes") as transaction:
             rolled_back, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
             return rolled_back + self._roll_back_failed(
                 snapshot, self._failed.expired(snapshot), "the heartbeat of its writer has expired",
@@ -150,7 +138,7 @@ class RollbackService:
         pending_rollbacks = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
         if not self._failed.of(snapshot) and not len(pending_rollbacks):
             return [], snapshot
-        with self._transactions.transaction(snapshot, "rollback of failed writes") as transaction:
+        with self._session.transactions.transaction(snapshot, "rollback of failed writes") as transaction:
             rolled_back, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
             failed = self._failed.of(snapshot)
             for instant in failed:
@@ -167,12 +155,12 @@ class RollbackService:
         Returns:
             The table after that.
         """
-        if not self._config.lock.single_writer_enable or self._transactions.keeps_processes_apart:
+        if not self._session.config.lock.single_writer_enable or self._session.transactions.keeps_processes_apart:
             return snapshot
         left_ms = max((_left_ms(snapshot, instant) for instant in self._failed.of(snapshot)), default=0.0)
         if left_ms <= 0:
             return snapshot
-        clock = self._transactions.clock
+        clock = self._session.transactions.clock
         deadline_ms = clock.monotonic_ms() + left_ms
         logger.warning(
             "%s has a write that another process began just now; waiting for it, %.0f s at most, before it is rolled "
@@ -223,7 +211,7 @@ class RollbackService:
         _delete_markers(snapshot, set(marked) - pending)
         for instant_time in in_order(set(beating) - pending):
             # A heartbeat begins before its instant can be seen.
-            if is_heartbeat_expired(snapshot, instant_time, self._config.write):
+            if is_heartbeat_expired(snapshot, instant_time, self._session.config.write):
                 self._look_for_the_dead(snapshot, instant_time)
                 snapshot.storage.delete_file(snapshot.heartbeat_path(instant_time))
         return snapshot
@@ -241,7 +229,7 @@ class RollbackService:
         )
         if not compactions:
             return
-        with self._transactions.transaction(snapshot, f"completing {instant_time} later"):
+        with self._session.transactions.transaction(snapshot, f"completing {instant_time} later"):
             snapshot = snapshot.refreshed()
             if completed not in snapshot.active_timeline:
                 return
@@ -264,7 +252,7 @@ class RollbackService:
         Returns:
             False when there is no such instant.
         """
-        with self._transactions.transaction(snapshot, f"rollback of {instant_time}") as transaction:
+        with self._session.transactions.transaction(snapshot, f"rollback of {instant_time}") as transaction:
             snapshot, instant = self._find(snapshot, instant_time)
             if instant is not None:
                 self._roll_back(snapshot, instant, transaction.check_held)
@@ -281,7 +269,7 @@ class RollbackService:
             is_patient: Whether to wait for the lock.
         """
         what = f"rollback of {instant_time}"
-        with self._transactions.transaction(snapshot, what, is_patient) as transaction:
+        with self._session.transactions.transaction(snapshot, what, is_patient) as transaction:
             snapshot, instant = self._find(snapshot, instant_time)
             if instant is not None and instant.is_pending and not _withdraw(snapshot, instant):
                 self._roll_back(snapshot, instant, transaction.check_held)
@@ -293,13 +281,15 @@ class RollbackService:
 
     def _roll_back(self, snapshot: TableSnapshot, instant: HoodieInstant, check: Callable[[], None]) -> None:
         snapshot = self.preparation.for_action(snapshot, {instant.requested_time})
-        executor = RollbackActionExecutor(snapshot, instant, using_markers=self._config.write.rollback_using_markers)
-        with self._metrics.step("roll back", instant.requested_time):
-            with self._metrics.step("plan the rollback"):
+        executor = RollbackActionExecutor(
+            snapshot, instant, using_markers=self._session.config.write.rollback_using_markers
+        )
+        with self._session.metrics.step("roll back", instant.requested_time):
+            with self._session.metrics.step("plan the rollback"):
                 # Once this has announced itself and looked again, no writer commits the instant that it undoes.
                 announced = announce(executor, check)
             assert announced is not None
-            with self._metrics.step("delete the files") as step:
+            with self._session.metrics.step("delete the files") as step:
                 metadata = carry_out(executor, announced.instant_time)
                 step.count(files=metadata.total_files_deleted)
         for partition_path in metadata.partition_metadata:
@@ -344,9 +334,9 @@ class RollbackService:
             HoodieRollbackException: Another commit is built on it, or nothing is left of what it replaced.
         """
         snapshot = self.preparation.for_action(snapshot)
-        markers = self._config.write.rollback_using_markers
+        markers = self._session.config.write.rollback_using_markers
         executor = RollbackActionExecutor(snapshot, instant, using_markers=markers, is_late=True, is_empty=is_empty)
-        with self._metrics.step("roll back", instant.requested_time):
+        with self._session.metrics.step("roll back", instant.requested_time):
             announced = announce(executor)
             assert announced is not None
             carry_out(executor, announced.instant_time)
@@ -385,8 +375,10 @@ class RollbackService:
             if info is not None and Action(info.action) not in WRITE_ACTIONS:
                 continue
             logger.warning("finishing rollback %s of %s", rollback.requested_time, snapshot.base_path)
-            with self._metrics.step("finish a rollback", rollback.requested_time) as step:
-                executor = RollbackActionExecutor(snapshot, using_markers=self._config.write.rollback_using_markers)
+            with self._session.metrics.step("finish a rollback", rollback.requested_time) as step:
+                executor = RollbackActionExecutor(
+                    snapshot, using_markers=self._session.config.write.rollback_using_markers
+                )
                 is_own = info is not None and info.commit_time == of_completed
                 try:
                     metadata = carry_out(executor, rollback.requested_time, is_left_behind=not is_own)

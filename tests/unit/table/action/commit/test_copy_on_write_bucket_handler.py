@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.client.open_table import load_table
 from hoodie.common.fs.file_names import new_file_id_prefix
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
@@ -36,6 +35,7 @@ from hoodie.io.record_placement import RecordPlacement
 from hoodie.io.write_context import WriteContext
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
+from hoodie.table.open_table import load_table
 from hoodie.table.table import HoodieTable
 
 INSTANT = "99990101000000000"
@@ -73,7 +73,9 @@ def written(tmp_path: Path) -> Iterator[Written]:
     HoodieTableMetaClient.init_table(path, table_name="t", record_key_fields="k")
     with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, {})) as client:
         client.bulk_insert([{"k": key, "v": 1} for key in "abc"])
-        table = HoodieTable(client._context, client.config, load_table(client.config), client._index, client.metrics)
+        table = HoodieTable(
+            client._session.context, client.config, load_table(client.config), client._session.index, client.metrics
+        )
         avro = table.snapshot.load_avro_schema()
         context = table.write_context(INSTANT, WriteOperationType.UPSERT, SCHEMA, str(avro))
         WriteMarkers(context.storage, f"{path}/.hoodie", INSTANT).open()
@@ -197,7 +199,7 @@ def test_the_bucket_index_gives_tasks_its_check(written: Written) -> None:
     assert context.placement == RecordPlacement()
     properties = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 4}
     with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(context.base_path, properties)) as client:
-        placement = client._index.record_placement(["k"])
+        placement = client._session.index.record_placement(["k"])
     assert pickle.loads(pickle.dumps(placement)) == placement
     assert (placement.names_file_groups, placement.knows_positions, placement.verifies_positions) == (
         True,

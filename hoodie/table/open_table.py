@@ -1,4 +1,7 @@
-"""Load a table for a write."""
+"""Load a table for those who change it; the one place that does so.
+
+Readers load it by `TableSnapshot.load`, with the options of their query.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def find_table(config: HoodieWriteConfig) -> TableSnapshot | None:
         HoodieIOException: Storage failed.
     """
     try:
-        return _load(config)
+        return look_at_table(config)
     except TableNotFoundException:
         return None
 
@@ -41,16 +44,27 @@ def load_table(config: HoodieWriteConfig, found: TableSnapshot | None = None) ->
         HoodieConfigException: The configuration contradicts the table, or names it by globs.
         HoodieCommitException: Commits of the table are in the timeline of another version.
     """
-    snapshot = found or _load(config)
+    snapshot = found or look_at_table(config)
     snapshot.check_named_by(config.base_path)
     snapshot.table_config.check_writable()
     config.check_against_table(snapshot.table_config)
     return refuse_moved_commits(snapshot)
 
 
-def _load(config: HoodieWriteConfig) -> TableSnapshot:
+def look_at_table(config: HoodieWriteConfig, folder: str | None = None) -> TableSnapshot:
+    """The table of a writer's configuration, as it is now, whether or not it can be written.
+
+    Args:
+        config: The configuration.
+        folder: The folder of another table of the same writer, such as the one that takes its place.
+
+    Raises:
+        TableNotFoundException: There is no table.
+        HoodieNotSupportedException: The table has a version that hoodie does not know.
+        HoodieIOException: Storage failed.
+    """
     return TableSnapshot.load(
-        config.base_path,
+        config.base_path if folder is None else folder,
         config.storage_options,
         retry=config.retry.policy,
         clock_skew_ms=clock_skew_ms(config),
