@@ -465,8 +465,8 @@ class Committer:
         if compactions:
             raise HoodieWriteConflictException(
                 f"compaction {', '.join(compactions)} of {self._session.config.base_path} was planned, or given up, "
-                f"while {instant_time} was being written, so its log files would not be read; nothing of {instant_time} was "
-                "committed. Write again: that is safe",
+                f"while {instant_time} was being written, so its log files would not be read; nothing of "
+                f"{instant_time} was committed. Write again: that is safe",
                 instant_time=instant_time,
                 other_instants=compactions,
                 is_retry_safe=True,
