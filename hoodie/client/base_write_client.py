@@ -20,6 +20,7 @@ from hoodie.client.call_arguments import check_extra_metadata, check_named_class
 from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
 from hoodie.client.partitions_to_delete import Partitions, paths_to_delete
+from hoodie.client.read_ahead import read_before_instant, read_properties_and_metadata_table
 from hoodie.client.rows_read import reading_mark
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, PreCommitValidators, Validator
@@ -106,6 +107,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         self._service_errors: tuple[str, ...] = ()
         self._found: TableSnapshot | None = None
         self._begun: tuple[str, TableSnapshot] | None = None
+        self._last: TableSnapshot | None = None
+        """The table as this client saw it last."""
         self._validators = PreCommitValidators(config, validators, self.sql_validators)
         validate = self._validate if self._validators else None
         self._committer = Committer(self._session, validate, self._listeners, self._rollbacks)
@@ -251,6 +254,10 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             # Another process may have written, or died, before this one got the lock.
             found = None
         snapshot = self._session.now(found)
+        if self._last is not None:
+            snapshot = snapshot.after(self._last)
+        if self._session.config.metadata.enable is not False:
+            read_before_instant(snapshot)
         self._take_index(snapshot, replaces_all(operation))
         refuse_consistent_hashing(snapshot)
         self._transactions.check(snapshot)
@@ -272,7 +279,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         begun, self._begun = self._begun, None
         if begun is not None and begun[0] == instant_time:
             snapshot = begun[1]
-            if snapshot.with_properties_reloaded().table_config == snapshot.table_config:
+            if read_properties_and_metadata_table(snapshot).table_config == snapshot.table_config:
                 return snapshot
         return self._session.now()
 
@@ -531,6 +538,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         try:
             with self._metrics.step("load the table"):
                 snapshot = self._begun_table(instant_time) if started_here else self._session.now()
+                self._last = snapshot
                 self._services.table_type = snapshot.table_config.table_type
                 reads_table = isinstance(records, MadeOfTable)
                 action = action_of(operation, snapshot.table_config.table_type)
