@@ -166,6 +166,7 @@ def test_the_state_is_found_in_the_archive(path: str) -> None:
     assert newest(path, "a") == 3
 
 
+@pytest.mark.without_metadata_table("archiving would wait for its compaction")
 def test_a_commit_that_a_savepoint_holds_back_does_not_hide_younger_archived_ones(path: str) -> None:
     held = write(path, StreamBatch("a", 0))
     with client_of(path) as client:

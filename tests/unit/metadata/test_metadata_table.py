@@ -32,6 +32,8 @@ from tests.support.table_builder import content
 from tests.support.table_builder import rows as to_write
 from tests.unit.test_tables_of_real_hudi import folders_of_tables, in_order, read_by_hudi_rs, user_rows
 
+pytestmark = pytest.mark.without_metadata_table("it would be there before the one that a test makes")
+
 LISTED = "hoodie.table.metadata.partitions"
 INFLIGHT = f"{LISTED}.inflight"
 BUILT_FROM_FILES = ["v8_cow_mdt", "v9_cow_mdt", "hand_cow", "trap_stale"]

@@ -47,6 +47,7 @@ def found(path: Path) -> dict[str, int]:
     return dict(zip(table["k"].to_pylist(), table["v"].to_pylist(), strict=True))
 
 
+@pytest.mark.without_metadata_table("it names files that a listing misses")
 def test_files_that_the_newest_commit_names_must_be_there(path: Path) -> None:
     name = delete_files(path / "x")
     with pytest.raises(HoodieIOException, match=rf"x/{name} of commit \d+ is not there, one of 1 files"):
@@ -58,10 +59,24 @@ def test_files_that_the_newest_commit_names_must_be_there(path: Path) -> None:
         hoodie.read_table(str(path), filters=[("p", "==", "x")])
 
 
+@pytest.mark.without_metadata_table("it names files that a listing misses")
 def test_a_folder_that_is_gone_is_noticed_too(path: Path) -> None:
     shutil.rmtree(path / "x")
     with pytest.raises(HoodieIOException, match=r"/x/.* is not there"):
         hoodie.read_table(str(path))
+
+
+@pytest.mark.parametrize("gone", ["files", "folder"])
+def test_a_file_that_a_metadata_table_names_must_be_there(path: Path, gone: str) -> None:
+    name = delete_files(path / "x")
+    if gone == "folder":
+        shutil.rmtree(path / "x")
+    with pytest.raises(HoodieIOException, match=f"/x/{name} is missing"):
+        hoodie.read_table(str(path))
+    assert hoodie.read_table(str(path), columns=["k"], filters=[("p", "==", "y")])["k"].to_pylist() == ["y1"]
+    with client_of(path) as client:
+        client.delete_partitions(["x"])
+    assert found(path) == {"y1": 1}
 
 
 def test_an_older_version_does_not_stand_in_for_the_newest_one(path: Path) -> None:
@@ -83,6 +98,7 @@ def test_files_of_older_commits_are_noticed_where_a_partition_has_none_left(path
         hoodie.read_table(str(path))
 
 
+@pytest.mark.without_metadata_table("it names files that a listing misses")
 @pytest.mark.parametrize("gone", ["files", "folder"])
 @pytest.mark.parametrize("way", ["delete_partitions", "insert_overwrite", "restore", "rollback"])
 def test_there_is_a_way_on_where_rows_are_lost_for_good(path: Path, gone: str, way: str) -> None:

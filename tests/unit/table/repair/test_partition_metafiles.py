@@ -36,6 +36,7 @@ def test_nothing_is_done_where_all_are_well(table: ServicesTable) -> None:
     assert (table.base_path / "x" / NAME).read_bytes() == before
 
 
+@pytest.mark.without_metadata_table("it names partitions that a listing misses")
 def test_a_lost_file_is_made_again_with_the_oldest_instant_of_its_folder(table: ServicesTable) -> None:
     first = metadata(table, "x")
     table.upsert("a")
@@ -98,6 +99,7 @@ def test_folders_without_committed_files_stay_what_they_are(table: ServicesTable
     assert repair_partition_metadata(str(table.base_path)).partitions == ()
 
 
+@pytest.mark.without_metadata_table("it names partitions that a listing misses")
 def test_a_file_that_hides_partitions_goes(tmp_path: Path) -> None:
     table = ServicesTable(tmp_path / "t")
     table.upsert("a", region="2025/01")

@@ -70,8 +70,14 @@ def properties_file(table: ServicesTable) -> Path:
 
 
 def told_by_nobody(properties: Mapping[str, str]) -> dict[str, str]:
-    """Properties without those that are not made again: the first schema, and what only Hive reads."""
-    gone = ("hoodie.table.create.schema", "hoodie.table.partition_extractor_class")
+    """Properties without those that are not made again: the first schema, what only Hive reads, and the metadata table,
+    which the next write builds anew.
+    """
+    gone = (
+        "hoodie.table.create.schema",
+        "hoodie.table.partition_extractor_class",
+        "hoodie.table.metadata.partitions",
+    )
     return {key: value for key, value in properties.items() if value and key not in gone}
 
 
