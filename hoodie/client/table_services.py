@@ -291,15 +291,15 @@ class TableServices:
         """Whether a compaction is pending or due, by a look without the lock."""
         snapshot, found.snapshot = found.snapshot or self._prepare_table(), None
         timeline = snapshot.active_timeline
-        is_lazy = self._config.write.failed_writes is FailedWritesPolicy.LAZY
+        is_lazy = self._session.config.write.failed_writes is FailedWritesPolicy.LAZY
         if is_lazy and not timeline.layout.has_completion_times:
             # It rolls back writes that have expired.
             return True
         pending = timeline.filter_actions(Action.COMPACTION).filter_pending()
-        if len(pending) or is_compaction_due(self._config.compaction, timeline):
+        if len(pending) or is_compaction_due(self._session.config.compaction, timeline):
             return True
         if snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ:
-            with self._metrics.step("plan the compaction") as step:
+            with self._session.metrics.step("plan the compaction") as step:
                 step.count(files=0)
         found.snapshot = snapshot
         return False
