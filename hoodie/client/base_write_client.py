@@ -21,6 +21,7 @@ from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
 from hoodie.client.open_table import load_table
 from hoodie.client.partitions_to_delete import Partitions, paths_to_delete
+from hoodie.client.read_ahead import read_before_instant, read_properties_and_metadata_table
 from hoodie.client.rows_read import reading_mark
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, PreCommitValidators, Validator
@@ -108,6 +109,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         self._service_errors: tuple[str, ...] = ()
         self._found: TableSnapshot | None = None
         self._begun: tuple[str, TableSnapshot] | None = None
+        self._last: TableSnapshot | None = None
+        """The table as this client saw it last."""
         self._validators = PreCommitValidators(config, validators, self.sql_validators)
         self._committer = Committer(
             config,
@@ -264,6 +267,10 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             # Another process may have written, or died, before this one got the lock.
             found = None
         snapshot = load_table(self._config, found)
+        if self._last is not None:
+            snapshot = snapshot.after(self._last)
+        if self._config.metadata.enable is not False:
+            read_before_instant(snapshot)
         self._take_index(snapshot, replaces_all(operation))
         refuse_consistent_hashing(snapshot)
         self._transactions.check(snapshot)
@@ -285,7 +292,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         begun, self._begun = self._begun, None
         if begun is not None and begun[0] == instant_time:
             snapshot = begun[1]
-            if snapshot.with_properties_reloaded().table_config == snapshot.table_config:
+            if read_properties_and_metadata_table(snapshot).table_config == snapshot.table_config:
                 return snapshot
         return load_table(self._config)
 
@@ -542,6 +549,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         try:
             with self._metrics.step("load the table"):
                 snapshot = self._begun_table(instant_time) if started_here else load_table(self._config)
+                self._last = snapshot
                 self._services.table_type = snapshot.table_config.table_type
                 reads_table = isinstance(records, MadeOfTable)
                 action = action_of(operation, snapshot.table_config.table_type)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
+from functools import partial
 
 import attrs
 
@@ -40,6 +41,7 @@ from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.index import HoodieIndex, IndexedTable, TagRequest
 from hoodie.metadata.metadata_table import MetadataTableUpkeep
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.storage.side_by_side import side_by_side
 from hoodie.table.action.attempted_files import reconcile_with_markers
 from hoodie.table.action.completion import (
     compact_metadata_table,
@@ -238,16 +240,23 @@ class Committer:
         result.commit_state.completion_time = completed.completion_time
         if not was_held:
             self._look_again(snapshot, completed, operation, metadata, result.commit_state)
-        self._look_for_compactions(snapshot, completed, metadata, result.commit_state, was_held)
+        after = self._look_for_compactions(snapshot, completed, metadata, result.commit_state, was_held)
         self._heartbeats.stop(instant_time)
         logger.info("committed %s %s to %s: %r", result.operation.value, instant_time, snapshot.base_path, result)
         others: list[str] = []
         is_undone = False
         try:
             with self._metrics.step("delete markers"):
-                WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time).delete_all(is_closed=True)
-                if not self._config.write.has_several_writers:
-                    snapshot = snapshot.refreshed()
+                markers = WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time)
+                is_single = not self._config.write.has_several_writers
+                looks = is_single and after is None
+                _, listed = side_by_side(
+                    snapshot.storage,
+                    partial(markers.delete_all, is_closed=True),
+                    snapshot.refreshed if looks else lambda: after,
+                )
+                if is_single and listed is not None:
+                    snapshot = listed
                     others = self._writes_of_others(snapshot.active_timeline, instant_time)
                     is_undone = self._was_undone(snapshot, operation.instant)
         except HoodieIOException as error:
@@ -389,11 +398,14 @@ class Committer:
         metadata: HoodieCommitMetadata,
         state: CommitState,
         was_held: bool,
-    ) -> None:
+    ) -> TableSnapshot | None:
         """Take a later completion time if a compaction was planned after the first one was chosen.
 
         It was chosen before the completed file was there. A compaction that was planned in between rewrites the slices
         of that time without the log files of this write: with a later time they belong to the slices that it makes.
+
+        Returns:
+            The table as it was listed for that, after the instant was completed; None if it was not, or there was one.
 
         Raises:
             HoodieWriteConflictException: There is such a compaction, or there may be one as the lock was lost, and
@@ -401,12 +413,13 @@ class Committer:
         """
         completed = attrs.evolve(completed, completion_time=state.completion_time)
         if completed.completion_time is None or not any(stat.is_log_file for stat in metadata.write_stats):
-            return
+            return None
         met: list[str] = []
         try:
-            met = compactions_without(snapshot.refreshed().active_timeline, completed, metadata)
+            listed = snapshot.refreshed()
+            met = compactions_without(listed.active_timeline, completed, metadata)
             if not met:
-                return
+                return listed
             what = f"completing {completed.requested_time} later"
             with self._metrics.step(what), self._transactions.transaction(snapshot, what):
                 snapshot = snapshot.refreshed()
@@ -415,7 +428,7 @@ class Committer:
         except HoodieException as error:
             if was_held and not met:
                 logger.warning("after instant %s was completed: %s", completed.requested_time, error)
-                return
+                return None
             raise HoodieWriteConflictException(
                 f"{completed.requested_time} of {snapshot.base_path} was completed at {completed.completion_time}, and "
                 f"whether a compaction was planned without it ({', '.join(met) or 'not found out'}) or a later "
@@ -429,6 +442,7 @@ class Committer:
             "see that it was completed at %s", completed, snapshot.base_path, state.completion_time, ", ".join(met),
             completed.completion_time,
         )  # fmt: skip
+        return None
 
     def _update_index(self, snapshot: TableSnapshot, instant_time: str, result: HoodieWriteResult) -> None:
         """Update the index with the written files, because the instant may be completed at any moment from now on."""
@@ -442,7 +456,7 @@ class Committer:
     ) -> TableSnapshot:
         """Check again, while any lock is held, everything that must be true when the instant is completed."""
         instant_time = operation.instant.requested_time
-        snapshot = refuse_moved_commits(self._with_same_properties(snapshot).refreshed())
+        snapshot = self._read_again(snapshot)
         timeline = snapshot.active_timeline
         self._check_inflight(snapshot, instant_time, operation.instant.action)
         if self._config.write.failed_writes is FailedWritesPolicy.LAZY:
@@ -475,6 +489,24 @@ class Committer:
                 is_retry_safe=True,
             )
         return snapshot
+
+    def _read_again(self, snapshot: TableSnapshot) -> TableSnapshot:
+        """The table as it is now; refused if its version changed during the write.
+
+        The timeline is where the known properties say. Where they turn out to be others, it is listed again.
+        """
+        storage, meta_path = snapshot.storage, snapshot.meta_path
+        if not (storage.is_remote and snapshot.active_timeline.layout.has_completion_times):
+            return refuse_moved_commits(self._with_same_properties(snapshot).refreshed())
+        now, listed, names = side_by_side(
+            storage,
+            lambda: self._with_same_properties(snapshot),
+            snapshot.refreshed,
+            lambda: storage.list_names(meta_path),
+        )
+        if now.table_config != snapshot.table_config:
+            return refuse_moved_commits(now.refreshed())
+        return refuse_moved_commits(listed, names)
 
     def _check_log_places(
         self, timeline: HoodieActiveTimeline, instant_time: str, metadata: HoodieCommitMetadata

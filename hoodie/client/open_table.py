@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.moved_commits import moved_commits, refusal_of_moved_commits
 from hoodie.config.write_config import HoodieWriteConfig
@@ -45,7 +47,7 @@ def load_table(config: HoodieWriteConfig, found: TableSnapshot | None = None) ->
     snapshot.check_named_by(config.base_path)
     snapshot.table_config.check_writable()
     config.check_against_table(snapshot.table_config)
-    return refuse_moved_commits(snapshot)
+    return refuse_moved_commits(snapshot, snapshot.meta_names)
 
 
 def _load(config: HoodieWriteConfig) -> TableSnapshot:
@@ -55,10 +57,11 @@ def _load(config: HoodieWriteConfig) -> TableSnapshot:
         retry=config.retry.policy,
         clock_skew_ms=clock_skew_ms(config),
         listing_choice=MetadataListingChoice(config.metadata.enable is not False),
+        lists_names=True,
     )
 
 
-def refuse_moved_commits(snapshot: TableSnapshot) -> TableSnapshot:
+def refuse_moved_commits(snapshot: TableSnapshot, names: Iterable[str] | None = None) -> TableSnapshot:
     """Refuse to write to a table of version 8 or 9 whose commits are partly in the folder of version 6.
 
     A write would build on older files, and the rows of these commits would be gone. (In version 6, each listing of the
@@ -66,6 +69,7 @@ def refuse_moved_commits(snapshot: TableSnapshot) -> TableSnapshot:
 
     Args:
         snapshot: The table.
+        names: The names in ``.hoodie``, if they were listed with the timeline.
 
     Returns:
         The table, with the names in ``.hoodie`` that were listed for that.
@@ -75,7 +79,7 @@ def refuse_moved_commits(snapshot: TableSnapshot) -> TableSnapshot:
     """
     if not snapshot.active_timeline.layout.has_completion_times:
         return snapshot
-    names = snapshot.storage.list_names(snapshot.meta_path)
+    names = snapshot.storage.list_names(snapshot.meta_path) if names is None else names
     moved = moved_commits(snapshot.storage, snapshot.meta_path, snapshot.table_config, names)
     if moved:
         why = refusal_of_moved_commits(snapshot.meta_path, snapshot.table_config, moved)

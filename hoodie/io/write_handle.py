@@ -20,11 +20,12 @@ from hoodie.common.model.write_operation_type import IOType
 from hoodie.common.model.write_stat import NULL_COMMIT, HoodieWriteStat, RuntimeStats
 from hoodie.common.model.write_status import MAX_REPORTED_ERRORS, RecordError, WithoutEffect, WriteStatus
 from hoodie.common.table.marker.write_markers import WriteMarkers
-from hoodie.common.table.partition_metadata import ensure_partition_metadata
+from hoodie.common.table.partition_metadata import ensure_partition_metadata, has_partition_metadata
 from hoodie.common.util.numbered_strings import numbered_strings
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieCommitException, HoodieIOException
 from hoodie.io.write_context import WriteContext
+from hoodie.storage.side_by_side import side_by_side
 from hoodie.storage.storage_path import METAFOLDER_NAME, join
 
 logger = logging.getLogger(__name__)
@@ -199,9 +200,14 @@ class HoodieWriteHandle(ABC):
         """
         self._started = time.monotonic()
         context, markers = self.context, self._markers()
-        markers.refuse_if_closed(self.path)
+        _, has_metafile = side_by_side(
+            context.storage,
+            lambda: markers.refuse_if_closed(self.path),
+            lambda: has_partition_metadata(context.storage, context.base_path, self.partition_path),
+        )
         # Also where the file group has files: hudi-rs writes unpartitioned tables without that file.
-        ensure_partition_metadata(context.storage, context.base_path, self.partition_path, context.instant_time)
+        if not has_metafile:
+            ensure_partition_metadata(context.storage, context.base_path, self.partition_path, context.instant_time)
         markers.create(self.partition_path, self.file_name, self.io_type)
         self._open_file()
 
@@ -267,7 +273,12 @@ class HoodieWriteHandle(ABC):
     def _is_wanted(self) -> bool:
         """Whether the instant still takes the file: the instant is open, and the marker exists."""
         markers = self._markers()
-        return markers.exists(self.partition_path, self.file_name, self.io_type) and markers.is_open
+        has_marker, is_open = side_by_side(
+            self.context.storage,
+            lambda: markers.exists(self.partition_path, self.file_name, self.io_type),
+            lambda: markers.is_open,
+        )
+        return has_marker and is_open
 
     def _too_late(self) -> HoodieCommitException:
         return HoodieCommitException(

@@ -115,8 +115,6 @@ def ensure_partition_metadata(storage: HoodieStorage, base_path: str, partition_
             partition, so nobody would see the rows of the inner one.
     """
     folder = storage_path.join(base_path, check_partition_path(partition_path))
-    if storage.is_file(storage_path.join(folder, PARTITION_METAFILE_PREFIX)):
-        return False
     # A request takes as long for many files as for one: one listing tells of the other names and of inner partitions.
     files = storage.list_files(folder) if storage.is_remote and partition_path else None
     if _is_partition(storage, folder) if files is None else _has_metafile(files, folder):
@@ -132,6 +130,21 @@ def ensure_partition_metadata(storage: HoodieStorage, base_path: str, partition_
             raise
         logger.debug("Created partition %r at instant %s", partition_path, instant_time)
     return created
+
+
+def has_partition_metadata(storage: HoodieStorage, base_path: str, partition_path: str) -> bool:
+    """Whether a folder has the file that hoodie makes, by one call.
+
+    Args:
+        storage: The table's storage.
+        base_path: The table's folder.
+        partition_path: The partition.
+
+    Raises:
+        HoodieIOException: The partition path would leave the table, or storage failed.
+    """
+    folder = storage_path.join(base_path, check_partition_path(partition_path))
+    return storage.is_file(storage_path.join(folder, PARTITION_METAFILE_PREFIX))
 
 
 def create_partition_metadata(storage: HoodieStorage, base_path: str, partition_path: str, instant_time: str) -> bool:

@@ -42,6 +42,7 @@ from hoodie.exception import (
 )
 from hoodie.storage import storage_path
 from hoodie.storage.retry import RetryPolicy
+from hoodie.storage.side_by_side import side_by_side
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_options import StorageOptions
@@ -111,6 +112,7 @@ class TableSnapshot:
         retry: RetryPolicy | None = None,
         clock_skew_ms: int = 1,
         listing_choice: ListingChoice | None = None,
+        lists_names: bool = False,
     ) -> TableSnapshot:
         """Load a table; see `HoodieTableMetaClient.load`.
 
@@ -120,6 +122,8 @@ class TableSnapshot:
             retry: The repetition of failed calls of the storage.
             clock_skew_ms: For writers; see `HoodieActiveTimeline`.
             listing_choice: See the attributes.
+            lists_names: Whether the caller needs `meta_names`: a store that waits for a network lists them beside the
+                timeline.
         """
         path = storage_path.normalise_path(base_path)
         storage = open_storage(path, storage_options, retry)
@@ -140,7 +144,11 @@ class TableSnapshot:
             # The timeline of another one cannot be listed. Readers and writers check other features themselves.
             table_config.check_version()
             try:
-                timeline = _load_active_timeline(storage, path, table_config, clock_skew_ms)
+                timeline, names = side_by_side(
+                    storage,
+                    partial(_load_active_timeline, storage, path, table_config, clock_skew_ms),
+                    partial(_names_in, storage, storage_path.join(path, METAFOLDER_NAME), lists_names),
+                )
                 break
             except TimelineMovedException:
                 if attempt == _MAX_LOADS:
@@ -150,7 +158,7 @@ class TableSnapshot:
                 if table_config == moved:
                     time.sleep(_SECONDS_BETWEEN_LOADS)
                     table_config = HoodieTableConfig.load(storage, path)
-        return cls(path, storage, storage_options, table_config, timeline, clock_skew_ms, listing_choice)
+        return cls(path, storage, storage_options, table_config, timeline, clock_skew_ms, listing_choice, names)
 
     def check_named_by(self, given_path: str) -> None:
         """Refuse to write by a path with globs: locks and heartbeats of writers are found by the table's folder.
@@ -180,6 +188,19 @@ class TableSnapshot:
             # It remembers files of the archive that it has read.
             timeline = attrs.evolve(timeline, newest_archived_time=before.newest_archived_time)
         return self._changed(active_timeline=timeline, meta_names=None)
+
+    def after(self, earlier: TableSnapshot) -> TableSnapshot:
+        """The same table; commits, and files of the metadata table, that were read earlier are not read again.
+
+        Args:
+            earlier: The table at an earlier moment.
+        """
+        timeline = attrs.evolve(self.active_timeline, commits_read=earlier.active_timeline.commits_read)
+        newer = self._changed(active_timeline=timeline)
+        for files in earlier.metadata_table or earlier.earlier_metadata_table:
+            # Without what that table was made from: a client may live long.
+            newer.earlier_metadata_table.append(attrs.evolve(files, table=attrs.evolve(files.table)))
+        return newer
 
     def with_timeline(self, timeline: HoodieActiveTimeline) -> TableSnapshot:
         """The table with a newer listing of its timeline; where nothing was completed since, what was read stays.
@@ -366,6 +387,10 @@ class TableSnapshot:
 
     def __repr__(self) -> str:
         return f"<TableSnapshot of {self.base_path}, {self.active_timeline!r}>"
+
+
+def _names_in(storage: HoodieStorage, meta_path: str, is_needed: bool) -> frozenset[str] | None:
+    return frozenset(storage.list_names(meta_path)) if is_needed and storage.is_remote else None
 
 
 def is_table(storage: HoodieStorage, base_path: str) -> bool:

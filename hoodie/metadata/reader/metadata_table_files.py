@@ -38,6 +38,7 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieMissingFileExce
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType, file_group_number
 from hoodie.storage import storage_path
+from hoodie.storage.side_by_side import side_by_side
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import file_name, join
 
@@ -200,7 +201,12 @@ class MetadataTableFiles:
         return self._groups[partition_path]
 
     def _list_file_groups(self, partition_path: str) -> dict[str | None, list[FileSlice]]:
-        slices = self.view.latest_file_slices(partition_path)
+        slices, _ = side_by_side(
+            self.snapshot.storage,
+            lambda: self.view.latest_file_slices(partition_path),
+            # The check below needs it.
+            self._newest_compaction,
+        )
         self._check_base_files(partition_path, slices)
         if partition_path == MetadataPartitionType.FILES.partition_path and slices:
             self._check_log_files(partition_path, slices)

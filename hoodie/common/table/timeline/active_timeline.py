@@ -56,8 +56,9 @@ Content = attrs.AttrsInstance | bytes
 """The content of an instant's file: a plan or metadata as a value, or its bytes."""
 
 _MAX_ATTEMPTS = 200
-_KEPT_COMMITS = 16
-_KEPT_BYTES = 1 << 18
+_KEPT_COMMITS = 64
+_KEPT_BYTES = 1 << 22
+_KEPT_BYTES_EACH = 1 << 18
 _SUSPICIOUS_LEAD = timedelta(hours=2)  # More than the hour that daylight saving repeats.
 
 
@@ -82,26 +83,31 @@ def no_check() -> None:
 
 
 class CommitsRead(dict[str, HoodieCommitMetadata]):
-    """Completed commits that were read, by their paths: such a file never changes. Not pickled.
+    """Completed commits that were read or written, by their paths: such a file never changes. Not pickled.
 
     Threads that read several commits at once share it.
     """
 
     _mutex: ClassVar[threading.Lock] = threading.Lock()
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._sizes: dict[str, int] = {}
+
     def keep(self, path: str, metadata: HoodieCommitMetadata, size_bytes: int) -> None:
-        """Keep a small commit; the oldest one goes where there are many.
+        """Keep a small commit; the oldest ones go where they are many.
 
         Args:
             path: Its file.
             metadata: The metadata that it holds.
             size_bytes: The size of the file.
         """
-        if size_bytes <= _KEPT_BYTES:
+        if size_bytes <= _KEPT_BYTES_EACH:
             with self._mutex:
-                self[path] = metadata
-                while len(self) > _KEPT_COMMITS:
-                    self.pop(next(iter(self)))
+                self[path], self._sizes[path] = metadata, size_bytes
+                while len(self) > _KEPT_COMMITS or sum(self._sizes.values()) > _KEPT_BYTES:
+                    oldest = next(iter(self))
+                    del self[oldest], self._sizes[oldest]
 
     def __reduce__(self) -> tuple[type[CommitsRead], tuple[()]]:
         return CommitsRead, ()
@@ -125,8 +131,9 @@ class HoodieActiveTimeline(HoodieTimeline):
         archive_name: The name of the folder of the archive, where it is in the folder of the timeline: a listing that
             does not show it tells that the archive is empty. None where it is elsewhere.
         folders: The names of the folders that were listed beside the instants.
-        commits_read: Metadata of completed commits that was read; timelines of one call share it. Only in layout 2,
-            where the name of a file holds the time of its completion.
+        commits_read: Metadata of completed commits that was read, and on object stores also of those that were written;
+            timelines of one client share it. Only in layout 2, where the name of a file holds the time of its
+            completion.
         read_archived: Returns the metadata of an archived completed commit, None for any other instant. Called if the
             file of a commit is missing.
         clock_skew_ms: The largest difference of writers' clocks, in milliseconds. In layout 2 a step that takes a time
@@ -431,6 +438,9 @@ class HoodieActiveTimeline(HoodieTimeline):
             return None
         if not is_current and not self._is_only_one(completed):
             return None
+        if self.storage.is_remote and isinstance(content, HoodieCommitMetadata):
+            # The next write of this client needs it, and would ask for it.
+            self._keep(completed, self.layout.decode(encoded, type(content), "commit metadata"), len(encoded))
         self._let_clocks_pass(taken_at)
         logger.info("Completed %s %s of %s", action, instant_time, self.meta_path)
         return completed
@@ -623,9 +633,12 @@ class HoodieActiveTimeline(HoodieTimeline):
             metadata = self.layout.decode(data, record, "commit metadata")
         except HoodieCorruptedDataException as error:
             raise HoodieCorruptedDataException(f"Cannot read {path}: {error}") from error
-        if instant.completion_time is not None:
-            self.commits_read.keep(path, metadata, len(data))
+        self._keep(instant, metadata, len(data))
         return metadata
+
+    def _keep(self, instant: HoodieInstant, metadata: HoodieCommitMetadata, size_bytes: int) -> None:
+        if instant.completion_time is not None:
+            self.commits_read.keep(self.path_of(instant), metadata, size_bytes)
 
     def path_of(self, instant: HoodieInstant) -> str:
         """The path of the file that puts an instant into its state."""

@@ -486,6 +486,7 @@ def test_threads_keep_the_commits_that_they_read() -> None:
     def keep(thread: int) -> None:
         for number in range(20_000):
             read.keep(f"{thread}/{number % 40}", metadata, 1)
+            read.keep(f"{thread}/large", metadata, 1 << 20)
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -494,6 +495,9 @@ def test_threads_keep_the_commits_that_they_read() -> None:
             list(threads.map(keep, range(8)))
     finally:
         sys.setswitchinterval(interval)
+    assert len(read) == 64
+    for number in range(64):
+        read.keep(f"of 256 kB: {number}", metadata, 1 << 18)
     assert len(read) == 16
     assert all(found is metadata for found in read.values())
 
