@@ -30,6 +30,7 @@ from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor, EmptyPlan, OutdatedPlanException
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.compact.run_compaction_action_executor import TakenCompactionException
+from hoodie.table.action.compact.schedule_compaction_action_executor import is_compaction_due
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.threads import start_thread
@@ -285,14 +286,35 @@ class TableServices:
         done = self._compactions.run_all()
         return done[-1] if done else None
 
-    def _compact_if_due(self, _: _FoundTable) -> None:
+    def _compact_if_due(self, found: _FoundTable) -> None:
         """Carry out pending compactions, then plan one if it is due, and carry it out."""
+        if not self._may_compact(found):
+            return
         self._run_pending_compactions()
         planned = self._compactions.schedule(is_forced=False)
         if planned is not None:
             self._run_compaction(planned, is_left_behind=False)
 
-    def _schedule_if_due(self, _: _FoundTable) -> None:
+    def _may_compact(self, found: _FoundTable) -> bool:
+        """Whether a compaction is pending or due, by a look without the lock."""
+        snapshot, found.snapshot = found.snapshot or self._prepare_table(), None
+        timeline = snapshot.active_timeline
+        is_lazy = self._config.write.failed_writes is FailedWritesPolicy.LAZY
+        if is_lazy and not timeline.layout.has_completion_times:
+            # It rolls back writes that have expired.
+            return True
+        pending = timeline.filter_actions(Action.COMPACTION).filter_pending()
+        if len(pending) or is_compaction_due(self._config.compaction, timeline):
+            return True
+        if snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ:
+            with self._metrics.step("plan the compaction") as step:
+                step.count(files=0)
+        found.snapshot = snapshot
+        return False
+
+    def _schedule_if_due(self, found: _FoundTable) -> None:
+        if not self._may_compact(found):
+            return
         if not self._compactions.pending():
             self._compactions.schedule(is_forced=False)
 
