@@ -13,7 +13,7 @@ from hoodie.common.table.timeline.instant import HoodieInstant
 from hoodie.exception import HoodieIOException
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from tests.support.hookable_storage import Call, HookableStorage, use_for_local_files
-from tests.support.table_builder import init_table, local_client, rows
+from tests.support.table_builder import init_table, local_client, read_rows, rows
 
 pytestmark = pytest.mark.table_version(9)
 
@@ -37,6 +37,16 @@ class CountedStorage(HookableStorage):
         if not call.is_bare:
             self.calls.append((call.name, call.path.rpartition("/table/")[2]))
         return call.apply()
+
+
+class RemoteStorage(CountedStorage):
+    """Files that count as those of a store behind a network, so that calls are made side by side."""
+
+    __slots__ = ()
+
+    @property
+    def is_remote(self) -> bool:
+        return True
 
 
 @pytest.fixture
@@ -74,6 +84,24 @@ def test_the_calls_of_an_upsert_do_not_grow_with_the_commits(path: str) -> None:
     totals = [calls_of_a_write(path, number, "COPY_ON_WRITE").total() for number in range(28)]
     # Every tenth commit compacts the metadata table.
     assert max(totals[12:17]) == min(totals[12:17]) == min(totals[22:27])
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_client_that_lives_reads_no_commit_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_type: str
+) -> None:
+    use_for_local_files(monkeypatch, RemoteStorage)
+    init_table(str(tmp_path / "table"), table_type=table_type)
+    without_services = {"hoodie.metadata.enable": True, "hoodie.table.services.enabled": False}
+    with local_client(tmp_path / "table", without_services) as client:
+        for number in range(4):
+            client.upsert(rows(("a", "x", number)))
+        CountedStorage.calls.clear()
+        client.upsert(rows(("a", "x", 5)))
+    read = [path for name, path in CountedStorage.calls if name == "read" and "/timeline/" in path]
+    assert read == []
+    assert CountedStorage.calls.count(("read", OF_METADATA[1])) == 0
+    assert read_rows(str(tmp_path / "table")) == [("a", "x", 5)]
 
 
 def test_a_table_that_is_not_there_is_looked_for_once(path: str) -> None:
