@@ -66,7 +66,7 @@ def calls_of_a_write(path: str, number: int, table_type: str, **properties: obje
 
 
 @pytest.mark.parametrize(
-    ("table_type", "timelines", "properties", "calls"), [("COPY_ON_WRITE", 10, 6, 55), ("MERGE_ON_READ", 14, 8, 66)]
+    ("table_type", "timelines", "properties", "calls"), [("COPY_ON_WRITE", 10, 6, 55), ("MERGE_ON_READ", 10, 6, 56)]
 )
 def test_an_upsert_into_a_default_table_makes_few_calls(
     path: str, table_type: str, timelines: int, properties: int, calls: int

@@ -269,6 +269,22 @@ def test_hundreds_of_files_are_deleted_by_few_requests(
     assert storage.read(f"{base}/kept") == b"x"
 
 
+def test_a_look_for_a_file_or_for_a_folder_of_the_metafolder_is_one_request(
+    far: ObjectStorage, base: str, s3_proxy: FaultyProxy
+) -> None:
+    far.create_if_absent(f"{base}/folder/file", b"")
+    s3_proxy.requests.clear()
+    assert far.is_file(f"{base}/folder/file")
+    assert not far.is_file(f"{base}/folder")
+    assert not far.is_file(f"{base}/nothing")
+    assert far.list_directory(f"{base}/.hoodie/timeline") == []
+    assert far.list_files(f"{base}/.hoodie/.temp") == []
+    assert not far.delete_directory(f"{base}/.hoodie/.temp")
+    assert len(s3_proxy.requests) == 6
+    with pytest.raises(HoodieIOException, match="is a file"):
+        far.list_directory(f"{base}/folder/file")
+
+
 def test_directory_markers_of_other_programs_are_not_files(
     storage: ObjectStorage, base: str, s3_bucket: Bucket
 ) -> None:
