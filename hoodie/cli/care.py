@@ -48,6 +48,16 @@ def validate(call: TableCall) -> None:
         click.get_current_context().exit(FOUND)
 
 
+@table_command(CARE, "doctor")
+@click.option("--deep", is_flag=True, help="Look at all files too; takes time with their number.")
+def doctor(call: TableCall, deep: bool) -> None:
+    """Look for what is wrong, or will be, and what repairs it; exit code 3 if there is something."""
+    found = call.table.doctor(deep=deep)
+    call.show(found)
+    if not found.is_healthy:
+        click.get_current_context().exit(FOUND)
+
+
 @table_command(CARE, "create-index")
 @click.argument("column")
 @click.option("--name", help="By default the column's.")

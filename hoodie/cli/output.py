@@ -45,6 +45,7 @@ _SHOWN_ATTRIBUTES = {
     ),
     "HoodieBaseFile": ("path", "file_id", "instant_time", "size_bytes"),
     "HoodieLogFile": ("path", "size_bytes"),
+    "Diagnosis": ("base_path", "is_healthy", "findings", "is_deep"),
     "MetadataTableValidation": (
         "base_path", "is_right", "entry_counts", "difference_counts", "differences", "not_validated", "advice",
         "size_counts",

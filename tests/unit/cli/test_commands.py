@@ -424,6 +424,16 @@ def test_a_metadata_table_that_is_right_and_one_that_is_not(trips: Table, table_
     assert lost.name in done.out
 
 
+def test_a_healthy_table_and_one_with_a_finding(trips: Table, run: Run) -> None:
+    done = run("doctor", "trips", "--json")
+    assert (done.code, done.json["is_healthy"], done.json["is_deep"]) == (0, True, False), done
+    (Path("trips/rome") / ".hoodie_partition_metadata").unlink()
+    assert run("doctor", "trips").code == 0
+    done = run("doctor", "trips", "--deep")
+    assert done.code == 3
+    assert "bad metadata file" in done.out
+
+
 def test_commits_are_undone(trips: Table, run: Run) -> None:
     first = trips.history()[0].instant_time
     run("write", "trips", "tuesday.csv")
