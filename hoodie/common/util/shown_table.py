@@ -43,7 +43,7 @@ class ShownTable:
 
     def to_text(self) -> str:
         """The table for a terminal."""
-        lines = [*map(_visible, self.title)]
+        lines = [*map(visible, self.title)]
         grid = [list(self.header), *([self._cell(value) for value in row] for row in self._shown)]
         if self.rows or not self.title:
             widths = [max(map(_width, column)) for column in zip(*grid, strict=True)]
@@ -54,14 +54,14 @@ class ShownTable:
                 cells = (_pad(*cell) for cell in zip(row, widths, self._numeric, strict=True))
                 lines.append("  ".join(cells).rstrip())
             if self._cut:
-                lines.append(_visible(self._cut))
+                lines.append(visible(self._cut))
         if self.notes:
-            lines += ["", *map(_visible, self.notes)]
+            lines += ["", *map(visible, self.notes)]
         return "\n".join(lines)
 
     def to_html(self) -> str:
         """The table for a notebook; all text is escaped."""
-        parts = [f"<div>{escape(_visible(line))}</div>" for line in self.title]
+        parts = [f"<div>{escape(visible(line))}</div>" for line in self.title]
         if self.rows or not self.title:
             head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
             parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>")
@@ -69,8 +69,8 @@ class ShownTable:
                 parts.append("<tr>" + "".join(map(self._html_cell, row, self._numeric)) + "</tr>")
             parts.append("</tbody></table>")
             if self._cut:
-                parts.append(f"<div>{escape(_visible(self._cut))}</div>")
-        parts += [f"<div>{escape(_visible(line))}</div>" for line in self.notes]
+                parts.append(f"<div>{escape(visible(self._cut))}</div>")
+        parts += [f"<div>{escape(visible(line))}</div>" for line in self.notes]
         return "".join(parts)
 
     @property
@@ -89,11 +89,11 @@ class ShownTable:
     def _cell(self, value: str | int | None) -> str:
         if value is None:
             return "-"
-        return f"{value:,}" if isinstance(value, int) else _shortened(_visible(value), self.max_cell_width)
+        return f"{value:,}" if isinstance(value, int) else _shortened(visible(value), self.max_cell_width)
 
     def _html_cell(self, value: str | int | None, right: bool) -> str:
         shown = self._cell(value)
-        title = f' title="{escape(_visible(value))}"' if isinstance(value, str) and shown != _visible(value) else ""
+        title = f' title="{escape(visible(value))}"' if isinstance(value, str) and shown != visible(value) else ""
         style = ' style="text-align:right"' if right else ""
         return f"<td{style}{title}>{escape(shown)}</td>"
 
@@ -122,7 +122,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """The text with escapes for characters that would move the cursor or change the direction of writing."""
     if text.isprintable():
         return text

@@ -1,0 +1,149 @@
+"""Commands that take care of a table, and those that undo."""
+
+from __future__ import annotations
+
+import click
+
+from hoodie.cli.command import FOUND, TableCall, table_command
+from hoodie.cli.writing import dry_run_option
+
+CARE: list[click.Command] = []
+UNDO: list[click.Command] = []
+
+
+@table_command(CARE, "compact")
+def compact(call: TableCall) -> None:
+    """Make base files of the log files of a merge-on-read table."""
+    done = call.table.compact()
+    call.show("compact: nothing to compact" if done is None and call.output.form == "text" else done)
+
+
+@table_command(CARE, "clean", asks=True)
+@dry_run_option
+def clean(call: TableCall, dry_run: bool) -> None:
+    """Delete old file versions that hoodie.clean.* does not keep."""
+    planned = call.table.clean(dry_run=True)
+    if dry_run:
+        call.show(planned)
+        return
+    if planned.partitions:
+        call.ask(str(planned))
+    # Without a plan there is nothing to ask: the call finishes what an earlier clean began.
+    call.show(call.table.clean())
+
+
+@table_command(CARE, "archive", asks=True)
+def archive(call: TableCall) -> None:
+    """Move old instants from the timeline to the archive."""
+    call.ask(f"archive {call.path}: moves instants beyond hoodie.keep.max.commits; no restore reaches them then")
+    call.show(call.table.archive())
+
+
+@table_command(CARE, "validate")
+def validate(call: TableCall) -> None:
+    """Compare the metadata table with the table's files; exit code 3 if they differ."""
+    found = call.table.validate()
+    call.show(found)
+    if not found.is_right:
+        click.get_current_context().exit(FOUND)
+
+
+@table_command(CARE, "doctor")
+@click.option("--deep", is_flag=True, help="Look at all files too; takes time with their number.")
+def doctor(call: TableCall, deep: bool) -> None:
+    """Look for what is wrong, or will be, and what repairs it; exit code 3 if there is something."""
+    found = call.table.doctor(deep=deep)
+    call.show(found)
+    if not found.is_healthy:
+        click.get_current_context().exit(FOUND)
+
+
+@table_command(CARE, "create-index")
+@click.argument("column")
+@click.option("--name", help="By default the column's.")
+def create_index(call: TableCall, column: str, name: str | None) -> None:
+    """Build a secondary index on a column."""
+    made = call.table.create_index(column, name)
+    told = f"index {name or column}: {'built' if made else 'is there already'}"
+    call.show({"created": made} if call.output.form == "json" else told)
+
+
+@table_command(CARE, "drop-index", asks=True)
+@click.argument("name")
+def drop_index(call: TableCall, name: str) -> None:
+    """Delete a secondary index."""
+    call.ask(f"drop the index {name} of {call.path}")
+    dropped = call.table.drop_index(name)
+    told = f"index {name}: {'dropped' if dropped else 'there is none'}"
+    call.show({"dropped": dropped} if call.output.form == "json" else told)
+
+
+@table_command(CARE, "upgrade", asks=True)
+@click.option("--to", "to_version", type=click.Choice(["8", "9"]), default="9", show_default=True)
+@dry_run_option
+def upgrade(call: TableCall, to_version: str, dry_run: bool) -> None:
+    """Upgrade the table to version 8 or 9."""
+    planned = call.table.upgrade(int(to_version), dry_run=True)
+    if not dry_run:
+        call.ask(str(planned))
+    call.show(planned if dry_run else call.table.upgrade(int(to_version)))
+
+
+@table_command(CARE, "downgrade", asks=True)
+@click.option("--to", "to_version", type=click.Choice(["6", "8"]), default="6", show_default=True)
+@dry_run_option
+def downgrade(call: TableCall, to_version: str, dry_run: bool) -> None:
+    """Downgrade the table to version 8 or 6."""
+    planned = call.table.downgrade(int(to_version), dry_run=True)
+    if not dry_run:
+        call.ask(str(planned))
+    call.show(planned if dry_run else call.table.downgrade(int(to_version)))
+
+
+@table_command(UNDO, "savepoint")
+@click.argument("instant", required=False)
+@click.option("--user", default="", help="The name of the person who asks for it.")
+@click.option("--comment", default="", help="The reason.")
+def savepoint(call: TableCall, instant: str | None, user: str, comment: str) -> None:
+    """Keep the files of a commit, by default the newest one, from being cleaned."""
+    made = call.table.savepoint(instant, user=user, comment=comment)
+    call.show(f"savepoint {made.instant_time}: keeps {made.num_files} files" if call.output.form == "text" else made)
+
+
+@table_command(UNDO, "delete-savepoint", asks=True)
+@click.argument("instant")
+def delete_savepoint(call: TableCall, instant: str) -> None:
+    """Delete a savepoint; a clean may delete its files then."""
+    call.ask(f"delete the savepoint {instant} of {call.path}: a clean may delete its files then")
+    deleted = call.table.delete_savepoint(instant)
+    told = f"savepoint {instant}: {'deleted' if deleted else 'there is none'}"
+    call.show({"deleted": deleted} if call.output.form == "json" else told)
+
+
+@table_command(UNDO, "restore", asks=True)
+@click.argument("instant")
+def restore(call: TableCall, instant: str) -> None:
+    """Make a commit the newest one again: undo and delete everything that is newer."""
+    newer = []
+    for entry in call.table.history():
+        if entry.instant_time == instant:
+            break
+        newer.append(f"  {entry.instant_time} {entry.action} {entry.state} {entry.operation or ''}".rstrip())
+    else:
+        newer = [f"  {instant} is no instant of the active timeline"]
+    call.ask("\n".join([f"restore {call.path} to {instant}: undoes and deletes what is newer", *newer]))
+    call.show(call.table.restore(instant))
+
+
+@table_command(UNDO, "rollback", asks=True)
+@click.argument("instant", required=False)
+def rollback(call: TableCall, instant: str | None) -> None:
+    """Undo the newest commit, a pending one, or (without INSTANT) all writes that failed."""
+    pending = [f"  {entry.instant_time} {entry.action} {entry.state}" for entry in call.table.history()
+               if (entry.state != "COMPLETED" if instant is None else entry.instant_time == instant)]  # fmt: skip
+    if instant is None:
+        plan = f"roll back the writes of {call.path} that failed; pending are"
+    else:
+        plan = f"roll back {instant} of {call.path}"
+    call.ask("\n".join([plan, *(pending or ["  nothing of the active timeline"])]))
+    call.show(call.table.rollback(instant))

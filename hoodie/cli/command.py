@@ -1,0 +1,302 @@
+"""The commands of a table: the options that all of them have, their errors and exit codes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hoodie.cli.output import Output
+from hoodie.common.config.java_properties import parse_properties
+from hoodie.common.config.property import is_sensitive
+from hoodie.common.util.shown_table import visible
+from hoodie.exception import (
+    HoodieClusteringUpdateException,
+    HoodieConfigException,
+    HoodieHeartbeatException,
+    HoodieLockException,
+    HoodiePendingOverwriteException,
+    HoodieRestoreException,
+    HoodieRollbackException,
+    HoodieWriteConflictException,
+)
+from hoodie.storage.storage_options import redact, secrets_of
+
+if TYPE_CHECKING:
+    from hoodie.interface.table import Table
+
+FAILED, USAGE, FOUND, REFUSED, INTERRUPTED = 1, 2, 3, 4, 130
+"""Exit codes: an error; a wrong call, or no answer to a question; findings; another writer or a newer commit is in the
+way; Ctrl-C.
+"""
+STORAGE_VARIABLE = "HOODIE_STORAGE_"
+"""The beginning of environment variables that are storage options: ``HOODIE_STORAGE_REGION``."""
+_REFUSALS = (
+    HoodieLockException,
+    HoodieWriteConflictException,
+    HoodieHeartbeatException,
+    HoodieClusteringUpdateException,
+    HoodiePendingOverwriteException,
+    HoodieRollbackException,
+    HoodieRestoreException,
+)
+_SECRETS, _DEBUG = "hoodie.secrets", "hoodie.debug"
+
+
+class TableCall:
+    """One call of a command: the table that it names, where its result goes, and what may be asked.
+
+    Args:
+        path: The table's folder.
+        properties: Hudi's properties.
+        storage_options: Options of the storage.
+        output: The result goes here.
+        yes: Whether questions are answered with yes; None where the command asks nothing.
+    """
+
+    def __init__(
+        self, path: str, properties: dict[str, str], storage_options: dict[str, str], output: Output, yes: bool | None
+    ) -> None:
+        self.path = path
+        self.properties = properties
+        self.storage_options = storage_options
+        self.output = output
+        self._yes = yes
+
+    @functools.cached_property
+    def table(self) -> Table:
+        """The table; nothing is read yet."""
+        from hoodie.interface.table import Table
+
+        return Table(self.path, properties=self.properties, storage_options=self.storage_options)
+
+    def show(self, result: Any) -> None:
+        """Print a result.
+
+        Args:
+            result: A result of `hoodie.Table`.
+        """
+        self.output.show(result, self.timezone)
+
+    def timezone(self) -> str:
+        """The zone of the table's instants: ``UTC`` or ``LOCAL``."""
+        return self.table.properties().get("hoodie.table.timeline.timezone", "LOCAL")
+
+    def ask(self, plan: str) -> None:
+        """Show a plan, and go on only if the user agrees.
+
+        Args:
+            plan: The changes, in words.
+
+        Raises:
+            click.UsageError: There is no terminal to ask at, and no ``--yes``.
+            click.exceptions.Exit: The user does not agree.
+        """
+        try:
+            say(plan)
+        except BrokenPipeError:
+            if not self._yes:
+                raise click.exceptions.Exit(USAGE) from None
+        if self._yes:
+            return
+        if not is_terminal():
+            raise click.UsageError("nobody is there to ask: --yes does it. Nothing was changed.")
+        if not click.confirm("Do it?", default=False, err=True):
+            say("Nothing was changed.")
+            raise click.exceptions.Exit(USAGE)
+
+
+def say(text: str) -> None:
+    """Print words for a person on standard error."""
+    click.echo("\n".join(visible(line) for line in text.splitlines()), err=True)
+
+
+def is_terminal() -> bool:
+    """Whether a person can answer questions."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+class TableCommand(click.Command):
+    """A command of a table. Its errors become one line on standard error and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """See `click.Command.invoke`."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except BrokenPipeError:
+            # Whatever reads the output has enough; what is still buffered goes nowhere.
+            _close_stdout()
+            ctx.exit(0)
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+        except Exception as error:
+            secrets = ctx.meta.get(_SECRETS, frozenset())
+            if ctx.meta.get(_DEBUG):
+                click.echo(redact(traceback.format_exc(), secrets), err=True)
+            click.echo(f"hoodie: {_one_line(redact(_message(error), secrets))}", err=True)
+            ctx.exit(exit_code(error))
+
+
+def exit_code(error: Exception) -> int:
+    """The exit code of an error.
+
+    Args:
+        error: The error.
+    """
+    if isinstance(error, _REFUSALS):
+        return REFUSED
+    return USAGE if isinstance(error, HoodieConfigException) else FAILED
+
+
+class HoodieGroup(click.Group):
+    """A group whose help has its commands by sections.
+
+    Args:
+        sections: Title -> commands.
+        arguments: See `click.Group`.
+    """
+
+    def __init__(self, *, sections: Mapping[str, Sequence[click.Command]], **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._sections = sections
+        for made in sections.values():
+            for entry in made:
+                self.add_command(entry)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """See `click.Group.format_commands`."""
+        for title, made in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(entry.name or "", entry.get_short_help_str(120)) for entry in made])
+
+
+def table_command(
+    section: list[click.Command], name: str, *, asks: bool = False, csv: bool = False
+) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command of a function that takes a `TableCall` and the command's own options.
+
+    Args:
+        section: The command is added here.
+        name: The command's name.
+        asks: Whether it asks before it does something, and so has ``--yes``.
+        csv: Whether its result is a table, and so has ``--csv``.
+    """
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        own = list(function.__dict__.pop("__click_params__", ()))
+
+        @functools.wraps(function)
+        def run(
+            path: str,
+            storage: Sequence[tuple[str, str]],
+            given: Sequence[tuple[str, str]],
+            props: str | None,
+            as_json: bool,
+            debug: bool,
+            as_csv: bool = False,
+            yes: bool | None = None,
+            **others: Any,
+        ) -> None:
+            meta = click.get_current_context().meta
+            meta[_DEBUG] = debug
+            options = {**_storage_options_of_environment(), **dict(storage)}
+            meta[_SECRETS] = secrets_of(options)
+            properties = {**(_properties_of(props) if props else {}), **dict(given)}
+            meta[_SECRETS] |= {value for key, value in properties.items() if is_sensitive(key) and value}
+            if as_json and as_csv:
+                raise click.UsageError("give --json or --csv")
+            output = Output("json" if as_json else "csv" if as_csv else "text")
+            function(TableCall(path, properties, options, output, yes), **others)
+
+        run.__dict__["__click_params__"] = list(own)
+        decorated: Callable[..., None] = run
+        for option in reversed(_common_options(asks, csv)):
+            decorated = option(decorated)
+        made = click.command(name, cls=TableCommand)(click.argument("path", type=click.Path())(decorated))
+        # The options that all commands have come last in the help.
+        made.params.sort(key=lambda param: (param.name != "path", param not in own))
+        section.append(made)
+        return made
+
+    return decorate
+
+
+def _common_options(asks: bool, csv: bool) -> list[Callable[..., Any]]:
+    options = [click.option("--json", "as_json", is_flag=True, help="Print JSON.")]
+    if csv:
+        options.append(click.option("--csv", "as_csv", is_flag=True, help="Print CSV."))
+    if asks:
+        options.append(click.option("--yes", "-y", is_flag=True, help="Do not ask."))
+    return [
+        *options,
+        click.option(
+            "--storage", "-s", "storage", multiple=True, metavar="KEY=VALUE", callback=_pairs,
+            help="An option of the storage. Also HOODIE_STORAGE_KEY in the environment.",
+        ),
+        click.option(
+            "--property", "-p", "given", multiple=True, metavar="KEY=VALUE", callback=_pairs, help="A property of Hudi."
+        ),
+        click.option(
+            "--props", type=click.Path(), envvar="HOODIE_PROPS", metavar="FILE", help="A file of Hudi's properties."
+        ),
+        click.option("--debug", is_flag=True, help="Show where an error comes from."),
+    ]  # fmt: skip
+
+
+def _pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:
+    pairs = []
+    for value in values:
+        key, equals, text = value.partition("=")
+        if not equals or not key:
+            # The text may be a secret, so it is not shown.
+            raise click.BadParameter("give KEY=VALUE")
+        pairs.append((key, text))
+    return pairs
+
+
+def _storage_options_of_environment() -> dict[str, str]:
+    return {
+        name.removeprefix(STORAGE_VARIABLE).lower(): value
+        for name, value in os.environ.items()
+        if name.startswith(STORAGE_VARIABLE) and value
+    }
+
+
+def _properties_of(path: str) -> dict[str, str]:
+    try:
+        with open(path, "rb") as file:
+            return parse_properties(file.read())
+    except OSError as error:
+        raise click.UsageError(f"--props {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise click.UsageError(f"--props {path}: {error}") from error
+
+
+def _message(error: Exception) -> str:
+    text = str(error)
+    # Errors that hoodie raises on purpose say what was done and what to do; of others the type tells more.
+    return text if type(error).__module__ == "hoodie.exception" and text else f"{type(error).__name__}: {text}"
+
+
+def _one_line(text: str) -> str:
+    return visible("; ".join(line.strip() for line in text.splitlines() if line.strip()))
+
+
+def _close_stdout() -> None:
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(devnull, sys.stdout.fileno())
+    except (OSError, ValueError):
+        return
+    finally:
+        os.close(devnull)

@@ -1,0 +1,111 @@
+"""Commands that look at a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hoodie.cli.command import TableCall, table_command
+from hoodie.cli.output import hidden_secrets
+
+if TYPE_CHECKING:
+    from hoodie.common.table.table_summary import SummaryTable
+
+LOOK: list[click.Command] = []
+limit_option = click.option("--limit", type=click.IntRange(0), help="The most rows; text shows 20 without it.")
+all_option = click.option("--all", "show_all", is_flag=True, help="Show all rows as text.")
+
+
+def show_summary(call: TableCall, summary: SummaryTable[Any], limit: int | None, show_all: bool) -> None:
+    """Print a summary table.
+
+    Args:
+        call: The call.
+        summary: The rows.
+        limit: ``--limit``.
+        show_all: ``--all``.
+    """
+    names = summary.column_names
+    rows = [[getattr(row, name) for name in names] for row in summary]
+    call.output.show_table(names, rows, len(rows) if show_all else limit, call.timezone)
+
+
+@table_command(LOOK, "describe")
+def describe(call: TableCall) -> None:
+    """Show the table at one look: keys, columns, rows, sizes, pending instants, services."""
+    call.show(call.table.describe())
+
+
+@table_command(LOOK, "history", csv=True)
+@limit_option
+@all_option
+def history(call: TableCall, limit: int | None, show_all: bool) -> None:
+    """Show the instants, the newest first, and what each wrote."""
+    show_summary(call, call.table.history(), limit, show_all)
+
+
+@table_command(LOOK, "files", csv=True)
+@limit_option
+@all_option
+def files(call: TableCall, limit: int | None, show_all: bool) -> None:
+    """Show the newest slice of each file group, by partition."""
+    show_summary(call, call.table.files(), limit, show_all)
+
+
+@table_command(LOOK, "partitions", csv=True)
+@limit_option
+@all_option
+def partitions(call: TableCall, limit: int | None, show_all: bool) -> None:
+    """Show the partitions with the number and size of their files."""
+    show_summary(call, call.table.partitions(), limit, show_all)
+
+
+@table_command(LOOK, "schema", csv=True)
+@click.option("--arrow", is_flag=True, help="Print Arrow's text.")
+@click.option("--avro", is_flag=True, help="Print Avro's JSON, as the table stores it.")
+def schema(call: TableCall, arrow: bool, avro: bool) -> None:
+    """Show the columns of the newest commit."""
+    if arrow and avro:
+        raise click.UsageError("give --arrow or --avro")
+    if avro:
+        from hoodie.common.table.table_meta_client import HoodieTableMetaClient
+
+        table = HoodieTableMetaClient.load(call.path, call.storage_options)
+        click.echo(table.load_avro_schema() or "null")
+        return
+    found = call.table.schema()
+    if arrow:
+        click.echo(found.to_string(show_field_metadata=False, show_schema_metadata=False))
+        return
+    rows: Sequence[Sequence[Any]] = [(field.name, str(field.type), field.nullable) for field in found]
+    if call.output.form == "text":
+        rows = [(name, kind, "" if nullable else "not null") for name, kind, nullable in rows]
+    call.output.show_table(("name", "type", "is_nullable"), rows, len(rows), call.timezone)
+
+
+@table_command(LOOK, "properties", csv=True)
+def properties(call: TableCall) -> None:
+    """Show the table's properties; secrets are shown as ***."""
+    found = hidden_secrets(call.table.properties())
+    if call.output.form == "json":
+        call.show(found)
+        return
+    rows = list(found.items())
+    call.output.show_table(("property", "value"), rows, len(rows), call.timezone)
+
+
+@table_command(LOOK, "indexes", csv=True)
+def indexes(call: TableCall) -> None:
+    """Show the indexes and statistics of the metadata table."""
+    show_summary(call, call.table.indexes(), None, show_all=True)
+
+
+@table_command(LOOK, "savepoints", csv=True)
+def savepoints(call: TableCall) -> None:
+    """Show the savepoints, the oldest first."""
+    found = call.table.savepoints()
+    names = ("instant_time", "user", "comment", "created_ms", "num_files")
+    rows = [[getattr(savepoint, name) for name in names] for savepoint in found]
+    call.output.show_table(names, rows, len(rows), call.timezone)
