@@ -66,9 +66,7 @@ def metadata_folder(snapshot: TableSnapshot) -> str:
     return join(snapshot.meta_path, _FOLDER)
 
 
-def metadata_table_snapshot(
-    table: TableSnapshot, stored: HoodieTableConfig, *, is_new: bool = False
-) -> TableSnapshot:
+def metadata_table_snapshot(table: TableSnapshot, stored: HoodieTableConfig, *, is_new: bool = False) -> TableSnapshot:
     """The metadata table of a table, with its present timeline. Every opener of a metadata table calls this.
 
     Its times are in the zone of the table and are compared with the table's times. Its own properties name no zone, or
