@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.chosen_operation import operation_to_do
+from hoodie.client.merge_condition import KeyPair, check_pairs, parse_condition
+from hoodie.client.merge_index import config_by_record_key, has_plain_paths
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_input import MadeOfTable
@@ -37,8 +39,6 @@ from hoodie.index.index_factory import create_index
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.query.planner import plan_of
 from hoodie.query.table_query import TableQuery
-from hoodie.spark.merge_condition import KeyPair, check_pairs, parse_condition
-from hoodie.spark.merge_index import config_by_record_key
 from hoodie.spark.merge_plan import Clause, ClauseKind, Expressions, MergeCounts, MergeRules, merged_rows
 from hoodie.spark.reader import frame_of
 from hoodie.spark.spark_compatibility import check_running, is_frame
@@ -48,11 +48,6 @@ from hoodie.spark.spark_scan import scan_files
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.open_table import look_at_table
 from hoodie.table.table import HoodieTable
-
-_PLAIN_KEY_GENERATORS = (
-    "", "SimpleKeyGenerator", "ComplexKeyGenerator", "CustomKeyGenerator", "NonpartitionedKeyGenerator",
-    "SimpleAvroKeyGenerator", "ComplexAvroKeyGenerator", "CustomAvroKeyGenerator", "NonpartitionedAvroKeyGenerator",
-)  # fmt: skip
 
 
 def merge_into(
@@ -215,7 +210,7 @@ class MergeIntoWriter:
                 kept.callback(frame.unpersist)
                 merged = attrs.evolve(merged, frame=frame)
                 check.counts, check.is_global = merged.check(), table.index.is_global
-                check.has_plain_paths = _has_plain_paths(table.snapshot)
+                check.has_plain_paths = has_plain_paths(table.snapshot)
                 return merged.to_upsert
 
             with SparkRDDWriteClient(
@@ -326,14 +321,6 @@ class WhenNotMatched:
     def insertAll(self) -> MergeIntoWriter:
         """Insert the rows, with each column of the target taken from the source's column of this name."""
         return self._merge._with(Clause(ClauseKind.INSERT, self._condition))
-
-
-def _has_plain_paths(snapshot: TableSnapshot) -> bool:
-    """Whether the table's partition paths are made of the values of columns as they are."""
-    table = snapshot.table_config
-    kinds = {field.partition(":")[2].upper() for field in table.partition_fields}
-    name = (table.key_generator_class or "").rpartition(".")[2]
-    return kinds <= {"", "SIMPLE"} and name in _PLAIN_KEY_GENERATORS
 
 
 def _checked(assignments: object, method: str) -> Expressions:
