@@ -17,7 +17,6 @@ from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.merge_condition import KeyPair, check_pairs, parse_condition
 from hoodie.client.merge_index import config_by_record_key, has_plain_paths
-from hoodie.client.open_table import find_table
 from hoodie.client.write_input import MadeOfTable
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.data.normalise import normalise_batch
@@ -32,6 +31,7 @@ from hoodie.index.bucket.table_layout import TableLayout, config_of_table
 from hoodie.index.index_factory import create_index
 from hoodie.interface.merge_rows import SOURCE, TARGET, ClauseKind, MergeClause, MergeRows, OfSource
 from hoodie.query.filter_text import parse_filter
+from hoodie.table.open_table import find_table
 
 Condition: TypeAlias = str | pc.Expression | None
 Values: TypeAlias = Mapping[str, Any] | str | Sequence[str]
