@@ -31,7 +31,7 @@ from hoodie.index.bucket.table_layout import TableLayout, config_of_table
 from hoodie.index.index_factory import create_index
 from hoodie.interface.merge_rows import SOURCE, TARGET, ClauseKind, MergeClause, MergeRows, OfSource
 from hoodie.query.filter_text import parse_filter
-from hoodie.table.open_table import find_table
+from hoodie.table.open_table import find_table, look_at_table
 
 Condition: TypeAlias = str | pc.Expression | None
 Values: TypeAlias = Mapping[str, Any] | str | Sequence[str]
@@ -127,9 +127,7 @@ class TableMerge:
             raise HoodieConfigException(
                 "a merge without clauses does nothing: add when_matched() or when_not_matched()"
             )
-        snapshot = find_table(self._config)
-        if snapshot is None:
-            snapshot = TableSnapshot.load(self._config.base_path, self._config.storage_options)
+        snapshot = find_table(self._config) or look_at_table(self._config)
         config, rows = self._planned(snapshot)
         with HoodieLocalWriteClient(config) as client:
             client.go_on_from(snapshot)

@@ -28,7 +28,7 @@ def find_table(config: HoodieWriteConfig) -> TableSnapshot | None:
         HoodieIOException: Storage failed.
     """
     try:
-        return look_at_table(config)
+        return look_at_table(config, MetadataListingChoice(config.metadata.enable is not False))
     except TableNotFoundException:
         return None
 
@@ -46,18 +46,22 @@ def load_table(config: HoodieWriteConfig, found: TableSnapshot | None = None) ->
         HoodieConfigException: The configuration contradicts the table, or names it by globs.
         HoodieCommitException: Commits of the table are in the timeline of another version.
     """
-    snapshot = found or look_at_table(config)
+    snapshot = found or look_at_table(config, MetadataListingChoice(config.metadata.enable is not False))
     snapshot.check_named_by(config.base_path)
     snapshot.table_config.check_writable()
     config.check_against_table(snapshot.table_config)
     return refuse_moved_commits(snapshot, snapshot.meta_names)
 
 
-def look_at_table(config: HoodieWriteConfig, folder: str | None = None) -> TableSnapshot:
+def look_at_table(
+    config: HoodieWriteConfig, choice: MetadataListingChoice | None = None, folder: str | None = None
+) -> TableSnapshot:
     """The table of a writer's configuration, as it is now, whether or not it can be written.
 
     Args:
         config: The configuration.
+        choice: Whether its metadata table lists the files; None lists the storage, for those who look for what a
+            metadata table may miss.
         folder: The folder of another table of the same writer, such as the one that takes its place.
 
     Raises:
@@ -70,8 +74,7 @@ def look_at_table(config: HoodieWriteConfig, folder: str | None = None) -> Table
         config.storage_options,
         retry=config.retry.policy,
         clock_skew_ms=clock_skew_ms(config),
-        listing_choice=MetadataListingChoice(config.metadata.enable is not False),
-        lists_names=True,
+        listing_choice=choice,
     )
 
 

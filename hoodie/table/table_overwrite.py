@@ -287,7 +287,7 @@ class TableOverwrite:
         Raises:
             HoodieIOException: A file is not there; or storage failed.
         """
-        new = look_at_table(config, self.folder)
+        new = look_at_table(config, folder=self.folder)
         if new.load_avro_schema() is None:
             return
         view = new.view()
