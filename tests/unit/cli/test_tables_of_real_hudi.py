@@ -1,0 +1,60 @@
+"""The commands on tables that real Hudi wrote."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hoodie.cli.main import SECTIONS, command
+
+DATA = Path(__file__).parents[2] / "data"
+LOOKS = [
+    *SECTIONS["Look"],
+    *(entry for entry in SECTIONS["Read"] if entry.name in ("read", "count", "explain", "changes")),
+    *(entry for entry in SECTIONS["Take care"] if entry.name in ("validate", "doctor")),
+]
+pytestmark = pytest.mark.table_version(9)
+
+
+@pytest.fixture(params=["hudi_flights_v6", "hudi_trips_v8", "hudi_trips_v9"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A table of each version."""
+    with zipfile.ZipFile(DATA / f"{request.param}.zip") as archive:
+        archive.extractall(tmp_path)
+    return str(tmp_path / request.param)
+
+
+def run(*arguments: str) -> str:
+    """The output of a command that succeeds."""
+    done = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, (arguments, done.output)
+    return done.stdout
+
+
+def test_looking_commands_show_them(table: str) -> None:
+    count = int(run("count", table))
+    assert count in (25, 500)
+    for entry in LOOKS:
+        assert entry.name is not None
+        assert run(entry.name, table), entry.name
+        assert json.loads(run(entry.name, table, "--json")) is not None
+    assert len(json.loads(run("read", table, "--json"))) == count
+
+
+def test_rows_are_changed_and_the_change_undone(table: str) -> None:
+    before = sorted(run("read", table).splitlines())
+    row = json.loads(before[0])
+    name = "fare" if "fare" in row else "distance"
+    done = json.loads(run("update", table, "--all-rows", "--set", f"{name}=7", "--yes", "--json"))
+    assert done["updated_count"] == len(before)
+    assert {json.loads(line)[name] for line in run("read", table).splitlines()} == {7}
+    run("rollback", table, done["instant_time"], "--yes")
+    assert sorted(run("read", table).splitlines()) == before
+    newest = json.loads(run("describe", table, "--json"))["newest_commit"]
+    run("delete", table, "--where", f"{name} > 0", "--yes")
+    run("restore", table, newest, "--yes")
+    assert sorted(run("read", table).splitlines()) == before
