@@ -97,16 +97,18 @@ _TYPED: Mapping[str, Callable[[str], Any]] = {
 """The kind of a literal -> its value; ValueError, InvalidOperation or ArrowInvalid for a text that is no such value."""
 
 
-def parse_filter(text: str) -> pc.Expression:
+def parse_filter(text: str, *, compares_columns: bool = False) -> pc.Expression:
     """The expression of a filter in text form.
 
     Args:
         text: See the module.
+        compares_columns: Whether a column may also stand where a literal does, if its name has a dot
+            (``s.fare > t.fare``), and whether a column alone is a condition (``s.is_cancelled``).
 
     Raises:
         HoodieConfigException: The text is not of this form; the message names the position.
     """
-    return _Parser.of(text).parse()
+    return _Parser.of(text, compares_columns).parse()
 
 
 @attrs.frozen
@@ -124,12 +126,13 @@ class _Parser:
 
     text: str
     tokens: list[_Token]
+    compares_columns: bool = False
     position: int = 0
     depth: int = 0
     comparisons: int = 0
 
     @classmethod
-    def of(cls, text: str) -> _Parser:
+    def of(cls, text: str, compares_columns: bool = False) -> _Parser:
         tokens = []
         start, end = 0, len(text.rstrip())
         while start < end:
@@ -140,7 +143,7 @@ class _Parser:
             kind = str(match.lastgroup)
             tokens.append(_Token(kind, match.group(kind), match.start(kind)))
             start = match.end()
-        return cls(text, tokens)
+        return cls(text, tokens, compares_columns)
 
     def parse(self) -> pc.Expression:
         found = self._any_of()
@@ -180,6 +183,8 @@ class _Parser:
     def _comparison(self) -> pc.Expression:
         column = self._column()
         self._count()
+        if self.compares_columns and self._is_complete():
+            return column
         if self._take("is"):
             negated = self._take("not")
             self._expect("null")
@@ -199,7 +204,17 @@ class _Parser:
         token = self._next("expected a comparison such as = or >, in, or is null")
         if token.kind != "sign" or token.text not in _COMPARISONS:
             self._fail("expected a comparison such as = or >, in, or is null", back=1)
-        return _COMPARISONS[token.text](column, self._literal())
+        return _COMPARISONS[token.text](column, self._compared())
+
+    def _is_complete(self) -> bool:
+        """Whether a condition may end here."""
+        return self.position == len(self.tokens) or self.tokens[self.position].text.lower() in ("and", "or", ")")
+
+    def _compared(self) -> Any:
+        is_column = self.compares_columns and self.position < len(self.tokens)
+        if is_column and self.tokens[self.position].kind == "name" and "." in self.tokens[self.position].text:
+            return self._column()
+        return self._literal()
 
     def _equal_to_any(self, column: pc.Expression, values: list[Any]) -> pc.Expression:
         found = []

@@ -18,12 +18,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from hoodie.client.merge_condition import KeyPair
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMN_SET, OPERATION, PARTITION_PATH_META
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.util.shown_value import short_repr
 from hoodie.exception import HoodieConfigException, HoodieKeyException, HoodieSchemaException
-from hoodie.spark.merge_condition import KeyPair
 from hoodie.spark.spark_types import quoted
 
 _ACTION = "__hoodie_merge_clause"

@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame
 
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.chosen_operation import operation_to_do
+from hoodie.client.merge_condition import KeyPair, check_pairs, parse_condition
+from hoodie.client.merge_index import config_by_record_key
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_input import MadeOfTable
@@ -37,8 +39,6 @@ from hoodie.index.index_factory import create_index
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.query.planner import plan_of
 from hoodie.query.table_query import TableQuery
-from hoodie.spark.merge_condition import KeyPair, check_pairs, parse_condition
-from hoodie.spark.merge_index import config_by_record_key
 from hoodie.spark.merge_plan import Clause, ClauseKind, Expressions, MergeCounts, MergeRules, merged_rows
 from hoodie.spark.reader import frame_of
 from hoodie.spark.spark_compatibility import check_running, is_frame

@@ -138,3 +138,32 @@ def test_a_message_shows_the_beginning_of_a_long_filter() -> None:
     with pytest.raises(HoodieConfigException) as caught:
         parse_filter(" or ".join(["n = 1"] * 20_000))
     assert len(str(caught.value)) < 800
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("s.fare > t.fare", [1]),
+        ("s.fare <> t.fare and s.gone", []),
+        ("s.gone", [0]),
+        ("not s.gone or s.fare = 2", [1]),
+        ("(s.gone) and s.fare = 1", [0]),
+        ("s.fare = 2", [1]),
+    ],
+)
+def test_conditions_of_two_tables_compare_columns(text: str, rows: Sequence[int]) -> None:
+    source = pa.array([{"fare": 1, "gone": True}, {"fare": 2, "gone": False}, {"fare": None, "gone": None}])
+    target = pa.array([{"fare": 1}, {"fare": 1}, {"fare": 1}])
+    both = pa.table({"number": [0, 1, 2], "s": source, "t": target})
+    assert both.filter(parse_filter(text, compares_columns=True))["number"].to_pylist() == rows
+
+
+@pytest.mark.parametrize("text", ["s.fare > t.fare", "s.gone", "s.gone and s.fare = 1"])
+def test_a_filter_of_one_table_compares_no_columns(text: str) -> None:
+    with pytest.raises(HoodieConfigException, match="expected a"):
+        parse_filter(text)
+
+
+def test_a_name_without_a_dot_is_no_column_to_compare_with() -> None:
+    with pytest.raises(HoodieConfigException, match="expected a literal"):
+        parse_filter("s.fare = fare", compares_columns=True)

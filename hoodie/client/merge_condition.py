@@ -1,4 +1,4 @@
-"""The condition of `hoodie.spark.merge_into`: which columns of the target and of the source are the same key.
+"""The condition of a merge: which columns of the target and of the source are the same key.
 
 Hudi: recordKeyAttributeToConditionExpression of org.apache.spark.sql.hudi.command.MergeIntoHoodieTableCommand.
 """

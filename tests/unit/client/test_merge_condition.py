@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hoodie.client.merge_condition import KeyPair, check_pairs, parse_condition
 from hoodie.exception import HoodieConfigException
-from hoodie.spark.merge_condition import KeyPair, check_pairs, parse_condition
 
 
 @pytest.mark.parametrize(
