@@ -20,6 +20,7 @@ if _typing.TYPE_CHECKING:
     from hoodie.common.table.table_meta_client import HoodieTableMetaClient
     from hoodie.config.write_config import HoodieWriteConfig
     from hoodie.index.index import HoodieIndex
+    from hoodie.interface.merge import col
     from hoodie.interface.table import Table
     from hoodie.merge.record_merger import HoodieRecordMerger, HoodieSingleRecordMerger, MergeOutcome
     from hoodie.metrics.progress import ProgressEvent
@@ -57,6 +58,7 @@ __all__ = [
     "UpsertPlan",
     "WriteOperationType",
     "WriteStatus",
+    "col",
     "dataset",
     "plan_read",
     "read_table",
@@ -91,6 +93,7 @@ _MODULES = {
     "WriteOperationType": "hoodie.common.model.write_operation_type",
     "WriteStatus": "hoodie.common.model.write_status",
     "ReadPlan": "hoodie.query.read_plan",
+    "col": "hoodie.interface.merge",
     "dataset": "hoodie.query.arrow_reader",
     "plan_read": "hoodie.query.arrow_reader",
     "read_table": "hoodie.query.arrow_reader",

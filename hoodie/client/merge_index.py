@@ -22,6 +22,11 @@ _MOVES = {
 """The options that decide whether an update moves a row to another partition -> their fields."""
 _BLOOMS = (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)
 
+_PLAIN_KEY_GENERATORS = (
+    "", "SimpleKeyGenerator", "ComplexKeyGenerator", "CustomKeyGenerator", "NonpartitionedKeyGenerator",
+    "SimpleAvroKeyGenerator", "ComplexAvroKeyGenerator", "CustomAvroKeyGenerator", "NonpartitionedAvroKeyGenerator",
+)  # fmt: skip
+
 
 def config_by_record_key(config: HoodieWriteConfig, snapshot: TableSnapshot) -> HoodieWriteConfig:
     """The configuration of such a merge: the index finds the table's record keys, whatever the writer configures.
@@ -68,3 +73,15 @@ def _with_one_rule_of_moves(config: HoodieWriteConfig) -> HoodieIndexConfig:
         )
     value = next(iter(given.values()), None)
     return config.index if value is None else attrs.evolve(config.index, **dict.fromkeys(_MOVES.values(), value))
+
+
+def has_plain_paths(snapshot: TableSnapshot) -> bool:
+    """Whether the table's partition paths are made of the values of columns as they are.
+
+    Args:
+        snapshot: The table.
+    """
+    table = snapshot.table_config
+    kinds = {field.partition(":")[2].upper() for field in table.partition_fields}
+    name = (table.key_generator_class or "").rpartition(".")[2]
+    return kinds <= {"", "SIMPLE"} and name in _PLAIN_KEY_GENERATORS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,7 +69,7 @@ class RowUpdate:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise HoodieSchemaException(f"set cannot be computed: {error}; nothing was written") from error
         arrays = [
-            _fitting(field, assigned.get(field.name, pc.field(field.name)), computed[field.name])
+            fitting(field, assigned.get(field.name, pc.field(field.name)), computed[field.name], "set")
             for field in rows.schema
         ]
         return pa.Table.from_arrays(arrays, schema=rows.schema)
@@ -97,20 +98,46 @@ class RowUpdate:
         return assigned
 
 
-def _fitting(field: pa.Field, value: Any, computed: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values of a column, in its stored type."""
+def fitting(field: pa.Field, value: Any, computed: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+    """The values of a column, in its stored type.
+
+    Args:
+        field: The column.
+        value: A value of the user, or an expression.
+        computed: The values of the expression; of another value, the number of rows.
+        where: The place where the user gives it, for messages.
+
+    Raises:
+        HoodieSchemaException: They do not fit.
+    """
     try:
         if isinstance(value, pc.Expression):
-            fitting = computed.cast(field.type)
+            fitted = computed.cast(field.type)
         else:
-            fitting = pa.chunked_array([pa.repeat(pa.scalar(value, field.type), len(computed))])
+            fitted = pa.chunked_array([pa.repeat(pa.scalar(value, field.type), len(computed))])
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError, OverflowError) as error:
         given = f"an expression of {computed.type}" if isinstance(value, pc.Expression) else shown_value(value)
         raise HoodieSchemaException(
-            f"set gives column {field.name!r}, which is {field.type}, {given}: {error}; nothing was written"
+            f"{where} gives column {field.name!r}, which is {field.type}, {given}: {error}; nothing was written"
         ) from error
-    if fitting.null_count and not field.nullable:
+    if pa.types.is_floating(field.type) and _becomes_infinite(
+        computed if isinstance(value, pc.Expression) else value, fitted
+    ):
         raise HoodieSchemaException(
-            f"set gives column {field.name!r} nulls, and the table takes none there; nothing was written"
+            f"{where} gives column {field.name!r}, which is {field.type}, a number that is too large for it; nothing "
+            "was written"
         )
-    return fitting
+    if fitted.null_count and not field.nullable:
+        raise HoodieSchemaException(
+            f"{where} gives column {field.name!r} nulls, and the table takes none there; nothing was written"
+        )
+    return fitted
+
+
+def _becomes_infinite(given: Any, fitted: pa.ChunkedArray) -> bool:
+    """Whether a finite float is too large for its column; Arrow's casts do not tell."""
+    if isinstance(given, pa.ChunkedArray):
+        if not pa.types.is_floating(given.type):
+            return False
+        return bool(pc.any(pc.and_(pc.is_inf(fitted), pc.is_finite(given))).as_py())
+    return isinstance(given, float) and math.isfinite(given) and bool(pc.any(pc.is_inf(fitted)).as_py())

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import attrs
 import pyarrow as pa
 
+from hoodie.client.held_input import hold_input
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.partitions_to_delete import Partitions
 from hoodie.client.read_client import HoodieReadClient
@@ -31,6 +32,7 @@ from hoodie.exception import HoodieConfigException
 from hoodie.interface.changed_rows import changed_rows
 from hoodie.interface.description import TableDescription, describe
 from hoodie.interface.diagnosis import Diagnosis, diagnose
+from hoodie.interface.merge import TableMerge
 from hoodie.interface.results import ArchiveResult, CleanResult, TableChanges, TableIndex, UndoResult
 from hoodie.interface.row_update import RowUpdate
 from hoodie.interface.table_reads import Columns, TableReads, check_limit
@@ -399,6 +401,41 @@ class Table(TableReads):
         change.check()
         return self._by_client(lambda client: client.upsert_prepped_records(MadeOfTable(change)))
 
+    def merge(
+        self, source: Any, on: str | Sequence[str] | None = None, *, properties: Mapping[str, Any] | None = None
+    ) -> TableMerge:
+        """Merge rows into the table: update, delete and insert in one commit.
+
+            trips.merge(changes).when_matched().update(["fare"]).run()
+            trips.merge(cancelled, on="uuid").when_matched().delete().run()
+            (
+                trips.merge(changes)
+                .when_matched("s.is_cancelled").delete()
+                .when_matched("s.ts > t.ts").update({"fare": hoodie.col("s.fare"), "state": "paid"})
+                .when_not_matched("not s.is_cancelled").insert_all()
+                .run()
+            )
+
+        ``s`` is a row of the source, ``t`` the stored row with its key; see `TableMerge`. Of several clauses that apply
+        to a row the first one counts.
+
+        Args:
+            source: The rows to merge; see `upsert`. They may have columns that the table lacks. At most one of them may
+                apply to each key.
+            on: The columns that both sides are compared by, or a condition such as ``"t.uuid = s.id"``: the record key,
+                and all partition fields or none of them. Without partition fields a key is found in whatever partition
+                it is; it must not be stored in several. With a global index they are left out. None: the record key,
+                and the partition fields if the source has them. Both sides must have the same types.
+            properties: See `upsert`.
+
+        Returns:
+            The merge, without clauses; `TableMerge.run` writes.
+
+        Raises:
+            HoodieConfigException: A property is unknown or has a bad value.
+        """
+        return TableMerge(self._committing_config(properties), hold_input(source), on)
+
     def add_columns(self, columns: pa.Schema | Mapping[str, pa.DataType]) -> pa.Schema:
         """Add columns, which are null in the rows that are there.
 
@@ -645,11 +682,14 @@ class Table(TableReads):
         return HoodieTableMetaClient.load(self._path, self._storage_options)
 
     def _by_client(self, call: Callable[[HoodieLocalWriteClient], T], properties: Mapping[str, Any] | None = None) -> T:
-        config = self._config(properties)
-        if not config.write.auto_commit:
-            config = attrs.evolve(config, write=attrs.evolve(config.write, auto_commit=True))
-        with HoodieLocalWriteClient(config) as client:
+        with HoodieLocalWriteClient(self._committing_config(properties)) as client:
             return call(client)
+
+    def _committing_config(self, properties: Mapping[str, Any] | None) -> HoodieWriteConfig:
+        config = self._config(properties)
+        if config.write.auto_commit:
+            return config
+        return attrs.evolve(config, write=attrs.evolve(config.write, auto_commit=True))
 
 
 class PinnedTable(TableReads):

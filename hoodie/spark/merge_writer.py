@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.client.chosen_operation import operation_to_do
 from hoodie.client.merge_condition import KeyPair, check_pairs, parse_condition
-from hoodie.client.merge_index import config_by_record_key
+from hoodie.client.merge_index import config_by_record_key, has_plain_paths
 from hoodie.client.validator.pending_commit import PendingCommit
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_input import MadeOfTable
@@ -47,11 +47,6 @@ from hoodie.spark.spark_rdd_write_client import SparkRDDWriteClient
 from hoodie.spark.spark_scan import scan_files
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.table import HoodieTable
-
-_PLAIN_KEY_GENERATORS = (
-    "", "SimpleKeyGenerator", "ComplexKeyGenerator", "CustomKeyGenerator", "NonpartitionedKeyGenerator",
-    "SimpleAvroKeyGenerator", "ComplexAvroKeyGenerator", "CustomAvroKeyGenerator", "NonpartitionedAvroKeyGenerator",
-)  # fmt: skip
 
 
 def merge_into(
@@ -214,7 +209,7 @@ class MergeIntoWriter:
                 kept.callback(frame.unpersist)
                 merged = attrs.evolve(merged, frame=frame)
                 check.counts, check.is_global = merged.check(), table.index.is_global
-                check.has_plain_paths = _has_plain_paths(table.snapshot)
+                check.has_plain_paths = has_plain_paths(table.snapshot)
                 return merged.to_upsert
 
             with SparkRDDWriteClient(
@@ -325,14 +320,6 @@ class WhenNotMatched:
     def insertAll(self) -> MergeIntoWriter:
         """Insert the rows, with each column of the target taken from the source's column of this name."""
         return self._merge._with(Clause(ClauseKind.INSERT, self._condition))
-
-
-def _has_plain_paths(snapshot: TableSnapshot) -> bool:
-    """Whether the table's partition paths are made of the values of columns as they are."""
-    table = snapshot.table_config
-    kinds = {field.partition(":")[2].upper() for field in table.partition_fields}
-    name = (table.key_generator_class or "").rpartition(".")[2]
-    return kinds <= {"", "SIMPLE"} and name in _PLAIN_KEY_GENERATORS
 
 
 def _checked(assignments: object, method: str) -> Expressions:

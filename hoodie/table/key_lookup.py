@@ -213,6 +213,15 @@ class KeyLookup:
         """The work of the index: what it judges and reads."""
         return self._indexed.work
 
+    @property
+    def locations_for_write(self) -> Locations | None:
+        """The locations of the keys, if an upsert with this index would find the same ones; else None.
+
+        Global indexes decide besides whether rows move, and rows in log files have no positions.
+        """
+        is_same = self._index is self._table.index and not self._index.is_global and self._merging is None
+        return self._locations if is_same and self._gives_positions else None
+
     def existence(self) -> HoodieData:
         """Each row's key and whether it is stored, in `EXISTENCE_SCHEMA` and in the order of the rows.
 

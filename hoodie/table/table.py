@@ -17,7 +17,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
-from hoodie.index.index import HoodieIndex
+from hoodie.index.index import HoodieIndex, Locations
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.write_context import WriteContext, WrittenRecords
 from hoodie.merge.merge_spec import MergeSpec
@@ -53,6 +53,8 @@ class HoodieTable:
         self.metrics = metrics
         self.has_begun = False
         """Whether the write of this table has made its instant inflight: from then on files may exist."""
+        self.found_locations: Locations | None = None
+        """Where the keys of the input are stored, if they were looked up while the input was made."""
         self.view: HoodieTableFileSystemView = snapshot.view()
 
     @cached_property

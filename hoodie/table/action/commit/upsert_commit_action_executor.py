@@ -261,7 +261,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             step.count(files=len(indexed.slices))
             if keys is not None and self._table.index.decides_by_keys(indexed):
-                locations = self._table.index.find_locations(keys.table, self._context, indexed)
+                locations = self._table.found_locations
+                if locations is None:
+                    locations = self._table.index.find_locations(keys.table, self._context, indexed)
                 tagged = tag_with_locations(records, indexed.notes.share(self._context, locations))
                 return tagged, keys.count_by_location(locations, sees_rows)
             tagged = self._table.index.tag_location(records, self._context, indexed).persist()
