@@ -574,3 +574,40 @@ def test_log_files_are_merged_before_rows_are_matched(make: MakeTable) -> None:
     values = {"fare": hoodie.col("t.fare") + hoodie.col("s.fare"), "ts": hoodie.col("s.ts")}
     table.merge(source).when_matched().update(values).when_not_matched().insert_all().run()
     assert stored(table) == [("a", "x", 7, 101.0), ("b", "x", 7, 2.5), ("c", "y", 7, 4.0), STORED[3]]
+
+
+DELTA_CONDITIONS = ["s.fare > t.fare", "s.fare <= 1", "t.id in ('a', 'c')", "not s.ts > t.ts", "s.fare = t.fare"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_are_those_of_a_merge_of_deltalake(make: MakeTable, tmp_path: Path, seed: int) -> None:
+    """Without an ordering field both take the row that the clauses give; deltalake too takes the first clause."""
+    deltalake = pytest.importorskip("deltalake")
+    random = Random(seed)
+    table = make(ordering_fields=())
+    deltalake.write_deltalake(str(tmp_path / "delta"), rows(*STORED))
+    for ts in (6, 4):
+        keys = sorted({random.choice("abcdefgh") for _ in range(6)})
+        source = rows(*((key, "x" if key < "c" else "y", ts, float(random.randrange(0, 5))) for key in keys))
+        merge = table.merge(source)
+        peer = deltalake.DeltaTable(str(tmp_path / "delta")).merge(
+            source, "s.id = t.id and s.region = t.region", source_alias="s", target_alias="t"
+        )
+        for _ in range(random.randrange(2, 5)):
+            kind, condition = random.choice(["update", "all", "delete", "insert"]), random.choice(DELTA_CONDITIONS)
+            if kind == "update":
+                merge = merge.when_matched(condition).update(
+                    {"fare": hoodie.col("t.fare") + hoodie.col("s.fare"), "ts": hoodie.col("s.ts")}
+                )
+                peer = peer.when_matched_update({"fare": "t.fare + s.fare", "ts": "s.ts"}, condition)
+            elif kind == "all":
+                merge, peer = merge.when_matched(condition).update_all(), peer.when_matched_update_all(condition)
+            elif kind == "delete":
+                merge, peer = merge.when_matched(condition).delete(), peer.when_matched_delete(condition)
+            else:
+                merge = merge.when_not_matched("s.fare > 1").insert_all()
+                peer = peer.when_not_matched_insert_all("s.fare > 1")
+        merge.run()
+        peer.execute()
+        theirs = pa.table(deltalake.DeltaTable(str(tmp_path / "delta")).to_pyarrow_table()).to_pylist()
+        assert stored(table) == sorted(tuple(row[name] for name in NAMES) for row in theirs)
