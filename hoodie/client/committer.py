@@ -192,12 +192,12 @@ class Committer:
         with ExitStack() as stack:
             takes_lock = self._session.config.write.has_several_writers
             with self._session.metrics.step("take the lock") if takes_lock else nullcontext():
-                transaction = stack.enter_context(self._session.transactions.transaction(snapshot, instant_time))
+                transaction = stack.enter_context(self._session.transactions.held(snapshot, instant_time))
             with self._session.metrics.step("check the table again"):
                 snapshot = self._check_again(snapshot, operation, metadata)
                 if not transaction.has_lock and self._session.transactions.takes_lock(snapshot):
                     # A metadata table was made meanwhile, which writers share.
-                    transaction = stack.enter_context(self._session.transactions.transaction(snapshot, instant_time))
+                    transaction = stack.enter_context(self._session.transactions.held(snapshot, instant_time))
                     snapshot = self._check_again(snapshot, operation, metadata)
             with self._session.metrics.step("complete the instant"):
                 start, timeline = self._written_to.get(instant_time), snapshot.active_timeline

@@ -229,20 +229,24 @@ class TransactionManager:
                 transaction.was_held = manager.unlock()
 
     @contextmanager
-    def held(self, snapshot: TableSnapshot, owner: str) -> Iterator[Transaction]:
-        """Hold the lock for a block that changes the metadata table, which the threads of this process share too.
+    def held(self, snapshot: TableSnapshot, owner: str, is_patient: bool = True) -> Iterator[Transaction]:
+        """Hold the lock for a block that the threads of this process must not run at once either.
 
-        The lock comes first, and then the mutex of the metadata table: `MetadataTable` and `complete_instant` take it
-        below a lock that is held, and nobody waits for the lock while it has the mutex.
+        So is a change of the metadata table; and a commit beside a rollback: a single writer's lock keeps processes
+        apart, and another client of this process may take a write for failed and roll it back while it is completed.
+
+        The lock comes first, and then the mutex of the table: `MetadataTable` and `complete_instant` take it below a
+        lock that is held, and nobody waits for the lock while it has the mutex.
 
         Args:
             snapshot: The table.
             owner: See `transaction`.
+            is_patient: See `transaction`.
 
         Raises:
             HoodieLockException: See `transaction`.
         """
-        with self.transaction(snapshot, owner) as transaction, one_at_a_time(snapshot):
+        with self.transaction(snapshot, owner, is_patient) as transaction, one_at_a_time(snapshot):
             yield transaction
 
     def giving_a_time(self, snapshot: TableSnapshot) -> AbstractContextManager[object]:

@@ -197,13 +197,28 @@ def test_merges_are_as_a_model_says(make: MakeTable, index: str, seed: int) -> N
         assert stored(table) == sorted(model.values())
 
 
+def test_a_clause_after_one_without_a_condition_counts_for_no_row(make: MakeTable) -> None:
+    table = make()
+    source = rows(("a", "x", 6, 9.0), ("n", "x", 6, 9.0))
+    merge = table.merge(source).when_matched().update(["fare"]).when_matched().delete().when_not_matched().insert_all()
+    merge.when_not_matched().insert({"ts": 1}).run()
+    assert stored(table) == [("a", "x", 5, 9.0), *STORED[1:], ("n", "x", 6, 9.0)]
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_rows_are_deleted_by_the_key_alone(make: MakeTable, index: str) -> None:
+    table = make(properties=INDEXES[index])
+    assert table.merge([{"id": "c"}, {"id": "n"}]).when_matched().delete().run().deleted_count == 1
+    assert stored(table) == [*STORED[:2], STORED[3]]
+
+
 def test_a_source_has_any_form_and_is_read_once(make: MakeTable) -> None:
     table = make()
     batches = iter(rows(("a", "x", 6, 9.0)).to_batches())
-    merge = table.merge(batches).when_matched().update(["fare"])
-    for _ in range(2):
+    merge = table.merge(batches).when_matched().update({"fare": hoodie.col("t.fare") + hoodie.col("s.fare")})
+    for fare in (10.0, 19.0):
         assert merge.run().is_committed
-    assert stored(table)[0] == ("a", "x", 5, 9.0)
+        assert stored(table)[0] == ("a", "x", 5, fare)
     table.merge([{"id": "b", "region": "x", "gone": True}, {"id": "c", "region": "y", "gone": None}]).when_matched(
         "s.gone"
     ).delete().run()

@@ -124,7 +124,7 @@ class RollbackService:
         pending_rollbacks = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
         if not self._failed.expired(snapshot) and not len(pending_rollbacks):
             return []
-        with self._session.transactions.transaction(snapshot, "rollback of failed writes") as transaction:
+        with self._session.transactions.held(snapshot, "rollback of failed writes") as transaction:
             rolled_back, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
             return rolled_back + self._roll_back_failed(
                 snapshot, self._failed.expired(snapshot), "the heartbeat of its writer has expired",
@@ -138,7 +138,7 @@ class RollbackService:
         pending_rollbacks = snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_pending()
         if not self._failed.of(snapshot) and not len(pending_rollbacks):
             return [], snapshot
-        with self._session.transactions.transaction(snapshot, "rollback of failed writes") as transaction:
+        with self._session.transactions.held(snapshot, "rollback of failed writes") as transaction:
             rolled_back, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
             failed = self._failed.of(snapshot)
             for instant in failed:
@@ -229,7 +229,7 @@ class RollbackService:
         )
         if not compactions:
             return
-        with self._session.transactions.transaction(snapshot, f"completing {instant_time} later"):
+        with self._session.transactions.held(snapshot, f"completing {instant_time} later"):
             snapshot = snapshot.refreshed()
             if completed not in snapshot.active_timeline:
                 return
@@ -252,7 +252,7 @@ class RollbackService:
         Returns:
             False when there is no such instant.
         """
-        with self._session.transactions.transaction(snapshot, f"rollback of {instant_time}") as transaction:
+        with self._session.transactions.held(snapshot, f"rollback of {instant_time}") as transaction:
             snapshot, instant = self._find(snapshot, instant_time)
             if instant is not None:
                 self._roll_back(snapshot, instant, transaction.check_held)
@@ -269,7 +269,7 @@ class RollbackService:
             is_patient: Whether to wait for the lock.
         """
         what = f"rollback of {instant_time}"
-        with self._session.transactions.transaction(snapshot, what, is_patient) as transaction:
+        with self._session.transactions.held(snapshot, what, is_patient) as transaction:
             snapshot, instant = self._find(snapshot, instant_time)
             if instant is not None and instant.is_pending and not _withdraw(snapshot, instant):
                 self._roll_back(snapshot, instant, transaction.check_held)
