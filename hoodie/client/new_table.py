@@ -59,11 +59,12 @@ def check_new_table(columns: pa.Schema, config: HoodieWriteConfig) -> None:
     check_types_of_new_table(columns, config, name_of_table(config), declared)
 
 
-def table_to_create(config: HoodieWriteConfig) -> NewTable:
+def table_to_create(config: HoodieWriteConfig, schema: pa.Schema | None = None) -> NewTable:
     """The table that the properties describe, so that it fits them. It is not created yet, but its folder is free.
 
     Args:
         config: The write's configuration.
+        schema: The columns, which are stored; None leaves them to the first write.
 
     Raises:
         TableExistsException: There is a table.
@@ -93,6 +94,7 @@ def table_to_create(config: HoodieWriteConfig) -> NewTable:
         ordering_fields=table.ordering_fields or (),
         key_generator=table.key_generator_class,
         hive_style_partitioning=bool(table.hive_style_partitioning),
+        schema=schema,
         table_version=table.table_version,
         properties=properties,
     )

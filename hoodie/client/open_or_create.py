@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import attrs
+import pyarrow as pa
 
 from hoodie.client.base_write_client import BaseHoodieWriteClient
 from hoodie.client.chosen_operation import run_operation
@@ -100,8 +101,11 @@ class WritableTable:
     """The table that this writer has created, until its first write is complete."""
     _is_first_write: bool = attrs.field(init=False, default=True)
 
-    def create(self) -> None:
+    def create(self, schema: pa.Schema | None = None) -> None:
         """Create the table that the configuration describes. If another writer has just created one, that is `found`.
+
+        Args:
+            schema: The columns, which are stored; None leaves them to the first write.
 
         Raises:
             HoodieConfigException: The configuration does not describe a valid table; or the folder holds files of
@@ -110,7 +114,7 @@ class WritableTable:
             HoodieIOException: Storage failed.
         """
         try:
-            self._new = table_to_create(self.config)
+            self._new = table_to_create(self.config, schema)
             self._new.create()
         except TableExistsException:
             self._new = None

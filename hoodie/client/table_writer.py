@@ -13,6 +13,7 @@ from hoodie.client.call_arguments import check_text
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.mode_write import ModeWrite
 from hoodie.client.new_table import check_fields_of_new_table, check_types_of_new_table, name_of_table
+from hoodie.client.open_or_create import open_or_create
 from hoodie.client.validator.pre_commit_validators import HoodiePreCommitValidator, Validator, check_validators
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties
@@ -22,7 +23,7 @@ from hoodie.common.model.write_operation_type import HoodieTableType, WriteOpera
 from hoodie.common.table.table_definition import NO_KEYLESS_TABLES
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException, HoodieKeyException, NullColumnException
+from hoodie.exception import HoodieConfigException, HoodieKeyException, NullColumnException, TableExistsException
 from hoodie.metrics.progress import ProgressCallback, check_callback
 from hoodie.storage.storage_options import StorageOptions
 
@@ -85,6 +86,45 @@ def write_table(
         HoodieSchemaException: A new table cannot hold a column of the data; no table is created.
         HoodieException: Any error of the operation itself.
     """
+    check_callback(on_progress)
+    check_validators(validators)
+    config = config_of_arguments(
+        base_path,
+        table_name=table_name,
+        record_key_fields=record_key_fields,
+        partition_fields=partition_fields,
+        ordering_fields=ordering_fields,
+        table_type=table_type,
+        table_version=table_version,
+        properties=properties,
+        storage_options=storage_options,
+    )
+    writing = ModeWrite.of(
+        config,
+        lambda given: HoodieLocalWriteClient(given, on_progress=on_progress, validators=validators),
+        mode,
+        operation,
+    )
+    return writing.run(_LocalFrame(data))
+
+
+def config_of_arguments(
+    base_path: str,
+    *,
+    table_name: str | None = None,
+    record_key_fields: str | Sequence[str] = (),
+    partition_fields: str | Sequence[str] = (),
+    ordering_fields: str | Sequence[str] = (),
+    table_type: HoodieTableType | str | None = None,
+    table_version: int | None = None,
+    properties: Mapping[str, Any] | None = None,
+    storage_options: StorageOptions | None = None,
+) -> HoodieWriteConfig:
+    """The configuration of a writer that the arguments of `write_table` describe; they are those.
+
+    Raises:
+        HoodieConfigException: Arguments and properties contradict each other, or have values that are not allowed.
+    """
     check_properties(properties)
     if table_name is not None:
         check_text("table_name", table_name)
@@ -101,16 +141,26 @@ def write_table(
         other = (properties or {}).get(key, value)
         if _names(_joined(other if isinstance(other, list | tuple) else str(other), key)) != _names(value):
             raise HoodieConfigException(f"{key} = {other!r}, and the argument says {value!r}: give one of them")
-    check_callback(on_progress)
-    check_validators(validators)
-    config = HoodieWriteConfig.from_properties(base_path, {**(properties or {}), **named}, storage_options)
-    writing = ModeWrite.of(
-        config,
-        lambda given: HoodieLocalWriteClient(given, on_progress=on_progress, validators=validators),
-        mode,
-        operation,
-    )
-    return writing.run(_LocalFrame(data))
+    return HoodieWriteConfig.from_properties(base_path, {**(properties or {}), **named}, storage_options)
+
+
+def create_table(schema: pa.Schema, config: HoodieWriteConfig) -> None:
+    """Create a table with the columns of a schema and without rows.
+
+    Args:
+        schema: The columns.
+        config: The configuration that describes the table.
+
+    Raises:
+        TableExistsException: There is a table.
+        HoodieException: The configuration or the columns make no table; the folder is as it was.
+    """
+    with open_or_create(config, HoodieLocalWriteClient) as table:
+        if table.found is None:
+            _LocalFrame(schema.empty_table()).check_new(config)
+            table.create(schema)
+        if table.found is not None:
+            raise TableExistsException(f"there is a table at {config.base_path}: open it with hoodie.Table")
 
 
 class _LocalFrame:

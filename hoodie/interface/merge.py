@@ -30,6 +30,7 @@ from hoodie.exception import HoodieConfigException, HoodieNotSupportedException,
 from hoodie.index.bucket.table_layout import TableLayout, config_of_table
 from hoodie.index.index_factory import create_index
 from hoodie.interface.merge_rows import SOURCE, TARGET, ClauseKind, MergeClause, MergeRows, OfSource
+from hoodie.interface.queued_calls import one_after_another
 from hoodie.query.filter_text import parse_filter
 from hoodie.table.open_table import find_table, look_at_table
 
@@ -127,11 +128,12 @@ class TableMerge:
             raise HoodieConfigException(
                 "a merge without clauses does nothing: add when_matched() or when_not_matched()"
             )
-        snapshot = find_table(self._config) or look_at_table(self._config)
-        config, rows = self._planned(snapshot)
-        with HoodieLocalWriteClient(config) as client:
-            client.go_on_from(snapshot)
-            return client.upsert(MadeOfTable(rows))
+        with one_after_another(self._config):
+            snapshot = find_table(self._config) or look_at_table(self._config)
+            config, rows = self._planned(snapshot)
+            with HoodieLocalWriteClient(config) as client:
+                client.go_on_from(snapshot)
+                return client.upsert(MadeOfTable(rows))
 
     def _planned(self, snapshot: TableSnapshot) -> tuple[HoodieWriteConfig, MergeRows]:
         """The configuration of the write, whose index is the one that the key needs, and the merge."""

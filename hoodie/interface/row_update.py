@@ -10,7 +10,10 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.data.normalise import normalise_table
+from hoodie.common.data.record_source import record_batches
 from hoodie.common.data.stored_types import field_finder
+from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.util.shown_value import shown_value
@@ -112,10 +115,10 @@ def fitting(field: pa.Field, value: Any, computed: pa.ChunkedArray, where: str) 
     """
     try:
         if isinstance(value, pc.Expression):
-            fitted = computed.cast(field.type)
+            fitted = _cast(computed, field)
         else:
-            fitted = pa.chunked_array([pa.repeat(pa.scalar(value, field.type), len(computed))])
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError, OverflowError) as error:
+            fitted = pa.chunked_array([pa.repeat(_exact_value(field, value), len(computed))])
+    except (pa.ArrowException, HoodieSchemaException, TypeError, OverflowError) as error:
         given = f"an expression of {computed.type}" if isinstance(value, pc.Expression) else shown_value(value)
         raise HoodieSchemaException(
             f"{where} gives column {field.name!r}, which is {field.type}, {given}: {error}; nothing was written"
@@ -132,6 +135,35 @@ def fitting(field: pa.Field, value: Any, computed: pa.ChunkedArray, where: str) 
             f"{where} gives column {field.name!r} nulls, and the table takes none there; nothing was written"
         )
     return fitted
+
+
+def _cast(computed: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """The values of an expression in the type of a column; numbers may have another width, and nothing else changes.
+
+    Raises:
+        HoodieSchemaException: The types do not fit.
+        ArrowException: A number would change.
+    """
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    is_number = any(kind(computed.type) for kind in kinds) and any(kind(field.type) for kind in kinds)
+    if computed.type == field.type or is_number:
+        return computed.cast(field.type)
+    named = pa.table([computed], [field.name])
+    return normalise_table(named, pa.schema([field.with_nullable(True)])).column(0)
+
+
+def _exact_value(field: pa.Field, value: Any) -> pa.Scalar:
+    """A Python value as the writes of dicts store it.
+
+    Raises:
+        HoodieSchemaException: It does not fit, or names fields that the column does not have.
+    """
+    known = pa.schema([field.with_nullable(True)])
+    source = record_batches([{field.name: value}], known)
+    if unknown := unknown_columns(known, source.schema):
+        raise HoodieSchemaException(f"the column has no field {', '.join(column.path for column in unknown)}")
+    row = pa.Table.from_batches(source.batches, source.schema)
+    return normalise_table(row, known, fill_missing=True).column(0)[0]
 
 
 def _becomes_infinite(given: Any, fitted: pa.ChunkedArray) -> bool:

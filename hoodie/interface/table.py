@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, TypeVar
 
 import attrs
@@ -14,7 +15,7 @@ from hoodie.client.held_input import hold_input
 from hoodie.client.local_write_client import HoodieLocalWriteClient
 from hoodie.client.partitions_to_delete import Partitions
 from hoodie.client.read_client import HoodieReadClient
-from hoodie.client.table_writer import write_table
+from hoodie.client.table_writer import config_of_arguments, create_table, write_table
 from hoodie.client.write_input import MadeOfTable
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import all_keys, check_properties, is_sensitive
@@ -33,6 +34,7 @@ from hoodie.interface.changed_rows import changed_rows
 from hoodie.interface.description import TableDescription, describe
 from hoodie.interface.diagnosis import Diagnosis, diagnose
 from hoodie.interface.merge import TableMerge
+from hoodie.interface.queued_calls import one_after_another
 from hoodie.interface.results import ArchiveResult, CleanResult, TableChanges, TableIndex, UndoResult
 from hoodie.interface.row_update import RowUpdate
 from hoodie.interface.table_reads import Columns, TableReads, check_limit
@@ -110,7 +112,7 @@ class Table(TableReads):
         properties: Mapping[str, Any] | None = None,
         storage_options: StorageOptions | None = None,
     ) -> Table:
-        """Create a table, with the columns of a schema or with the rows of some data, in one commit.
+        """Create a table, with the columns of a schema, or with the rows of some data in its first commit.
 
         If the first write fails, the folder is left as it was.
 
@@ -134,19 +136,20 @@ class Table(TableReads):
             HoodieException: Any error of `hoodie.write_table`.
         """
         made = cls(path, properties=properties, storage_options=storage_options)
-        write_table(
-            schema_or_data.empty_table() if isinstance(schema_or_data, pa.Schema) else schema_or_data,
-            made._path,
-            mode="errorifexists",
-            table_name=table_name,
-            record_key_fields=record_key_fields,
-            partition_fields=partition_fields,
-            ordering_fields=ordering_fields,
-            table_type=table_type,
-            table_version=table_version,
-            properties=made._properties,
-            storage_options=storage_options,
-        )
+        described: dict[str, Any] = {
+            "table_name": table_name,
+            "record_key_fields": record_key_fields,
+            "partition_fields": partition_fields,
+            "ordering_fields": ordering_fields,
+            "table_type": table_type,
+            "table_version": table_version,
+            "properties": made._properties,
+            "storage_options": storage_options,
+        }
+        if isinstance(schema_or_data, pa.Schema):
+            create_table(schema_or_data, config_of_arguments(made._path, **described))
+        else:
+            write_table(schema_or_data, made._path, mode="errorifexists", **described)
         return made
 
     @property
@@ -348,6 +351,7 @@ class Table(TableReads):
         """
         if scope not in ("table", "partitions"):
             raise HoodieConfigException(f"scope is {shown_value(scope)}: give 'table' or 'partitions'")
+        data = _begun(data)
         if scope == "table":
             return self._by_client(lambda client: client.insert_overwrite_table(data), properties)
         return self._by_client(lambda client: client.insert_overwrite(data), properties)
@@ -363,6 +367,7 @@ class Table(TableReads):
             HoodieConfigException: Neither is given, or both.
             HoodieException: See `HoodieLocalWriteClient.delete`.
         """
+        _refuse_no_condition(where)
         return self._by_client(lambda client: client.delete(keys, where=where))
 
     def delete_partitions(self, partitions: Partitions) -> HoodieWriteResult:
@@ -397,6 +402,7 @@ class Table(TableReads):
             HoodieWriteConflictException: Another writer committed meanwhile; calling again is safe.
             HoodieException: See `HoodieLocalWriteClient.upsert_prepped_records`.
         """
+        _refuse_no_condition(where)
         change = RowUpdate(where, set if set is not None else {})
         change.check()
         return self._by_client(lambda client: client.upsert_prepped_records(MadeOfTable(change)))
@@ -682,7 +688,8 @@ class Table(TableReads):
         return HoodieTableMetaClient.load(self._path, self._storage_options)
 
     def _by_client(self, call: Callable[[HoodieLocalWriteClient], T], properties: Mapping[str, Any] | None = None) -> T:
-        with HoodieLocalWriteClient(self._committing_config(properties)) as client:
+        config = self._committing_config(properties)
+        with one_after_another(config), HoodieLocalWriteClient(config) as client:
             return call(client)
 
     def _committing_config(self, properties: Mapping[str, Any] | None) -> HoodieWriteConfig:
@@ -713,6 +720,31 @@ class PinnedTable(TableReads):
 
     def __repr__(self) -> str:
         return f"<{self._name}>"
+
+
+def _refuse_no_condition(where: Filters) -> None:
+    """Refuse an empty list, which a program makes that added no condition: it would stand for all rows."""
+    if isinstance(where, list | tuple) and not where:
+        raise HoodieConfigException(
+            "where is an empty list, which names no rows: give a condition; nothing was changed"
+        )
+
+
+def _begun(data: Any) -> Any:
+    """An iterator with its first item read; one without any item would leave an empty table.
+
+    Raises:
+        HoodieConfigException: It has none: it is used up, or was empty from the start.
+    """
+    if not isinstance(data, Iterator) or isinstance(data, pa.RecordBatchReader):
+        return data
+    first = next(data, data)
+    if first is data:
+        raise HoodieConfigException(
+            "data is an iterator without any item, as one that was read before: nothing was changed. Make it anew, or "
+            "give an empty table to leave no rows"
+        )
+    return chain([first], data)
 
 
 def _unpickled(path: str, properties: Mapping[str, Any], storage_options: StorageOptions | None) -> Table:

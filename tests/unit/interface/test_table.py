@@ -6,6 +6,7 @@ import pickle
 import threading
 from collections.abc import Callable, Mapping
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from hoodie.exception import (
     HoodieRollbackException,
     HoodieSchemaException,
     HoodieWriteConflictException,
+    MissingSchemaFieldException,
     TableExistsException,
     TableNotFoundException,
 )
@@ -91,6 +93,10 @@ def test_a_table_is_created_with_the_columns_of_a_schema(make: MakeTable) -> Non
     table = make(ROWS.schema)
     assert table.count() == 0
     assert table.schema() == ROWS.schema
+    with pytest.raises(TableExistsException):
+        make(ROWS.schema)
+    with pytest.raises(MissingSchemaFieldException, match="fare"):
+        table.upsert([{"id": "a", "city": "oslo", "ts": 1, "day": "2026-01-01"}])
     table.upsert(ROWS)
     assert rows_of(table.read()) == ROWS.to_pylist()
 
@@ -214,6 +220,8 @@ def test_a_condition_has_the_same_forms_everywhere(make: MakeTable, where: Any, 
     assert table.count(where) == len(expected)
     assert set(table.dataset("id", where).to_table()["id"].to_pylist()) == expected
     assert set(hoodie.read_table(table.path, filters=where)["id"].to_pylist()) == expected
+    if isinstance(where, list) and not where:
+        return
     assert table.update(where, {"fare": 8.0}).updated_count == len(expected)
     assert {key for key, fare in fares(table).items() if fare == 8.0} == expected
 
@@ -444,6 +452,79 @@ def test_an_update_conflicts_with_a_write_that_it_did_not_see(make: MakeTable, m
     with pytest.raises(HoodieWriteConflictException):
         updated.update("id = 'a'", {"fare": pc.field("fare") + 1})
     assert fares(table)["a"] == 50.0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [5.5, True, "7", Decimal("5.5"), pc.field("city"), pc.equal(pc.field("ts"), 1), pc.field("ts") + 2**40],
+    ids=str,
+)
+def test_an_update_stores_no_other_value_than_the_given_one(tmp_path: Path, value: Any) -> None:
+    table = Table.create(tmp_path, ROWS.append_column("i", pa.array([1, 2, 3, 4], pa.int32())), record_key_fields="id")
+    with pytest.raises(HoodieSchemaException, match="'i', which is int32"):
+        table.update(set={"i": value})
+    assert sorted(table.read("i")["i"].to_pylist()) == [1, 2, 3, 4]
+
+
+def test_an_update_takes_what_a_write_takes(make: MakeTable) -> None:
+    table = make()
+    table.update("id = 'a'", {"day": "2026-05-01", "fare": 3, "ts": pc.field("ts") * 2})
+    (row,) = table.read(["day", "fare", "ts"], "id = 'a'").to_pylist()
+    assert row == {"day": date(2026, 5, 1), "fare": 3.0, "ts": 2}
+    nested = Table.create(
+        f"{table.path}-nested", [{"id": "a", "at": {"x": 1, "y": 2}, "n": [1]}], record_key_fields="id"
+    )
+    nested.update(set={"at": {"X": 5}, "n": [2, 3]})
+    assert nested.read(["at", "n"]).to_pylist() == [{"at": {"x": 5, "y": None}, "n": [2, 3]}]
+    for wrong in ({"at": {"x": 1, "zz": 2}}, {"n": [1.5]}, {"at": {"x": 1.5}}):
+        with pytest.raises(HoodieSchemaException):
+            nested.update(set=wrong)
+
+
+@pytest.mark.parametrize("where", [[], ()])
+def test_an_empty_list_of_conditions_changes_nothing(make: MakeTable, where: Any) -> None:
+    table = make()
+    with pytest.raises(HoodieConfigException, match="an empty list"):
+        table.delete(where=where)
+    with pytest.raises(HoodieConfigException, match="an empty list"):
+        table.update(where, {"fare": 1.0})
+    assert rows_of(table.read()) == ROWS.to_pylist()
+
+
+def test_an_iterator_that_is_used_up_overwrites_nothing(make: MakeTable) -> None:
+    table = make()
+    batches = iter(ROWS.slice(0, 1).to_batches())
+    table.overwrite(batches)
+    assert table.count() == 1
+    with pytest.raises(HoodieConfigException, match="without any item"):
+        table.overwrite(batches)
+    assert table.count() == 1
+    table.overwrite(ROWS.slice(0, 0))
+    assert table.count() == 0
+
+
+def test_writes_of_threads_that_share_a_table_queue(make: MakeTable) -> None:
+    table = make()
+    barrier = threading.Barrier(3)
+    failed: list[BaseException] = []
+
+    def write(number: int) -> None:
+        try:
+            barrier.wait(60)
+            for turn in range(3):
+                table.upsert([{"id": f"{number}-{turn}", "city": "oslo", "ts": 1, "fare": 1.0, "day": None}])
+                table.update("id = 'a'", {"ts": pc.field("ts") + 1})
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not failed
+    assert table.count() == 4 + 9
+    assert table.read("ts", "id = 'a'").to_pylist() == [{"ts": 10}]
 
 
 def test_columns_are_added(make: MakeTable) -> None:
