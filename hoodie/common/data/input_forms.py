@@ -12,26 +12,13 @@ from typing import Any
 import attrs
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as csv
 
-from hoodie.common.data.iso_times import is_time_of_text
+from hoodie.common.data.file_rows import FORMATS, format_of, rows_of_files
 from hoodie.common.model.record import HoodieKey, HoodieRecord
 from hoodie.common.util.shown_value import short_repr, shown_value
 from hoodie.exception import HoodieSchemaException
 
-_FORMATS: Mapping[str, str] = {
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".parquet": "parquet",
-    ".arrow": "ipc",
-    ".feather": "ipc",
-    ".ipc": "ipc",
-}
-"""Suffix of a file -> its format for `pyarrow.dataset`."""
-_SUFFIXES = ", ".join(_FORMATS)
+_SUFFIXES = ", ".join(FORMATS)
 
 
 def is_file_input(records: Any) -> bool:
@@ -41,54 +28,37 @@ def is_file_input(records: Any) -> bool:
         records: The caller's argument.
     """
     if isinstance(records, list | tuple):
-        return bool(records) and all(_is_path(item) and _format_of(os.fspath(item)) for item in records)
+        return bool(records) and all(_is_path(item) and format_of(os.fspath(item)) for item in records)
     return _is_path(records)
 
 
 def opened_files(records: Any, schema: pa.Schema | None) -> Any:
-    """The rows of files as a dataset of pyarrow, which is read as a stream and can be read again.
+    """The rows of files; see `rows_of_files`.
 
     Args:
         records: A path, a glob, or a list of both: CSV with a line of names, JSON lines, Parquet, or Arrow files.
-        schema: The table's schema. It gives the types of the columns of CSV files: a text such as ``007`` stays one.
+        schema: The table's schema.
 
     Returns:
-        A `pyarrow.dataset.Dataset`.
+        A `pyarrow.dataset.Dataset`, or a table of JSON lines.
 
     Raises:
-        HoodieSchemaException: A file is missing, has another suffix or is elsewhere, or files are of several formats.
+        HoodieSchemaException: A file is missing, has another suffix or is elsewhere, files are of several formats, or
+            differ in their columns.
     """
-    # Imported here because it imports pandas, which takes longer than the rest of hoodie.
-    import pyarrow.dataset as ds
-
     given = [os.fspath(item) for item in (records if isinstance(records, list | tuple) else [records])]
     paths = [path for pattern in given for path in _found(pattern)]
-    formats = {_format_of(path) for path in paths}
+    formats = {format_of(path) for path in paths}
     if len(formats) > 1 or None in formats:
         raise HoodieSchemaException(
             f"records are files of several formats, or of one that is not known ({short_repr(given)}): give files of "
             f"one of {_SUFFIXES}"
         )
-    (name,) = formats
-    try:
-        if name == "csv":
-            return ds.dataset(paths, format=_csv_format(schema))
-        found = ds.dataset(paths, format=name)
-        typed = _typed_as(found.schema, schema) if name == "json" else found.schema
-        return found if typed == found.schema else ds.dataset(paths, format=name, schema=typed)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise HoodieSchemaException(
-            f"records are the files {short_repr(given)}, which cannot be read: {error}"
-        ) from error
+    return rows_of_files(paths, str(formats.pop()), schema)
 
 
 def _is_path(records: Any) -> bool:
     return isinstance(records, str | os.PathLike) and isinstance(os.fspath(records), str)
-
-
-def _format_of(path: str) -> str | None:
-    lower = path.lower()
-    return next((name for suffix, name in _FORMATS.items() if lower.endswith(suffix)), None)
 
 
 def _found(pattern: str) -> list[str]:
@@ -106,37 +76,9 @@ def _found(pattern: str) -> list[str]:
         raise HoodieSchemaException(
             f"records are {pattern!r}: a text is the path of a file of rows ({_SUFFIXES}), and there is no such file"
         )
-    if _format_of(pattern) is None:
+    if format_of(pattern) is None:
         raise HoodieSchemaException(f"records are {pattern!r}, a file of no known format: give one of {_SUFFIXES}")
     return [pattern]
-
-
-def _csv_format(schema: pa.Schema | None) -> Any:
-    """The format of CSV files in the types of a table; times are inferred, so that they need no zone."""
-    import pyarrow.dataset as ds
-
-    types = {
-        field.name: field.type
-        for field in schema or ()
-        if not (pa.types.is_nested(field.type) or pa.types.is_timestamp(field.type))
-    }
-    return ds.CsvFileFormat(convert_options=csv.ConvertOptions(column_types=types))
-
-
-def _typed_as(found: pa.Schema, schema: pa.Schema | None) -> pa.Schema:
-    """The columns of JSON lines in the types of a table.
-
-    Text that looks like a time is inferred to be one. It is read as text, and `iso_times` parses it where the table
-    has times.
-    """
-    known = {} if schema is None else {field.name: field.type for field in schema}
-    fields = []
-    for field in found:
-        wanted = known.get(field.name, field.type)
-        is_time = is_time_of_text(pa.string(), wanted)
-        is_other = wanted != field.type and not pa.types.is_null(field.type)
-        fields.append(field.with_type(pa.string() if is_time else wanted) if is_other else field)
-    return pa.schema(fields)
 
 
 def columns_by_name(records: Mapping[Any, Any]) -> list[dict[str, Any]] | pa.Table:

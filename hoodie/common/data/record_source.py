@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.batch_pieces import batch_pieces
+from hoodie.common.data.file_rows import batches_of_files
 from hoodie.common.data.frame_values import frame_table
 from hoodie.common.data.input_forms import (
     as_dict,
@@ -133,6 +134,8 @@ def record_batches(records: Any, schema: pa.Schema | None = None) -> RecordSourc
         records = columns_by_name(records)
     elif is_file_input(records):
         records = opened_files(records, schema)
+        if not isinstance(records, pa.Table):
+            return _from_stream(records.schema, partial(batches_of_files, records), schema, is_one_shot=False)
     if isinstance(records, pa.RecordBatch):
         return _from_table(pa.Table.from_batches([records]), schema)
     if isinstance(records, pa.Table):

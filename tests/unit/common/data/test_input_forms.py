@@ -170,7 +170,7 @@ def test_files_are_rows_in_the_types_of_the_table(folder: Path, name: str) -> No
         ("notes.txt", "a file of no known format"),
         ("a row", "is the path of a file of rows"),
         (["rows.csv", "rows.parquet"], "several formats"),
-        ("broken.parquet", "cannot be read"),
+        ("broken.parquet", "broken.parquet: .*nothing was written"),
     ],
 )
 def test_paths_that_are_no_files_of_rows_are_refused(
@@ -190,6 +190,43 @@ def test_text_of_json_lines_that_looks_like_a_time_stays_text(tmp_path: Path) ->
     (tmp_path / "rows.jsonl").write_text('{"id": "2026-01-02"}\n{"id": "2026-01-03"}\n')
     assert rows_of(tmp_path / "rows.jsonl") == [{"id": "2026-01-02"}, {"id": "2026-01-03"}]
     assert record_batches(tmp_path / "rows.jsonl", SCHEMA).schema.names == ["id"]
+
+
+def test_files_that_differ_in_their_columns_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,n\n1,2\n")
+    (tmp_path / "b.csv").write_text("id,n,more\n1,2,3\n")
+    for order in (["a.csv", "b.csv"], ["b.csv", "a.csv"]):
+        with pytest.raises(HoodieSchemaException, match="differ in the columns more"):
+            record_batches([tmp_path / name for name in order])
+
+
+def test_a_column_of_json_lines_may_begin_on_any_line(tmp_path: Path) -> None:
+    lines = [f'{{"id": "{number}", "text": "{"x" * 2000}"}}' for number in range(1000)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, '{"id": "last", "text": "", "late": 7}']))
+    assert rows_of(tmp_path / "a.jsonl", None)[-1] == {"id": "last", "text": "", "late": 7}
+
+
+def test_one_line_of_json_needs_no_end(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": "7", "n": 1}')
+    assert rows_of(tmp_path / "a.jsonl") == [{"id": "7", "n": 1}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.jsonl", '{"n": 1}\n{"n": "one"}\n'), ("a.csv", "n\n1\none\n"), ("b.csv", "id,n\n1\n")],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(HoodieSchemaException, match=f"{name}: .*nothing was written"):
+        rows_of(tmp_path / name)
+
+
+def test_an_empty_field_of_csv_is_null_and_quotes_are_empty_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,n,at\n,1,2026-01-02\n"",2,\n')
+    assert rows_of(tmp_path / "a.csv") == [
+        {"id": None, "n": 1, "at": datetime(2026, 1, 2, tzinfo=UTC)},
+        {"id": "", "n": 2, "at": None},
+    ]
 
 
 def test_a_list_of_texts_that_are_no_paths_is_refused() -> None:
@@ -255,9 +292,7 @@ def test_other_text_is_refused_by_column_and_value(column: str, text: str) -> No
 def test_a_table_takes_files_and_text(tmp_path: Path, folder: Path, table_type: str) -> None:
     table = Table.create(tmp_path / "t", SCHEMA, record_key_fields="id", table_type=table_type)
     table.upsert(folder / "rows.csv")
-    # A table stores times of pandas and Arrow that have no zone as moments of UTC, as Spark and Hudi do.
-    stored = [{**row, "local": row["local"] and row["local"].replace(tzinfo=UTC)} for row in ROWS]
-    assert table.read().to_pylist() == stored
+    assert table.read().to_pylist() == ROWS
     table.upsert(str(folder / "*.jsonl"))
     assert table.count() == 2
     table.upsert({"id": ["9"], "n": [9], "day": ["2026-03-01"], "at": [None], "local": [None]})
