@@ -105,7 +105,7 @@ def test_what_somebody_else_did_is_noticed(path: str, reads: list[str]) -> None:
         assert c.upsert(rows("d", 5)).inserted_count == 1
         assert c.rollback(c.upsert(rows("e", 6)).instant_time)
         assert c.upsert(rows("e", 7)).inserted_count == 1
-        assert c._index._keys.keys() <= {f"{path}/{name}" for name in base_files(path)}  # type: ignore[attr-defined]
+        assert c._session.index._keys.keys() <= {f"{path}/{name}" for name in base_files(path)}  # type: ignore[attr-defined]
 
 
 def base_files(path: str) -> set[str]:
@@ -126,7 +126,7 @@ def test_a_write_that_was_not_completed_is_forgotten(path: str, monkeypatch: pyt
         with monkeypatch.context() as patch, pytest.raises(HoodieUpsertException):
             patch.setattr(HoodieActiveTimeline, "save_as_complete", fail)
             c.upsert(rows("bc", 2))
-        assert len(c._index._keys) == 1  # type: ignore[attr-defined]
+        assert len(c._session.index._keys) == 1  # type: ignore[attr-defined]
         result = c.upsert(rows("bc", 3))
         assert (result.updated_count, result.inserted_count) == (1, 1)
 
@@ -155,7 +155,7 @@ def test_the_table_is_as_a_dict(tmp_path_factory: pytest.TempPathFactory, steps:
                 (c if who == "mine" else other).upsert(rows(keys, ts))
                 model.update(dict.fromkeys(keys, ts))
             assert read(path) == model
-            for file, keys in c._index._keys.items():  # type: ignore[attr-defined]
+            for file, keys in c._session.index._keys.items():  # type: ignore[attr-defined]
                 assert keys.to_pylist() == pq.read_table(file)["_hoodie_record_key"].to_pylist()
 
 
@@ -253,7 +253,7 @@ def test_a_commit_that_completes_late_takes_its_place_among_log_files(
 
 def test_keys_of_slices_without_log_files_are_not_kept(merge_on_read: str, table_version: int) -> None:
     def kept(c: HoodieLocalWriteClient) -> list[str]:
-        return sorted(partition for partition, _ in c._index._of_slices._kept)  # type: ignore[attr-defined]
+        return sorted(partition for partition, _ in c._session.index._of_slices._kept)  # type: ignore[attr-defined]
 
     with client(merge_on_read, **IN_LOGS) as c:
         for partition in "xy":

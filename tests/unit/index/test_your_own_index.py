@@ -132,7 +132,7 @@ def test_an_index_that_names_file_groups(tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "t"
     HoodieTableMetaClient.init_table(str(path), table_name="t", record_key_fields=["id"], ordering_fields=["ts"])
     with local_client(path, index_class="hoodie_test_names_groups.NamesGroups") as c:
-        placement = c._index.record_placement(["id"])
+        placement = c._session.index.record_placement(["id"])
         assert (placement.names_file_groups, placement.knows_positions) == (True, False)
         assert (placement.verifies_positions, placement.key_check) == (True, None)
         c.insert(rows_of_keys(["a", "b"], 1))

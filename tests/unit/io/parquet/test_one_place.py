@@ -9,7 +9,8 @@ from pathlib import Path
 import hoodie
 
 PACKAGE = Path(hoodie.__file__).parent
-AT_HOME = (PACKAGE / "io" / "parquet", PACKAGE / "examples")
+AT_HOME = (PACKAGE / "io" / "parquet", PACKAGE / "examples", PACKAGE / "cli" / "rows.py")
+"""The last one writes files for users, not those of a table."""
 
 
 def imported(source: str) -> Iterator[str]:
