@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant_time import is_after
 from hoodie.interface.results import TableChanges
 from hoodie.query.arrow_reader import scan
 from hoodie.query.commit_stream import newest_readable
@@ -58,7 +59,8 @@ def changed_rows(
         zone = snapshot.active_timeline.timezone
         end = query.times.end_time(zone) or newest_readable(snapshot)
         first = query.times.begin_time(zone)
-        if end is None:
+        if end is None or (until is None and first is not None and is_after(first, end)):
+            # A commit that was undone, or is still to come: the plan without an end tells.
             return plan_of(snapshot, query), first, None
         ranged = TableQuery.of(
             columns=columns, filters=where, query_type="incremental", begin=begin, end=end, options=options

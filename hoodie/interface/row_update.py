@@ -43,7 +43,8 @@ class RowUpdate:
             HoodieConfigException: They are empty, or not a mapping of names.
         """
         if not isinstance(self.values, Mapping) or not self.values:
-            raise HoodieConfigException(f"set is {shown_value(self.values)}: give a dict, such as {{'fare': 9.5}}")
+            given = "an empty dict" if isinstance(self.values, Mapping) else shown_value(self.values)
+            raise HoodieConfigException(f"set is {given}: give a dict of columns, such as {{'fare': 9.5}}")
         if wrong := [name for name in self.values if not isinstance(name, str)]:
             raise HoodieConfigException(f"set has a name that is {shown_value(wrong[0])}: give names of columns")
         TableQuery.of(filters=self.where)

@@ -386,7 +386,8 @@ class Table(TableReads):
 
         The rows are read as they are when the write begins, and held in memory. If another writer commits before this
         write does, it fails with a conflict and nothing of it is committed. In a table with an ordering field, a row
-        whose new ordering value is smaller than the stored one stays as it is, and counts as ignored.
+        whose new ordering value is smaller than the stored one stays as it is, and counts as ignored. Rows of one key
+        that an insert has put into one file are changed together.
 
         Args:
             where: A condition, as in `read`; None for all rows.

@@ -180,7 +180,7 @@ def test_closing_says_so_where_the_table_cannot_be_looked_at(
 
     client = client_of(base_path, auto_commit=False)
     instant_time = client.upsert(ROWS).instant_time
-    monkeypatch.setattr("hoodie.client.base_table_service_client.load_table", fails)
+    monkeypatch.setattr("hoodie.table.table_session.load_table", fails)
     client.close()
     assert f"whether {instant_time} is still pending could not be found out (no route to host)" in caplog.text
 

@@ -328,6 +328,16 @@ def test_changes_continue_where_the_last_ones_ended(make: MakeTable) -> None:
     assert "2 rows written after" in repr(second)
 
 
+def test_changes_after_a_commit_that_was_undone_say_so(make: MakeTable) -> None:
+    table = make()
+    undone = table.update("id = 'a'", {"fare": 7.0})
+    last = table.changes().until
+    table.rollback(undone.instant_time)
+    with pytest.raises(HoodieException, match="undone") as raised:
+        table.changes(since=last)
+    assert "exchange" not in str(raised.value)
+
+
 def test_changes_of_a_table_without_commits(tmp_path: Path) -> None:
     HoodieTableMetaClient.init_table(
         str(tmp_path), table_name="t", record_key_fields="id", ordering_fields="ts", schema=ROWS.schema
@@ -416,7 +426,7 @@ def test_an_update_changes_only_the_rows_that_match_of_a_key_that_is_stored_twic
         ({"fare": "much"}, HoodieSchemaException, "'fare', which is double"),
         ({"ts": pc.field("city")}, HoodieSchemaException, "'ts', which is int64"),
         ({"fare": pc.field("fares")}, HoodieSchemaException, "cannot be computed"),
-        ({}, HoodieConfigException, "give a dict"),
+        ({}, HoodieConfigException, "an empty dict: give a dict"),
         (None, HoodieConfigException, "give a dict"),
         ({7: 1}, HoodieConfigException, "names of columns"),
     ],
