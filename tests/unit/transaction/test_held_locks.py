@@ -9,10 +9,12 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import hoodie
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.exception import HoodieIndexException
+from hoodie.exception import HoodieException, HoodieIndexException
 from hoodie.transaction import transaction_manager
 from hoodie.transaction.transaction_manager import TransactionManager
 from tests.support.table_builder import init_table, local_client, read_rows, rows, write_config
@@ -113,3 +115,38 @@ def test_an_index_is_made_while_services_run_in_threads(tmp_path: Path) -> None:
     thread.join(120)
     assert done
     assert read_rows(tmp_path) == [("a", "x", 6)]
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_what_a_thread_was_told_is_committed_stays_beside_the_rollbacks_of_another(
+    tmp_path: Path, table_type: str
+) -> None:
+    """Clients of one process take each other's pending writes for failed: a commit must not meet their rollback."""
+    path = str(tmp_path / "t")
+
+    def write(key: str) -> None:
+        hoodie.write_table(pa.table({"id": [key]}), path, record_key_fields="id", table_type=table_type)
+
+    write("first")
+    told: list[str] = []
+    refused: list[str] = []
+    barrier = threading.Barrier(2)
+
+    def work(number: int) -> None:
+        for turn in range(8):
+            barrier.wait(60)
+            try:
+                write(f"{number}-{turn}")
+            except HoodieException:
+                refused.append(f"{number}-{turn}")
+            else:
+                told.append(f"{number}-{turn}")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    stored = hoodie.read_table(path, columns="id")["id"].to_pylist()
+    assert sorted(stored) == sorted(["first", *told])
+    assert len(told) + len(refused) == 16
