@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.client import committer
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieException, HoodieIndexException
+from hoodie.table.action.completion import complete_instant
 from hoodie.transaction import transaction_manager
 from hoodie.transaction.transaction_manager import TransactionManager
 from tests.support.table_builder import init_table, local_client, read_rows, rows, write_config
@@ -130,7 +130,6 @@ def test_a_write_is_not_rolled_back_while_another_thread_commits_it(
         hoodie.write_table(pa.table({"id": [key]}), path, record_key_fields="id", table_type=table_type)
 
     write("first")
-    complete = committer.complete_instant
     rollbacks_meanwhile: list[int] = []
     told: list[str] = ["first", "a"]
 
@@ -147,9 +146,9 @@ def test_a_write_is_not_rolled_back_while_another_thread_commits_it(
         thread.join(1)
         timeline = TableSnapshot.load(path).active_timeline
         rollbacks_meanwhile.append(len(timeline.filter_actions(Action.ROLLBACK)))
-        return complete(*arguments, **named)
+        return complete_instant(*arguments, **named)
 
-    monkeypatch.setattr(committer, "complete_instant", while_another_begins)
+    monkeypatch.setattr("hoodie.client.committer.complete_instant", while_another_begins)
     write("a")
     thread.join(60)
     assert rollbacks_meanwhile == [0]
