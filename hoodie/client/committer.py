@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
-from functools import partial
 
 import attrs
 
@@ -226,23 +225,30 @@ class Committer:
         logger.info("committed %s %s to %s: %r", result.operation.value, instant_time, snapshot.base_path, result)
         others: list[str] = []
         is_undone = False
+        markers = WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time)
+
+        def delete_markers() -> None:
+            # The instant is completed, so a failure must not look like a failed write; nor hide the look beside it.
+            try:
+                markers.delete_all(is_closed=True)
+            except HoodieIOException as error:
+                logger.warning("after instant %s was completed: %s", instant_time, error)
+
         try:
             with self._session.metrics.step("delete markers"):
-                markers = WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time)
                 is_single = not self._session.config.write.has_several_writers
                 looks = is_single and after is None
                 _, listed = side_by_side(
-                    snapshot.storage,
-                    partial(markers.delete_all, is_closed=True),
-                    snapshot.refreshed if looks else lambda: after,
+                    snapshot.storage, delete_markers, snapshot.refreshed if looks else lambda: after
                 )
                 if is_single and listed is not None:
                     snapshot = listed
                     others = self._writes_of_others(snapshot.active_timeline, instant_time)
                     is_undone = self._was_undone(snapshot, operation.instant)
         except HoodieIOException as error:
-            # The instant is completed, so this error must not look like a failed write.
-            logger.warning("after instant %s was completed: %s", instant_time, error)
+            text = f"after instant {instant_time} was completed: {error}"
+            logger.warning("%s", text)
+            self._failures.append(f"the look for other writers {text}")
         self.forget(instant_time)
         if is_undone:
             result.commit_state.is_committed = False

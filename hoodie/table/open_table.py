@@ -75,6 +75,7 @@ def look_at_table(
         retry=config.retry.policy,
         clock_skew_ms=clock_skew_ms(config),
         listing_choice=choice,
+        lists_names=choice is not None,
     )
 
 

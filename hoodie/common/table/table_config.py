@@ -13,7 +13,7 @@ import logging
 import time
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -170,7 +170,13 @@ class HoodieTableConfig:
 
     @classmethod
     def create(
-        cls, storage: HoodieStorage, base_path: str, properties: Mapping[str, str], *, is_empty: bool = False
+        cls,
+        storage: HoodieStorage,
+        base_path: str,
+        properties: Mapping[str, str],
+        *,
+        is_empty: bool = False,
+        about_to_store: Callable[[bytes], None] | None = None,
     ) -> HoodieTableConfig:
         """Create the properties file of a new table; if several processes try, one succeeds.
 
@@ -179,6 +185,8 @@ class HoodieTableConfig:
             base_path: The table's folder.
             properties: At least the table's name; the checksum is added.
             is_empty: Whether the caller has just deleted all files in the folder, under a lock.
+            about_to_store: Is told the content of the file, right before the call that makes it. It holds the time, in
+                milliseconds.
 
         Returns:
             The properties as stored.
@@ -192,6 +200,8 @@ class HoodieTableConfig:
         path = _path(base_path, PROPERTIES_FILE_NAME)
         # A backup alone is a table whose properties file is being replaced.
         has_backup = not is_empty and storage.is_file(_path(base_path, PROPERTIES_BACKUP_FILE_NAME))
+        if about_to_store is not None and not has_backup:
+            about_to_store(content)
         if has_backup or not storage.create_if_absent(path, content):
             raise TableExistsException(
                 f"There already is a Hudi table at {base_path} ({path} exists): open it with "

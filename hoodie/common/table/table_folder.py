@@ -114,7 +114,7 @@ def make_folders(storage: HoodieStorage, base_path: str, table_config: HoodieTab
         storage.create_directory(join(base_path, METAFOLDER_NAME, folder))
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class NewTable:
     """A table that a write creates, to be removed again if the write fails.
 
@@ -123,12 +123,16 @@ class NewTable:
         base_path: The table's folder.
         properties: The table's properties.
         folder_is_new: Whether the folder itself is created with the table.
+        is_created: Whether it is known that this process created the table.
     """
 
     storage: HoodieStorage
     base_path: str
     properties: Mapping[str, str]
     folder_is_new: bool
+    is_created: bool = False
+    _stored: bytes | None = attrs.field(init=False, default=None)
+    """The content of the properties file that this process has tried to make."""
 
     def create(self) -> None:
         """Create the table, in a folder that was found free. If several processes try, one succeeds.
@@ -138,10 +142,16 @@ class NewTable:
             HoodieIOException: Storage failed. Folders may be left, or even the table: `take_back` removes both.
         """
         make_folders(self.storage, self.base_path, HoodieTableConfig(self.properties))
-        name = HoodieTableConfig.create(self.storage, self.base_path, self.properties).table_name
+        name = HoodieTableConfig.create(
+            self.storage, self.base_path, self.properties, about_to_store=self._note
+        ).table_name
+        self.is_created = True
         logger.info("Created table %s at %s", name, self.base_path)
         for difference in differences_between_readers(self.properties):
             logger.warning("readers of table %s at %s will disagree: %s", name, self.base_path, difference)
+
+    def _note(self, content: bytes) -> None:
+        self._stored = content
 
     def take_back(self) -> bool:
         """Delete the table, with all of its files, unless someone has begun to use it; or what there is of it.
@@ -169,6 +179,9 @@ class NewTable:
         except FileNotFoundError:
             self._delete_empty(meta_path)
             return True
+        if not self.is_created and content != self._stored:
+            # Another process was faster: its table may have the same properties.
+            return False
         config = self._made_here(content)
         if config is None or self._is_used_by_others(meta_path, config):
             return False

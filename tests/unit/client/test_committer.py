@@ -29,6 +29,7 @@ from hoodie.exception import (
     HoodieWriteConflictException,
 )
 from hoodie.metrics.metrics import HoodieMetrics
+from hoodie.table.action.completion import complete_instant
 from hoodie.table.action.listeners import CompletionListeners
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.open_table import load_table
@@ -211,6 +212,30 @@ def test_any_commit_since_the_write_began_is_a_conflict_that_is_safe_to_repeat(w
     assert (list(raised.value.other_instants), raised.value.is_retry_safe) == ([newer], True)
     assert writer.state(instant_time) == "INFLIGHT"
     assert not writer.result.is_committed
+
+
+def test_markers_that_cannot_be_deleted_hide_no_other_writer(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look at what others committed in the same moment does not depend on the deletion beside it."""
+    instant_time = writer.begin()
+    status = writer.announce(instant_time, "0-1-1")
+    newer: list[str] = []
+    delete_all = WriteMarkers.delete_all
+
+    def after_another(*arguments: Any, **named: Any) -> Any:
+        monkeypatch.setattr("hoodie.client.committer.complete_instant", complete_instant)
+        newer.append(commit_beside(writer, FILE_ID))
+        return complete_instant(*arguments, **named)
+
+    def fails(markers: WriteMarkers, **named: Any) -> None:
+        if markers.folder.endswith(instant_time):
+            raise HoodieIOException("slow down")
+        delete_all(markers, **named)
+
+    monkeypatch.setattr("hoodie.client.committer.complete_instant", after_another)
+    monkeypatch.setattr(WriteMarkers, "delete_all", fails)
+    with pytest.raises(HoodieWriteConflictException, match="at the same moment") as raised:
+        writer.complete(instant_time, status)
+    assert list(raised.value.other_instants) == newer
 
 
 def test_of_several_writers_only_those_of_one_file_group_conflict(base_path: Path) -> None:

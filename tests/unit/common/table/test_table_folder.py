@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -188,7 +189,9 @@ def test_a_file_that_stands_at_the_path_is_no_folder(tmp_path: Path) -> None:
 def test_a_table_that_nobody_used_is_taken_back_with_its_lock_files(tmp_path: Path, folder_is_new: bool) -> None:
     folder = tmp_path / "t"
     made = init(folder)
-    new = NewTable(made.storage, made.base_path, made.table_config.properties, folder_is_new=folder_is_new)
+    new = NewTable(
+        made.storage, made.base_path, made.table_config.properties, folder_is_new=folder_is_new, is_created=True
+    )
     put(folder / ".hoodie" / ".locks", "single_writer.lock", "single_writer.lock.queue")
     assert new.take_back()
     assert folder.exists() != folder_is_new
@@ -207,7 +210,7 @@ def test_a_table_that_nobody_used_is_taken_back_with_its_lock_files(tmp_path: Pa
 )
 def test_a_table_that_somebody_uses_is_not_taken_back(tmp_path: Path, name: str) -> None:
     made = init(tmp_path / "t")
-    new = NewTable(made.storage, made.base_path, made.table_config.properties, folder_is_new=True)
+    new = NewTable(made.storage, made.base_path, made.table_config.properties, folder_is_new=True, is_created=True)
     put(tmp_path / "t" / ".hoodie", name)
     before = names_in(tmp_path)
     assert not new.take_back()
@@ -219,7 +222,7 @@ def test_files_of_somebody_else_stay_where_a_table_is_taken_back(tmp_path: Path)
     folder = put(tmp_path / "t", "notes.txt", "x/notes.txt", "_checkpoint/0", ".git/config")
     before = names_in(folder)
     made = init(folder, allow_other_files=True)
-    new = NewTable(made.storage, made.base_path, made.table_config.properties, folder_is_new=False)
+    new = NewTable(made.storage, made.base_path, made.table_config.properties, folder_is_new=False, is_created=True)
     put(folder, "y/.hoodie_partition_metadata", "x/.hoodie_partition_metadata")
     assert new.take_back()
     # That file says nothing without a table.
@@ -228,10 +231,36 @@ def test_files_of_somebody_else_stay_where_a_table_is_taken_back(tmp_path: Path)
 
 def test_a_table_whose_properties_were_changed_is_not_taken_back(tmp_path: Path) -> None:
     made = init(tmp_path / "t")
-    new = NewTable(made.storage, made.base_path, made.table_config.properties, folder_is_new=True)
+    new = NewTable(made.storage, made.base_path, made.table_config.properties, folder_is_new=True, is_created=True)
     made.table_config.update(made.storage, made.base_path, {"hoodie.table.timeline.timezone": "LOCAL"})
     assert not new.take_back()
     assert HoodieTableMetaClient.load(made.base_path).table_config.timeline_timezone == "LOCAL"
+
+
+@pytest.mark.parametrize("at", ["a folder", "the properties"])
+def test_a_table_of_another_process_with_the_same_properties_is_not_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """It was made while this process failed to make its own: nothing of it is this one's."""
+    folder = tmp_path / "t"
+    model = init(tmp_path / "model")
+    storage = open_storage(str(folder))
+    ours, theirs = (NewTable(storage, str(folder), model.table_config.properties, folder_is_new=True) for _ in "ab")
+
+    def fails_after_another(storage: LocalStorage, path: str, *arguments: object) -> bool:
+        monkeypatch.undo()
+        time.sleep(0.002)
+        theirs.create()
+        raise HoodieIOException("no space")
+
+    name = "create_directory" if at == "a folder" else "create_if_absent"
+    monkeypatch.setattr(LocalStorage, name, fails_after_another)
+    with pytest.raises(HoodieIOException, match="no space"):
+        ours.create()
+    assert not ours.take_back()
+    assert HoodieTableMetaClient.load(str(folder)).table_config.table_name == model.table_config.table_name
+    assert theirs.take_back()
+    assert not folder.exists()
 
 
 def test_a_table_that_another_writer_makes_while_one_is_taken_back_keeps_its_files(
@@ -239,7 +268,7 @@ def test_a_table_that_another_writer_makes_while_one_is_taken_back_keeps_its_fil
 ) -> None:
     folder = tmp_path / "t"
     made = init(folder)
-    new = NewTable(made.storage, made.base_path, made.table_config.properties, folder_is_new=True)
+    new = NewTable(made.storage, made.base_path, made.table_config.properties, folder_is_new=True, is_created=True)
     delete_empty = LocalStorage.delete_empty_directory
 
     def after_another_writer(storage: LocalStorage, path: str) -> bool:
@@ -274,7 +303,13 @@ def test_properties_are_put_back_where_nobody_knows_whether_the_table_is_used(
             raise error
 
     with hooked(monkeypatch, meanwhile):
-        new = NewTable(open_storage(made.base_path), made.base_path, made.table_config.properties, folder_is_new=True)
+        new = NewTable(
+            open_storage(made.base_path),
+            made.base_path,
+            made.table_config.properties,
+            folder_is_new=True,
+            is_created=True,
+        )
         with pytest.raises(type(error)):
             new.take_back()
     assert hoodie.read_table(str(folder)).num_rows == 2
