@@ -632,10 +632,10 @@ def test_a_table_that_another_writer_makes_at_that_moment_is_written_to(
     path = str(tmp_path / "t")
     describe = open_or_create.table_to_create
 
-    def late(config: HoodieWriteConfig) -> NewTable:
+    def late(config: HoodieWriteConfig, schema: pa.Schema | None = None) -> NewTable:
         monkeypatch.setattr(open_or_create, "table_to_create", describe)
         hoodie.write_table([{"id": 1}], path, record_key_fields="id")
-        return describe(config)
+        return describe(config, schema)
 
     monkeypatch.setattr(open_or_create, "table_to_create", late)
     hoodie.write_table([{"id": 2}], path, record_key_fields="id")
