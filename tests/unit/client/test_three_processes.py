@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
 from hoodie.table.action.rollback import rollback_service
 from hoodie.table.action.rollback.rollback_action_executor import RollbackActionExecutor
+from hoodie.transaction import transaction_manager
 from hoodie.transaction.transaction_manager import Transaction
 from tests.support.folders import make_older
 from tests.support.hookable_storage import hooked
@@ -41,6 +43,12 @@ FEW = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hood
 
 class Dead(BaseException):
     """A process dies."""
+
+
+@pytest.fixture(autouse=True)
+def threads_stand_for_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of one process do not commit and roll back at once; processes may."""
+    monkeypatch.setattr(transaction_manager, "one_at_a_time", lambda table: nullcontext())
 
 
 def age(table: ServicesTable) -> None:
