@@ -66,6 +66,7 @@ def test_a_folder_that_is_gone_is_noticed_too(path: Path) -> None:
         hoodie.read_table(str(path))
 
 
+@pytest.mark.table_version(9)
 @pytest.mark.parametrize("gone", ["files", "folder"])
 def test_a_file_that_a_metadata_table_names_must_be_there(path: Path, gone: str) -> None:
     name = delete_files(path / "x")
