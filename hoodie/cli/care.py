@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 
 from hoodie.cli.command import FOUND, TableCall, table_command
@@ -83,10 +86,7 @@ def drop_index(call: TableCall, name: str) -> None:
 @dry_run_option
 def upgrade(call: TableCall, to_version: str, dry_run: bool) -> None:
     """Upgrade the table to version 8 or 9."""
-    planned = call.table.upgrade(int(to_version), dry_run=True)
-    if not dry_run:
-        call.ask(str(planned))
-    call.show(planned if dry_run else call.table.upgrade(int(to_version)))
+    _change_version(call, call.table.upgrade, int(to_version), dry_run)
 
 
 @table_command(CARE, "downgrade", asks=True)
@@ -94,10 +94,14 @@ def upgrade(call: TableCall, to_version: str, dry_run: bool) -> None:
 @dry_run_option
 def downgrade(call: TableCall, to_version: str, dry_run: bool) -> None:
     """Downgrade the table to version 8 or 6."""
-    planned = call.table.downgrade(int(to_version), dry_run=True)
+    _change_version(call, call.table.downgrade, int(to_version), dry_run)
+
+
+def _change_version(call: TableCall, change: Callable[..., Any], to_version: int, dry_run: bool) -> None:
+    planned = change(to_version, dry_run=True)
     if not dry_run:
         call.ask(str(planned))
-    call.show(planned if dry_run else call.table.downgrade(int(to_version)))
+    call.show(planned if dry_run else change(to_version))
 
 
 @table_command(UNDO, "savepoint")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +10,7 @@ import click
 from hoodie.cli.command import TableCall, table_command
 from hoodie.cli.reading import in_partition_option, keys_of, split_names, where_option
 from hoodie.common.util.shown_table import format_bytes, plural
+from hoodie.exception import HoodieConfigException
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -220,8 +222,6 @@ def _typed(schema: pa.Schema, name: str, text: str) -> Any:
     """The value that a text has in the type of a column; the text where there is no such column."""
     import pyarrow as pa
 
-    from hoodie.exception import HoodieConfigException
-
     places = [number for number, known in enumerate(schema.names) if known.lower() == name.lower()]
     if len(places) != 1:
         return text
@@ -233,8 +233,6 @@ def _typed(schema: pa.Schema, name: str, text: str) -> Any:
 
 
 def _type_named(text: str) -> pa.DataType:
-    import re
-
     import pyarrow as pa
 
     if found := re.fullmatch(r"decimal\((\d{1,2}),\s*(\d{1,2})\)", text):

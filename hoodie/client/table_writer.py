@@ -60,7 +60,7 @@ def write_table(
         record_key_fields: Columns that identify a row; needed for a new table, checked against an existing one.
         partition_fields: Columns that the partition folders are named by.
         ordering_fields: The column whose larger value wins; several in tables of versions 8 and 9.
-        table_type: ``COPY_ON_WRITE`` or ``MERGE_ON_READ``; needed for no table, checked against an existing one.
+        table_type: ``COPY_ON_WRITE``, the default of a new table, or ``MERGE_ON_READ``; an existing table must have it.
         table_version: 6, 8 or 9 of a new table, by default 9; checked against an existing one.
         properties: Further ``hoodie.*`` properties; those that describe a table are stored in a new table.
         storage_options: Options of the storage.
@@ -120,7 +120,18 @@ def config_of_arguments(
     properties: Mapping[str, Any] | None = None,
     storage_options: StorageOptions | None = None,
 ) -> HoodieWriteConfig:
-    """The configuration of a writer that the arguments of `write_table` describe; they are those.
+    """The configuration of a writer that the arguments of `write_table` describe.
+
+    Args:
+        base_path: See `write_table`; so are the others.
+        table_name: The name.
+        record_key_fields: The fields of the key.
+        partition_fields: The fields of the partition path.
+        ordering_fields: The ordering fields.
+        table_type: The type.
+        table_version: The version.
+        properties: The properties.
+        storage_options: The options of the storage.
 
     Raises:
         HoodieConfigException: Arguments and properties contradict each other, or have values that are not allowed.

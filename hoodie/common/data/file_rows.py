@@ -127,6 +127,7 @@ def _types_of(known: pa.Schema | None, schema: pa.Schema) -> dict[str, pa.DataTy
 
 
 def _rows_of_json(paths: Sequence[str], known: pa.Schema | None) -> pa.Table:
+    # Imported here because few writes read JSON.
     import pyarrow.json as json
 
     texts = [Path(path).read_bytes() + b"\n" for path in paths]

@@ -66,6 +66,15 @@ def make(tmp_path: Path, table_type: HoodieTableType, table_version: int) -> Mak
     return table
 
 
+def leave_a_write(table: Table) -> str:
+    """The instant of a write that is never completed."""
+    config = HoodieWriteConfig.from_properties(table.path, {"hoodie.auto.commit": "false"})
+    with HoodieLocalWriteClient(config) as client:
+        left = client.start_commit()
+        client.upsert(ROWS, left)
+    return left
+
+
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     """The rows by their id."""
     return sorted(table.to_pylist(), key=lambda row: row["id"])
@@ -609,11 +618,7 @@ def test_a_description_tells_what_a_table_holds(make: MakeTable, table_type: str
 
 def test_a_description_names_what_is_pending_and_small(make: MakeTable) -> None:
     table = make()
-    with HoodieLocalWriteClient(
-        HoodieWriteConfig.from_properties(table.path, {"hoodie.auto.commit": "false"})
-    ) as client:
-        left = client.start_commit()
-        client.upsert(ROWS, left)
+    left = leave_a_write(table)
     found = table.describe()
     assert [text.rpartition(" ")[2] for text in found.pending] == [left]
     assert found.small_file_count == found.base_file_count == 2
@@ -691,11 +696,7 @@ def test_the_newest_commit_is_rolled_back(make: MakeTable) -> None:
 
 def test_writes_that_failed_are_rolled_back(make: MakeTable) -> None:
     table = make()
-    with HoodieLocalWriteClient(
-        HoodieWriteConfig.from_properties(table.path, {"hoodie.auto.commit": "false"})
-    ) as client:
-        left = client.start_commit()
-        client.upsert(ROWS, left)
+    left = leave_a_write(table)
     assert table.rollback().instant_times == (left,)
     assert str(table.rollback()) == "rollback: nothing to undo"
 
