@@ -242,6 +242,7 @@ class HoodieAppendHandle(HoodieWriteHandle):
                 storage.logfile_data_block_max_size,
                 positions=self._positions(good),
                 positions_of=self._positions_of,
+                config=storage,
             )
         )
         self._rows += good.num_rows

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hudi import HudiTableBuilder
 
@@ -187,6 +188,16 @@ def test_rows_are_stored_in_the_format_that_is_asked_for(base_path: Path, block_
     (log_file,) = files_of(base_path)
     assert [kind for kind, _ in blocks_of(base_path, log_file)] == [f"{block_format.upper()}_DATA"]
     assert read_by_hudi_rs(base_path) == [("a", "x", 20), ("b", "x", 10), ("c", "y", 10)]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_parquet_in_log_files_has_the_codec_that_is_asked_for(base_path: Path, codec: str) -> None:
+    write(base_path, *FIRST)
+    asked = {"hoodie.logfile.data.block.format": "parquet", "hoodie.parquet.compression.codec": codec}
+    write(base_path, ("a", "x", 20), properties=asked)
+    (log_file,) = files_of(base_path)
+    (block,) = read_log_blocks((base_path / log_file).read_bytes(), log_file)
+    assert pq.read_metadata(pa.BufferReader(block.content)).row_group(0).column(0).compression == codec.upper()
 
 
 def test_of_rows_of_one_key_that_are_not_combined_the_last_one_is_appended(base_path: Path) -> None:
