@@ -34,7 +34,8 @@ def parse_condition(on: str | Sequence[str], target_alias: str, source_alias: st
     """The pairs of a condition, in its order.
 
     Args:
-        on: A condition such as ``t.id = s.id AND t.region = s.area``, or names of columns that both sides have.
+        on: A condition such as ``t.id = s.id AND t.region = s.area``; or the name of a column that both sides have, or
+            a list of names.
         target_alias: The name of the target in the condition.
         source_alias: The name of the source.
 
@@ -43,6 +44,9 @@ def parse_condition(on: str | Sequence[str], target_alias: str, source_alias: st
     """
     form = _FORM.format(target_alias, source_alias)
     if isinstance(on, str):
+        is_name = on.strip() and not set("=<>") & set(on) and on.partition(".")[0] not in (target_alias, source_alias)
+        if is_name:
+            return parse_condition([on], target_alias, source_alias)
         return tuple(_Parser(on, target_alias, source_alias, form).pairs())
     if not isinstance(on, list | tuple) or not on or not all(isinstance(name, str) for name in on):
         raise HoodieConfigException(f"on is {shown_value(on)}: give a condition, {form}; or a list of names of columns")

@@ -181,7 +181,7 @@ class TableMerge:
             has_partitions = all(find(field.partition(".")[0]) is not None for field in partition_fields)
             on: str | Sequence[str] = [*record_key_fields, *(partition_fields if has_partitions else ())]
         else:
-            on = [self._on] if isinstance(self._on, str) and "=" not in self._on else self._on
+            on = self._on
         return parse_condition(on, TARGET, SOURCE)
 
     def _with(self, kind: ClauseKind, condition: pc.Expression | None, values: Any = None) -> TableMerge:

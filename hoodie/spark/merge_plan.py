@@ -137,9 +137,7 @@ class MergedRows:
             HoodieKeyException: Several rows have one key, or a clause would change the key of a row.
             HoodieSchemaException: A number does not fit its column.
         """
-        inserts = [number for number, clause in enumerate(self.rules.clauses) if clause.kind is ClauseKind.INSERT]
-        keys = [sf.col(f"{_KEY}{number}") for number in range(len(self.rules.pairs))]
-        is_insert = sf.col(_ACTION).isin(inserts) if inserts else sf.lit(False)
+        keys, is_insert = self._keys, self._is_insert
         changed = reduce(
             or_, (~_path(pair.target).eqNullSafe(key) for pair, key in zip(self.rules.pairs, keys, strict=True))
         )
@@ -208,6 +206,26 @@ class MergedRows:
                 f"{self._shown(by_key.where('misfits > 0'), keys)}; nothing was written. Cast it in the expression"
             )
         return MergeCounts(inserts=inserted, others=rows - inserted)
+
+    def inserts_among(self, stored: DataFrame) -> int:
+        """Count rows that have the key of a row to insert; one job.
+
+        Args:
+            stored: Rows of the target, with its columns.
+        """
+        fields = [_path(pair.target).alias(f"{_STORED}{number}") for number, pair in enumerate(self.rules.pairs)]
+        is_same = reduce(and_, (key.eqNullSafe(sf.col(f"{_STORED}{n}")) for n, key in enumerate(self._keys)))
+        inserted = self.frame.where(self._is_insert).select(*self._keys)
+        return int(stored.select(*fields).join(inserted, is_same, "left_semi").count())
+
+    @property
+    def _keys(self) -> list[Column]:
+        return [sf.col(f"{_KEY}{number}") for number in range(len(self.rules.pairs))]
+
+    @property
+    def _is_insert(self) -> Column:
+        inserts = [number for number, clause in enumerate(self.rules.clauses) if clause.kind is ClauseKind.INSERT]
+        return sf.col(_ACTION).isin(inserts) if inserts else sf.lit(False)
 
     def _shown(self, by_key: DataFrame, keys: Sequence[Column]) -> str:
         """Some of the keys, as text."""

@@ -5,8 +5,9 @@ Hudi: MERGE INTO (org.apache.spark.sql.hudi.command.MergeIntoHoodieTableCommand)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import attrs
@@ -23,8 +24,10 @@ from hoodie.client.write_input import MadeOfTable
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import check_properties
 from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
+from hoodie.config.read_config import QueryType
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import Rereading
 from hoodie.exception import (
@@ -83,7 +86,7 @@ def merge_into(
         on: The condition of equal rows: an AND of equalities that names each record key field, such as
             ``t.uuid = s.id``, and all partition fields or none of them. Without partition fields a key is matched in
             whatever partition it is stored, whatever ``hoodie.index.type`` says; it must not be stored in several. With
-            a global index they are left out. Or a list of the fields, if both sides have them by these names. Both
+            a global index they are left out. Or the field, or a list of fields, that both sides have by that name. Both
             sides must have the same types. Null equals null.
         options: Hudi's options, as for `hoodie.spark.write`; they must not contradict the table.
         target_alias: The name of the table in expressions.
@@ -211,6 +214,10 @@ class MergeIntoWriter:
                 merged = attrs.evolve(merged, frame=frame)
                 check.counts, check.is_global = merged.check(), table.index.is_global
                 check.has_plain_paths = has_plain_paths(table.snapshot)
+                if table.snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ:
+                    # The index finds keys in base files, also of rows that a log file deletes.
+                    stored = self._rows_of(table.snapshot, is_empty=False, query_type=QueryType.READ_OPTIMIZED)
+                    check.count_deleted = partial(merged.inserts_among, stored)
                 return merged.to_upsert
 
             with SparkRDDWriteClient(
@@ -256,10 +263,12 @@ class MergeIntoWriter:
             self._clauses, pairs, *self._aliases, key_count, tuple(not_compared), not index.names_file_groups
         )
 
-    def _rows_of(self, snapshot: TableSnapshot, is_empty: bool) -> DataFrame:
+    def _rows_of(
+        self, snapshot: TableSnapshot, is_empty: bool, query_type: QueryType = QueryType.SNAPSHOT
+    ) -> DataFrame:
         """The target's rows with their meta columns; or none of them, with these columns."""
         if not is_empty:
-            plan = plan_of(snapshot, TableQuery.of(), reads_footers=False)
+            plan = plan_of(snapshot, TableQuery.of(query_type=query_type), reads_footers=False)
             return frame_of(self._source.sparkSession, self._config.base_path, plan)
         avro_schema = snapshot.load_avro_schema()
         columns = [] if avro_schema is None else list(to_arrow(avro_schema))
@@ -343,26 +352,22 @@ class _MergeCheck:
         counts: The number of changes of the merge, by its condition.
         is_global: Whether updates may move rows to other partitions, where they count as inserts.
         has_plain_paths: Whether partition paths are the plain values of the columns.
+        count_deleted: The count of keys to insert that base files hold and log files delete: the upsert counts them as
+            updates.
     """
 
     counts: MergeCounts = attrs.field(factory=MergeCounts)
     is_global: bool = False
     has_plain_paths: bool = True
+    count_deleted: Callable[[], int] = int
 
     def __repr__(self) -> str:
         return "the condition of the merge"
 
     def __call__(self, commit: PendingCommit) -> None:
-        result, counts = commit.result, self.counts
-        matched_count = result.updated_count + result.deleted_count + result.ignored_count + result.kept_count
-        others = matched_count - counts.others
-        if result.appended_count:
-            # These rows were written without a look-up. The condition finds the stored rows with their key only if
-            # paths are plain values.
-            others = 0 if self.has_plain_paths else result.appended_count
-        elif not self.is_global:
-            left_out = result.unmatched_delete_count + result.error_count
-            others = max(others, abs(counts.inserts - result.inserted_count) - left_out)
+        others = self._others(commit.result, 0)
+        if others > 0 and (deleted := self.count_deleted()):
+            others = self._others(commit.result, deleted)
         if others > 0:
             raise HoodieValidationException(
                 f"it did not match {others} stored rows that have the keys of the merge. Either keys are stored more "
@@ -370,3 +375,17 @@ class _MergeCheck:
                 "path are not the plain values of the columns that the condition compares (times of one day; an empty "
                 "text beside null): then compare the record key alone, or upsert the rows with hoodie.spark.write"
             )
+
+    def _others(self, result: HoodieWriteResult, deleted: int) -> int:
+        """The number of stored rows that were changed and not matched, beside ``deleted`` rows."""
+        counts = self.counts
+        matched_count = result.updated_count + result.deleted_count + result.ignored_count + result.kept_count
+        others = matched_count - counts.others - deleted
+        if result.appended_count:
+            # These rows were written without a look-up. The condition finds the stored rows with their key only if
+            # paths are plain values.
+            others = 0 if self.has_plain_paths else result.appended_count
+        elif not self.is_global:
+            left_out = result.unmatched_delete_count + result.error_count
+            others = max(others, abs(counts.inserts - deleted - result.inserted_count) - left_out)
+        return others

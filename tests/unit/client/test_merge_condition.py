@@ -17,6 +17,8 @@ from hoodie.exception import HoodieConfigException
         ("t.fare.amount = s.a.b", [("fare.amount", ("a", "b"))]),
         ("t.und = s.and_", [("und", ("and_",))]),
         (["id", "a.b"], [("id", ("id",)), ("a.b", ("a", "b"))]),
+        ("id", [("id", ("id",))]),
+        ("rider id", [("rider id", ("rider id",))]),
     ],
 )
 def test_a_condition_names_pairs(on: str | list[str], pairs: list[tuple[str, tuple[str, ...]]]) -> None:
