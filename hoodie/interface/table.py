@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -173,11 +174,12 @@ class Table(TableReads):
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def _plan(self, columns: Columns, where: Filters) -> ReadPlan:
+    def _plan(self, columns: Columns, where: Filters, as_of: QueryTime | None = None) -> ReadPlan:
         return plan_read(
             self._path,
             columns=columns,
             filters=where,
+            as_of=as_of,
             options=self._read_options,
             storage_options=self._storage_options,
         )
@@ -203,17 +205,7 @@ class Table(TableReads):
         """
         times = QueryTimes(as_of=time)
         times.check(TableQuery.of().query_type)
-        return PinnedTable(
-            f"{self!r}.as_of({str(time)!r})",
-            lambda columns, where: plan_read(
-                self._path,
-                columns=columns,
-                filters=where,
-                as_of=time,
-                options=self._read_options,
-                storage_options=self._storage_options,
-            ),
-        )
+        return PinnedTable(f"{self!r}.as_of({str(time)!r})", partial(self._plan, as_of=time))
 
     @contextmanager
     def snapshot(self) -> Iterator[PinnedTable]:

@@ -175,6 +175,14 @@ def _credentials() -> Mapping[str, str]:
     return {"access_key_id": "AKIA-not-shown", "secret_access_key": "s3cr3t-not-shown"}
 
 
+def test_a_pickle_of_a_moment_reads_that_moment(make: MakeTable) -> None:
+    table = make()
+    before = table.count()
+    moment = pickle.loads(pickle.dumps(table.as_of(table.history()[0].instant_time)))
+    table.delete(where="id = 'a'")
+    assert (moment.count(), table.count()) == (before, before - 1)
+
+
 def test_a_pickle_carries_credentials_as_a_function_alone() -> None:
     with pytest.raises(HoodieConfigException, match="as a function"):
         pickle.dumps(Table("s3://lake/t", storage_options=_credentials()))
