@@ -21,7 +21,14 @@ from tests.support.model import model, read_model
 from tests.support.pairs import with_each_pair
 from tests.support.table_builder import init_table, local_client, rows
 from tests.support.table_invariants import check_table
-from tests.support.timeline_files import archive_files, archive_folder, instant_of_path, name_of_lost, state_file
+from tests.support.timeline_files import (
+    archive_files,
+    archive_folder,
+    instant_of_path,
+    name_of_lost,
+    state_file,
+    state_files,
+)
 
 Row = tuple[str, str, int]
 NAMES = ("id", "region", "ts")
@@ -274,6 +281,20 @@ def test_a_commit_that_lost_its_completed_file_is_not_rolled_back_unless_that_is
         if role == "newest_commit":
             assert client.rollback(times[role])
             check(base_path, {**STORED, "b": ("b", "x", 1)})
+
+
+def test_a_write_that_died_when_it_was_requested_does_not_block_those_after_it(base_path: Path) -> None:
+    """Where no lock keeps writers apart, another one may be committed beside it."""
+    with new_client(base_path) as client:
+        died = client.start_commit()
+    (requested,) = state_files(base_path, died)
+    content = damage(requested, "missing")
+    with new_client(base_path) as client:
+        client.upsert(rows(("p", "y", 5)))
+        requested.write_bytes(content)
+        client.upsert(rows(("q", "y", 6)))
+    assert not state_files(base_path, died)
+    check(base_path, {**STORED, "p": ("p", "y", 5), "q": ("q", "y", 6)})
 
 
 def test_a_savepoint_that_lost_its_completed_file_holds_its_files(base_path: Path, times: dict[str, str]) -> None:

@@ -456,8 +456,12 @@ def _check_nothing_follows(snapshot: TableSnapshot, instant: HoodieInstant) -> N
 
     Writers clear failed writes before they go on, so a failed write has no completed ones after it. A pending instant
     with a heartbeat is an exception: several writers were at work at once, and did not clear each other's writes. In
-    timeline layout 2 compactions are planned and completed beside pending writes, so they do not count.
+    timeline layout 2 compactions are planned and completed beside pending writes, so they do not count. An instant that
+    was only requested was never completed: its writer died between the look and the commit of another one without a
+    lock.
     """
+    if instant.state is State.REQUESTED:
+        return
     completed = snapshot.active_timeline.completed_writes()
     is_merge_on_read = snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ
     if is_merge_on_read and snapshot.active_timeline.layout.has_completion_times:
