@@ -36,20 +36,10 @@ _NOT_YET_WITH_METADATA_TABLE = (
     "tests/integration/",
     "tests/interop/",
     "tests/unit/client/test_delayed_calls.py",
-    "tests/unit/client/test_interleaved_compactions.py",
-    "tests/unit/client/test_interleavings.py",
-    "tests/unit/client/test_savepoints_and_restore.py",
     "tests/unit/client/test_scenarios_of_history.py",
-    "tests/unit/client/test_schema_evolution.py",
-    "tests/unit/client/test_secondary_indexes.py",
-    "tests/unit/client/test_single_writer_lock.py",
     "tests/unit/client/test_three_processes.py",
-    "tests/unit/table/upgrade/test_crashes_of_upgrades.py",
-    "tests/unit/test_hudi_rs",
-    "tests/unit/test_merge_on_read_tables.py",
-    "tests/unit/test_services_of_real_tables_with_logs.py",
-    "tests/unit/test_tables_",
-    "tests/unit/transaction/",
+    "tests/unit/test_hudi_rs_of_log_files.py",
+    "tests/unit/transaction/test_locks_of_metadata_tables.py",
 )
 """Tests that were written without a metadata table, and not seen with one: these, and those that are slow. In them the
 mark ``metadata_table`` asks for one. A module that passes with one leaves this list."""
