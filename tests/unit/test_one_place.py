@@ -18,6 +18,7 @@ READERS = {
     "hoodie/spark/data_source_stream.py",
     "hoodie/spark/data_source_writer.py",
     "hoodie/spark/reader.py",
+    "hoodie/stats/of_path.py",
     "hoodie/validation/table_description.py",
     "hoodie/validation/table_validator.py",
 }

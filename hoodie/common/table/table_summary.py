@@ -112,7 +112,7 @@ class SummaryTable(Sequence[_RowT], Generic[_RowT]):
         return self._column_names
 
     def to_arrow(self) -> pa.Table:
-        """All rows as an Arrow table with string and int64 columns, whatever the rows hold, even if there are none."""
+        """All rows as an Arrow table of string, int64 and float64 columns, even if there are none."""
         hints = get_type_hints(self._row_class)
         schema = pa.schema([_field(name, hints[name]) for name in self._column_names])
         columns = [[getattr(row, name) for row in self._rows] for name in self._column_names]
@@ -147,24 +147,29 @@ class SummaryTable(Sequence[_RowT], Generic[_RowT]):
     def __iter__(self) -> Iterator[_RowT]:
         return iter(self._rows)
 
-    def __repr__(self) -> str:
-        return self._shown.to_text()
+    def shown(self, max_rows: int = _PRINTED_ROWS_LIMIT) -> ShownTable:
+        """The table to print.
 
-    def _repr_html_(self) -> str:
-        return self._shown.to_html()
-
-    @property
-    def _shown(self) -> ShownTable:
+        Args:
+            max_rows: The number of rows to show.
+        """
         return ShownTable(
             self._column_names,
-            [[getattr(row, name) for name in self._column_names] for row in self._rows[:_PRINTED_ROWS_LIMIT]],
+            [[getattr(row, name) for name in self._column_names] for row in self._rows[:max_rows]],
             len(self._rows),
-            max_rows=_PRINTED_ROWS_LIMIT,
+            max_rows=max_rows,
             max_cell_width=_CELL_WIDTH_LIMIT,
         )
 
+    def __repr__(self) -> str:
+        return self.shown().to_text()
+
+    def _repr_html_(self) -> str:
+        return self.shown().to_html()
+
 
 def _field(name: str, hint: Any) -> pa.Field:
-    """The column of an attribute: string or int64, nullable."""
+    """The column of an attribute: string, int64 or float64, nullable."""
     kinds = get_args(hint) or (hint,)
-    return pa.field(name, pa.int64() if int in kinds else pa.string(), nullable=type(None) in kinds)
+    data_type = pa.int64() if int in kinds else pa.float64() if float in kinds else pa.string()
+    return pa.field(name, data_type, nullable=type(None) in kinds)

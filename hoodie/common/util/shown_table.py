@@ -16,14 +16,17 @@ MAX_CELL_WIDTH = 48
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
+Cell = str | int | float | None
+
+
 @attrs.frozen
 class ShownTable:
     """A table to print.
 
     Attributes:
         header: Names of the columns.
-        rows: Text; integers, which are shown with separators and stand on the right; or None, shown as a hyphen. The
-            rows that matter most come first.
+        rows: Text; numbers, which are shown with separators and stand on the right, fractions with two digits; or None,
+            shown as a hyphen. The rows that matter most come first.
         count: The number of all rows; ``rows`` may hold only the shown ones.
         title: Lines above the table.
         rest: Text for the line below a cut table, such as the sums of the rows that are not shown.
@@ -33,7 +36,7 @@ class ShownTable:
     """
 
     header: tuple[str, ...]
-    rows: Sequence[Sequence[str | int | None]]
+    rows: Sequence[Sequence[Cell]]
     count: int
     title: tuple[str, ...] = ()
     rest: str = ""
@@ -46,7 +49,7 @@ class ShownTable:
         lines = [*map(visible, self.title)]
         grid = [list(self.header), *([self._cell(value) for value in row] for row in self._shown)]
         if self.rows or not self.title:
-            widths = [max(map(_width, column)) for column in zip(*grid, strict=True)]
+            widths = [max(map(text_width, column)) for column in zip(*grid, strict=True)]
             grid.insert(1, ["-" * width for width in widths])
             if self.title:
                 lines.append("")
@@ -59,14 +62,27 @@ class ShownTable:
             lines += ["", *map(visible, self.notes)]
         return "\n".join(lines)
 
-    def to_html(self) -> str:
-        """The table for a notebook; all text is escaped."""
+    def to_html(self, *, inline_style: bool = True) -> str:
+        """The table for a notebook; all text is escaped.
+
+        Args:
+            inline_style: Whether numbers stand on the right by a style of their own; otherwise their cells have the
+                class ``number``, for a page whose content policy forbids inline styles.
+        """
+        right = ' style="text-align:right"' if inline_style else ' class="number"'
         parts = [f"<div>{escape(visible(line))}</div>" for line in self.title]
         if self.rows or not self.title:
             head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
             parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>")
             for row in self._shown:
-                parts.append("<tr>" + "".join(map(self._html_cell, row, self._numeric)) + "</tr>")
+                parts.append(
+                    "<tr>"
+                    + "".join(
+                        self._html_cell(value, right if numeric else "")
+                        for value, numeric in zip(row, self._numeric, strict=True)
+                    )
+                    + "</tr>"
+                )
             parts.append("</tbody></table>")
             if self._cut:
                 parts.append(f"<div>{escape(visible(self._cut))}</div>")
@@ -74,27 +90,28 @@ class ShownTable:
         return "".join(parts)
 
     @property
-    def _shown(self) -> Sequence[Sequence[str | int | None]]:
+    def _shown(self) -> Sequence[Sequence[Cell]]:
         return self.rows[: self.max_rows]
 
     @property
     def _numeric(self) -> list[bool]:
-        return [any(isinstance(row[number], int) for row in self._shown) for number in range(len(self.header))]
+        return [any(isinstance(row[number], int | float) for row in self._shown) for number in range(len(self.header))]
 
     @property
     def _cut(self) -> str:
         more = self.count - len(self._shown)
         return f"... and {more:,} more rows" + (f": {self.rest}" if self.rest else "") if more > 0 else ""
 
-    def _cell(self, value: str | int | None) -> str:
+    def _cell(self, value: Cell) -> str:
         if value is None:
             return "-"
-        return f"{value:,}" if isinstance(value, int) else _shortened(visible(value), self.max_cell_width)
+        if isinstance(value, str):
+            return shortened(visible(value), self.max_cell_width)
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
-    def _html_cell(self, value: str | int | None, right: bool) -> str:
+    def _html_cell(self, value: Cell, style: str) -> str:
         shown = self._cell(value)
         title = f' title="{escape(visible(value))}"' if isinstance(value, str) and shown != visible(value) else ""
-        style = ' style="text-align:right"' if right else ""
         return f"<td{style}{title}>{escape(shown)}</td>"
 
 
@@ -129,24 +146,29 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _shortened(text: str, width: int) -> str:
-    """The text, without its middle if it is too wide."""
-    if _width(text) <= width:
+def shortened(text: str, width: int) -> str:
+    """The text, without its middle if it is too wide.
+
+    Args:
+        text: Text of visible characters.
+        width: The most columns of a terminal.
+    """
+    if text_width(text) <= width:
         return text
     half = (width - 1) // 2
     start, end = 0, len(text)
     taken = 0
-    while taken + _width(text[start]) <= half:
-        taken += _width(text[start])
+    while taken + text_width(text[start]) <= half:
+        taken += text_width(text[start])
         start += 1
     taken = 0
-    while taken + _width(text[end - 1]) <= half:
+    while taken + text_width(text[end - 1]) <= half:
         end -= 1
-        taken += _width(text[end])
+        taken += text_width(text[end])
     return f"{text[:start]}…{text[end:]}"
 
 
-def _width(text: str) -> int:
+def text_width(text: str) -> int:
     """The width of the text, in columns of a terminal."""
     if text.isascii():
         return len(text)
@@ -154,5 +176,5 @@ def _width(text: str) -> int:
 
 
 def _pad(text: str, width: int, right: bool) -> str:
-    space = " " * (width - _width(text))
+    space = " " * (width - text_width(text))
     return space + text if right else text + space

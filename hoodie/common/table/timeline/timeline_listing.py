@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from hoodie.common.table.table_config import HoodieTableConfig
@@ -141,7 +141,13 @@ def _refuse_unless_current(storage: HoodieStorage, meta_path: str, layout: Timel
 
 
 def completion_times(
-    storage: HoodieStorage, meta_path: str, layout: TimelineLayout, timezone: str, *, only_sure: bool = False
+    storage: HoodieStorage,
+    meta_path: str,
+    layout: TimelineLayout,
+    timezone: str,
+    *,
+    only_sure: bool = False,
+    actions: Collection[Action] = COMMIT_ACTIONS,
 ) -> dict[str, str]:
     """Requested time to the time at which an instant was completed, for the completed instants of a timeline.
 
@@ -155,6 +161,7 @@ def completion_times(
         timezone: The table's ``hoodie.table.timeline.timezone``.
         only_sure: Only of instants whose time is in the file's name, or whose first file was written at the requested
             time: the files of a copied table have the time of the copy.
+        actions: The actions of the files that count.
 
     Raises:
         HoodieIOException: Storage failed.
@@ -165,7 +172,7 @@ def completion_times(
     sure: set[str] = set()
     for status in storage.list_directory(layout.active_path(meta_path)):
         instant = layout.instant_of(status)
-        if instant is None or instant.action not in COMMIT_ACTIONS:
+        if instant is None or instant.action not in actions:
             continue
         moment = datetime.fromtimestamp(status.modification_time_ms / 1000, UTC)
         if instant.is_completed:

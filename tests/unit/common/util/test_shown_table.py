@@ -73,3 +73,15 @@ def test_sizes_are_short(count: int, text: str) -> None:
 
 def test_one_thing_has_no_s() -> None:
     assert (plural(1, "file"), plural(0, "file"), plural(2000, "file")) == ("1 file", "0 files", "2,000 files")
+
+
+def test_fractions_have_two_digits_and_stand_right() -> None:
+    table = ShownTable(("share", "n"), [(0.125, 1), (None, 2), (1234.5, 3)], 3)
+    assert table.to_text().splitlines()[2:] == ["    0.12  1", "       -  2", "1,234.50  3"]
+
+
+def test_a_page_that_forbids_inline_styles_gets_a_class() -> None:
+    table = ShownTable(("a", "n"), [("x", 1)], 1)
+    assert "style" not in table.to_html(inline_style=False)
+    assert '<td class="number">1</td>' in table.to_html(inline_style=False)
+    assert '<td style="text-align:right">1</td>' in table.to_html()

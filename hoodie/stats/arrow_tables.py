@@ -1,4 +1,4 @@
-"""Numbers about a table as Arrow tables: what `hoodie.plot` draws."""
+"""Numbers about a table as Arrow tables."""
 
 from __future__ import annotations
 
