@@ -103,7 +103,7 @@ _MODULES = {
 _PACKAGES = frozenset(
     {
         "avro", "callback", "client", "common", "config", "engine", "execution", "index", "interface", "io", "keygen",
-        "merge", "metrics", "query", "storage", "table", "transaction",
+        "merge", "metrics", "picture", "query", "storage", "table", "transaction",
     }
 )  # fmt: skip
 _SUBMODULES = frozenset({"metadata", "plot", "spark", "stats"})

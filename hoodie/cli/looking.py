@@ -18,7 +18,9 @@ limit_option = click.option("--limit", type=click.IntRange(0), help="The most ro
 all_option = click.option("--all", "show_all", is_flag=True, help="Show all rows as text.")
 
 
-def show_summary(call: TableCall, summary: SummaryTable[Any], limit: int | None, show_all: bool) -> None:
+def show_summary(
+    call: TableCall, summary: SummaryTable[Any], limit: int | None, show_all: bool, *, newest_first: bool = False
+) -> None:
     """Print a summary table.
 
     Args:
@@ -26,9 +28,10 @@ def show_summary(call: TableCall, summary: SummaryTable[Any], limit: int | None,
         summary: The rows.
         limit: ``--limit``.
         show_all: ``--all``.
+        newest_first: Whether the rows, which are the oldest first, are turned round.
     """
     names = summary.column_names
-    rows = [[getattr(row, name) for name in names] for row in summary]
+    rows = [[getattr(row, name) for name in names] for row in (reversed(summary) if newest_first else summary)]
     call.output.show_table(names, rows, len(rows) if show_all else limit, call.timezone)
 
 

@@ -101,10 +101,10 @@ class TableDescription:
         return f"<TableDescription of {self.path!r}: {self._rows_and_size}>"
 
     def __str__(self) -> str:
-        return self._shown.to_text()
+        return self.shown.to_text()
 
     def _repr_html_(self) -> str:
-        return self._shown.to_html()
+        return self.shown.to_html()
 
     @property
     def _rows_and_size(self) -> str:
@@ -122,7 +122,8 @@ class TableDescription:
         return text
 
     @property
-    def _shown(self) -> ShownTable:
+    def shown(self) -> ShownTable:
+        """The table to print."""
         columns = ", ".join(f"{column.name} {column.type}" for column in self.columns)
         facts = [
             ("path", self.path),

@@ -36,15 +36,18 @@ from hoodie.interface.description import TableDescription, describe
 from hoodie.interface.diagnosis import Diagnosis, diagnose
 from hoodie.interface.merge import TableMerge
 from hoodie.interface.queued_calls import one_after_another
+from hoodie.interface.report import Report, write_report
 from hoodie.interface.results import ArchiveResult, CleanResult, TableChanges, TableIndex, UndoResult
 from hoodie.interface.row_update import RowUpdate
 from hoodie.interface.table_reads import Columns, TableReads, check_limit
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.metadata.reader.index_definitions import load_index_definitions
+from hoodie.picture.picture import Picture, draw
 from hoodie.query.arrow_reader import plan_read
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
 from hoodie.query.table_query import Filters, QueryTime, QueryTimes, TableQuery
+from hoodie.stats.table_numbers import TableNumbers
 from hoodie.storage.storage_options import StorageOptions, secrets_of
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
@@ -644,6 +647,44 @@ class Table(TableReads):
         """
         return diagnose(self._config({}), deep=deep)
 
+    def stats(self, picture: str, *, by: str | None = None) -> SummaryTable[Any]:
+        """The numbers of a picture; `hoodie.stats` has a function for each, which tells its columns.
+
+        Args:
+            picture: ``timeline``, ``growth``, ``amplification``, ``sizes``, ``partitions``, ``slices``, ``overlap`` or
+                ``versions``.
+            by: For ``sizes``: ``commit`` or ``partition``, the spread of sizes in each.
+
+        Raises:
+            HoodieConfigException: There is no such picture or group.
+        """
+        return self._numbers().of(picture, by)
+
+    def plot(self, picture: str) -> Picture:
+        """A picture, which a notebook shows, and `Picture.save` writes as SVG.
+
+        Args:
+            picture: See `stats`.
+
+        Raises:
+            HoodieConfigException: There is no such picture.
+        """
+        return draw(self._numbers(), picture)
+
+    def report(self, path: str | os.PathLike[str]) -> Report:
+        """Write one HTML file with what `doctor` finds, with `describe`, and with all pictures and their numbers.
+
+        The file loads nothing from elsewhere. Of large tables it shows the newest commits and the largest partitions
+        and file groups, and says so.
+
+        Args:
+            path: The file; an existing one is replaced.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        return write_report(self._numbers(), path)
+
     def upgrade(self, to_version: int = 9, *, dry_run: bool = False) -> TableVersionChange:
         """Upgrade the table to version 8 or 9; rows and history stay.
 
@@ -676,6 +717,9 @@ class Table(TableReads):
 
     def _load(self) -> TableSnapshot:
         return TableSnapshot.load(self._path, self._storage_options)
+
+    def _numbers(self) -> TableNumbers:
+        return TableNumbers(self._load(), self._config({}))
 
     def _meta_client(self) -> HoodieTableMetaClient:
         return HoodieTableMetaClient.load(self._path, self._storage_options)

@@ -159,18 +159,12 @@ class TableNumbers:
         """The overlap of columns.
 
         Args:
-            columns: The columns; none of them: the record key, and the columns that a query or a clustering may be
-                sorted by, those of the key and of the ordering.
+            columns: The columns; none of them: the record key, the columns of the key and those of the ordering.
         """
         stored = self.snapshot.table_config
-        wanted = (
-            columns
-            or [
-                name
-                for name in dict.fromkeys([RECORD_KEY_META, *stored.record_key_fields, *stored.ordering_fields])
-                if name is not None
-            ][:_OVERLAP_COLUMNS]
-        )
+        keys = stored.record_key_fields
+        whole_key = [] if len(keys) == 1 else [RECORD_KEY_META]
+        wanted = columns or list(dict.fromkeys([*whole_key, *keys, *stored.ordering_fields]))[:_OVERLAP_COLUMNS]
         return column_overlaps(self.snapshot.storage, self.slices, wanted)
 
     def _commits(self, *, archived: bool) -> list[CommitNumbers]:
