@@ -2,14 +2,16 @@
 
     python -m benchmarks.charts [docs/benchmarks/local_upsert.json ...]
 
-Needs matplotlib (extra ``benchmarks``). Draws files of `local_upsert`, `spark_upsert`, `scaling`, `indexes` and of
-other programs that save timings. A bar is a median; its line goes from the fastest to the slowest run.
+Needs matplotlib (extra ``benchmarks``). A chart says which commit was measured, and of which day that is. Draws files
+of `local_upsert`, `spark_upsert`, `scaling`, `indexes` and of other programs that save timings. A bar is a median; its
+line goes from the fastest to the slowest run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,11 +22,14 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-__all__ = ["Bar", "Panel", "draw", "panels_of"]
+from benchmarks.measure import git
+
+__all__ = ["Bar", "Panel", "draw", "measured_commit", "panels_of"]
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
 OURS, OTHERS, FLOOR = "#1f6f8b", "#b8bec6", "#5f6b7a"
 ENGINES = ("parquet ", "hoodie ", "hudi ")
+_REVISION = re.compile(r"hoodie (?P<revision>[0-9a-f]{7,40})(?P<dirty>-dirty)?(?: of (?P<day>\d{4}-\d\d-\d\d))?")
 SECONDS = "seconds, median; the line shows the fastest and the slowest run"
 
 
@@ -150,12 +155,27 @@ def draw(path: Path) -> Path | None:
             _draw_panel(panel, axes, with_names=not place)
     given = figures.get("sizes") or {name: value for name, value in figures.items() if isinstance(value, int)}
     sizes = ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in given.items())
-    figure.suptitle(f"{path.stem.replace('_', ' ')} ({sizes})\n{figures['machine']}", fontsize=9, x=0.01, ha="left")
+    title = f"{path.stem.replace('_', ' ')} ({sizes})\n{figures['machine']}\n{measured_commit(figures['machine'])}"
+    figure.suptitle(title, fontsize=9, x=0.01, ha="left")
     chart = path.with_suffix(".svg")
     # Make the output reproducible: the same figures give the same bytes.
     mpl.rcParams["svg.hashsalt"] = path.stem
     figure.savefig(chart, metadata={"Date": None})
     return chart
+
+
+def measured_commit(machine: str) -> str:
+    """The commit that was measured and its day, in words.
+
+    Args:
+        machine: The text of `benchmarks.measure.describe_machine`; earlier ones lack the day, which git then tells.
+    """
+    found = _REVISION.search(machine)
+    if found is None:
+        return "measured at an unknown commit"
+    revision, is_dirty, day = found["revision"], found["dirty"], found["day"]
+    day = day or git("show", "-s", "--format=%cs", revision) or "an unknown day"
+    return f"measured at commit {revision} of {day}" + (" with changes that were not committed" if is_dirty else "")
 
 
 def _draw_panel(panel: Panel, axes: Axes, with_names: bool) -> None:

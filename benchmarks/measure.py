@@ -213,16 +213,20 @@ def copy(source: str, target: str) -> str:
 
 
 def describe_machine(*packages: str) -> str:
-    """The cores, Python and package versions, and the project's revision."""
+    """The cores, Python and package versions, and the project's revision with its date."""
     found = []
     for package in packages:
         try:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             found.append(f"{package} absent")
-    here = Path(__file__).parent
-    revision = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True, check=False
-    ).stdout.strip()
     cores = len(os.sched_getaffinity(0))
+    revision = f"{git('describe', '--always', '--dirty')} of {git('show', '-s', '--format=%cs')}"
     return f"{cores} cores, Python {platform.python_version()}, hoodie {revision}, {', '.join(found)}"
+
+
+def git(*arguments: str) -> str:
+    """The output of a command of git in this repository; empty if it fails."""
+    call = ["git", *arguments]
+    here = Path(__file__).parent
+    return subprocess.run(call, cwd=here, capture_output=True, text=True, check=False).stdout.strip()

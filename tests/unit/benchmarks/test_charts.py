@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from benchmarks.charts import draw, panels_of
+from benchmarks.charts import FOLDER, draw, measured_commit, panels_of
 
 RUN = {"seconds": 2.0, "spread": [1.0, 3.0], "cpu_seconds": 2.0, "peak_mb": 200.0, "peak_spread_mb": [190.0, 210.0]}
 
@@ -62,3 +62,22 @@ def test_a_file_of_figures_becomes_one_chart(tmp_path: Path, figures: dict[str, 
     assert [file.name for file in tmp_path.iterdir() if file != path] == (["figures.svg"] if rows else [])
     assert chart == (tmp_path / "figures.svg" if rows else None)
     assert chart is None or chart.read_text(encoding="utf-8").lstrip().startswith("<?xml")
+
+
+def test_a_chart_says_the_commit_that_was_measured_and_its_day(tmp_path: Path) -> None:
+    told = "2 cores, Python 3.11.7, hoodie 263d2db0-dirty of 2026-11-22, pyarrow 26.0.1"
+    said = "measured at commit 263d2db0 of 2026-11-22 with changes that were not committed"
+    assert measured_commit(told) == said
+    assert measured_commit(told.replace("-dirty", "")) == "measured at commit 263d2db0 of 2026-11-22"
+    assert measured_commit("m") == "measured at an unknown commit"
+    assert measured_commit("hoodie 0000000, pyarrow 26") == "measured at commit 0000000 of an unknown day"
+    path = tmp_path / "figures.json"
+    path.write_text(json.dumps({"machine": told, "sizes": {"rows": 9}, "timings": [timing("a")]}))
+    chart = draw(path)
+    assert chart is not None
+    assert said in chart.read_text()
+
+
+@pytest.mark.parametrize("chart", sorted(FOLDER.glob("*.svg")), ids=lambda path: path.name)
+def test_the_charts_of_the_pages_say_their_age(chart: Path) -> None:
+    assert "measured at commit " in chart.read_text(encoding="utf-8")
