@@ -221,7 +221,9 @@ def describe_machine(*packages: str) -> str:
         except PackageNotFoundError:
             found.append(f"{package} absent")
     cores = len(os.sched_getaffinity(0))
-    revision = f"{git('describe', '--always', '--dirty')} of {git('show', '-s', '--format=%cs')}"
+    # Figures that another program has just saved are no change of what is measured.
+    changed = git("diff", "--name-only", "HEAD", "--", ":/", ":(exclude,top)docs/benchmarks")
+    revision = f"{git('describe', '--always')}{'-dirty' if changed else ''} of {git('show', '-s', '--format=%cs')}"
     return f"{cores} cores, Python {platform.python_version()}, hoodie {revision}, {', '.join(found)}"
 
 
