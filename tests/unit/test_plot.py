@@ -49,6 +49,9 @@ def test_commits_are_counted_and_drawn(path: str) -> None:
     bars = {container.get_label(): [bar.get_height() for bar in container] for container in axes.containers}
     assert bars == {"inserted": [3, 1, 0], "updated": [0, 1, 0], "deleted": [0, 0, -1]}
     assert axes.get_title().startswith("3 commits")
+    (after,) = (found for found in axes.figure.axes if found is not axes)
+    assert after.lines[0].get_ydata().tolist() == [3, 4, 3]
+    assert [text.get_text() for text in axes.get_legend().get_texts()][-1] == "rows of the table"
 
 
 def test_files_are_drawn_by_partition(path: str) -> None:
@@ -58,6 +61,12 @@ def test_files_are_drawn_by_partition(path: str) -> None:
     drawn = {round(x, 9) for x, _ in axes.collections[0].get_offsets().tolist()}
     assert drawn == {round(size / (1 << 20), 9) for size in found["size_bytes"].to_pylist()}
     assert [label.get_text() for label in axes.get_yticklabels()] == ["x", "y", "z"]
+    # Counts stand on the right; the lines are the defaults of hoodie.parquet.small.file.limit and max.file.size.
+    assert [text.get_text() for text in axes.texts] == ["1", "1", "1"]
+    assert [line.get_xdata()[0] for line in axes.lines] == [100.0, 120.0]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["small below 100.0 MiB", "target 120.0 MiB"]
+    axes.figure.draw_without_rendering()
+    assert all(text.get_text().endswith("B") for text in axes.get_xticklabels())
     assert hoodie.plot.file_sizes(path, ax=axes) is axes
 
 
