@@ -6,12 +6,12 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from hoodie.cli.output import MAX_ROWS, as_json, csv_line, fitted, plain, print_line
+from hoodie.common.util.whole_file import whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,7 @@ def write_rows(reader: pa.RecordBatchReader, path: str | None, form: str, limit:
     if path is None:
         _write_text(reader, form, None, limit)
         return
-    with _whole_file(path) as part:
+    with whole_file(path) as part:
         if form in _BINARY:
             _write_binary(reader, part, form)
         else:
@@ -124,15 +124,3 @@ def _first_rows(reader: pa.RecordBatchReader, count: int) -> tuple[list[tuple[An
 def _cell(value: Any) -> str:
     shown = plain(value)
     return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
-
-
-@contextmanager
-def _whole_file(path: str) -> Iterator[str]:
-    """The name of a file beside another one, whose place it takes once it is written."""
-    part = f"{path}.{os.getpid()}.part"
-    try:
-        yield part
-        os.replace(part, path)
-    finally:
-        if os.path.exists(part):
-            os.unlink(part)

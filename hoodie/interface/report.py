@@ -16,7 +16,8 @@ from hoodie.interface.description import describe
 from hoodie.interface.diagnosis import diagnose
 from hoodie.picture.charts import nothing
 from hoodie.picture.page import page
-from hoodie.picture.picture import PICTURES, Picture, draw, save_text
+from hoodie.picture.picture import Picture, save_text
+from hoodie.picture.pictures import PICTURES, draw
 from hoodie.stats.table_numbers import TableNumbers
 
 logger = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ def write_report(numbers: TableNumbers, path: str | os.PathLike[str]) -> Report:
     now = datetime.now(UTC)
     for name in PICTURES:
         try:
-            pictures.append(draw(numbers, name, now))
+            pictures.append(draw(numbers, name))
         except HoodieException as error:
             logger.debug("The picture %s of %s could not be drawn", name, snapshot.base_path, exc_info=True)
             failed.append(name)

@@ -42,7 +42,8 @@ from hoodie.interface.row_update import RowUpdate
 from hoodie.interface.table_reads import Columns, TableReads, check_limit
 from hoodie.merge.merge_properties import MERGER_KEYS
 from hoodie.metadata.reader.index_definitions import load_index_definitions
-from hoodie.picture.picture import Picture, draw
+from hoodie.picture.picture import Picture
+from hoodie.picture.pictures import draw
 from hoodie.query.arrow_reader import plan_read
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan

@@ -33,7 +33,7 @@ def simulated_table(
         path: Its folder.
         partitions: Partition paths.
         groups_per_partition: File groups of each partition; their first commit writes all of them.
-        commits: Commits after it, each of which writes an eighth of the partitions again.
+        commits: Commits after it; each writes a tenth of the file groups in an eighth of the partitions again.
         log_files: Log files on each third file group; for merge-on-read tables.
     """
     base = init_table(path)
@@ -42,7 +42,7 @@ def simulated_table(
     )
     for number in range(1, commits + 1):
         some = range(number % 8, len(partitions), 8)
-        _commit(base, [_base_stat(p, n, number) for p in some for n in range(groups_per_partition)], partitions)
+        _commit(base, [_base_stat(p, n, number) for p in some for n in range(0, groups_per_partition, 10)], partitions)
     for number in range(1, log_files + 1):
         touched = [_base_stat(p, n, number) for p in range(len(partitions)) for n in range(0, groups_per_partition, 3)]
         _commit(base, touched, partitions, log_version=number)

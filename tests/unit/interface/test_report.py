@@ -16,7 +16,7 @@ from matplotlib import image
 
 from hoodie import HoodieTableMetaClient, Table
 from hoodie.common.table.timeline.instant import Action
-from hoodie.picture.picture import PICTURES
+from hoodie.picture.pictures import PICTURES
 from tests.support.simulated_table import simulated_table
 from tests.support.table_builder import init_table, local_client, rows
 

@@ -16,7 +16,8 @@ from hoodie import HoodieTableMetaClient, Table
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieConfigException, HoodieCorruptedDataException
 from hoodie.picture.charts import Bar, Span, bytes_unit, columns, count_unit, lanes, seconds_unit, time_names
-from hoodie.picture.picture import PICTURES, Picture
+from hoodie.picture.picture import Picture
+from hoodie.picture.pictures import PICTURES
 from hoodie.picture.svg import Markup, element, label
 from hoodie.stats import table_numbers
 from tests.support.simulated_table import simulated_table
@@ -143,7 +144,10 @@ def test_a_picture_is_saved_as_a_whole(table: Table, tmp_path: Path) -> None:
     assert repr(picture).startswith("<Picture 'timeline': ")
     with pytest.raises(OSError):
         picture.save(tmp_path / "nowhere" / "t.svg")
-    assert [found.name for found in file.parent.iterdir()] == ["t.svg"]
+    (tmp_path / "p" / "folder").mkdir()
+    with pytest.raises(OSError):
+        picture.save(tmp_path / "p" / "folder")
+    assert sorted(found.name for found in file.parent.iterdir()) == ["folder", "t.svg"]
 
 
 def test_ten_thousand_file_groups_are_summed_up_and_the_cut_is_told(tmp_path: Path) -> None:
