@@ -67,12 +67,10 @@ help:
 
 .venv/.stamp: setup.cfg pyproject.toml .ci/constraints-spark4.txt
 	@echo "Set-up of .venv, once: 1 to 3 minutes and 1.8 GB, most of it PySpark and the libraries of the tests."
-	@echo "Set-up 1 of 3: a virtual environment in .venv"
-	$$(.ci/find_python) -m venv .venv
-	@echo "Set-up 2 of 3: pip, setuptools and wheel"
-	$(PY) $(PIP) --upgrade pip setuptools wheel
-	@echo "Set-up 3 of 3: hoodie with PySpark, and the tools of its tests (minutes; pip prints nothing)"
-	$(PY) $(PIP) -c .ci/constraints-spark4.txt -e '.[spark,connect,examples,dev]'
+	@.ci/step "Set-up 1 of 3: a virtual environment in .venv" $$(.ci/find_python) -m venv .venv
+	@.ci/step "Set-up 2 of 3: pip, setuptools and wheel" $(PY) $(PIP) --upgrade pip setuptools wheel
+	@.ci/step "Set-up 3 of 3: hoodie with PySpark, and the tools of its tests (minutes; pip prints nothing)" \
+		$(PY) $(PIP) -c .ci/constraints-spark4.txt -e '.[spark,connect,examples,dev]'
 	touch $@
 
 .venv35/.stamp: setup.cfg pyproject.toml .ci/constraints-spark35.txt
