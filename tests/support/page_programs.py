@@ -84,13 +84,13 @@ def main() -> int:
     count = 0
     for page in sys.argv[1:]:
         absent = [name for name in needed_by(page) if find_spec(name) is None]
-        if absent:
-            print(f"{page}: left out, without {', '.join(absent)}")
+        if absent or not programs_of(page, ["python"]):
+            print(f"{page}: left out, needs {', '.join(absent) or 'several processes'}")
             continue
         with tempfile.TemporaryDirectory() as folder:
             # The programs of the README print tables of files, which it does not show.
             runs = [run_tabs(page, ["python"], Path(folder), {}, shows_all="README" not in page) for _ in range(2)]
-        print(f"{page}: {runs[0]} programs, twice")
+        print(f"{page}: ran twice ({runs[0]})")
         count += runs[0]
     return not count
 
