@@ -49,7 +49,8 @@ def test_a_recipe_for_another_library_prints_what_its_page_says(
 
 def test_the_recipe_for_a_store_prints_what_its_page_says(s3_bucket: Bucket, tmp_path: Path) -> None:
     replaced = {"http://localhost:9000": s3_bucket.endpoint, "s3://lake": f"s3://{s3_bucket.name}"}
-    assert run_tabs(ON_A_STORE, ["python"], tmp_path, {}, replaced) == 1
+    for _ in range(2):
+        assert run_tabs(ON_A_STORE, ["python"], tmp_path, {}, replaced) == 2
     assert any(key.startswith("trips/.hoodie/") for key in s3_bucket.list_keys())
 
 
