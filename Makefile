@@ -182,6 +182,7 @@ bench-charts: .venv/.benchmarks
 # A warning, such as a link that leads nowhere, is an error.
 docs: .venv-release/.stamp
 	NO_MKDOCS_2_WARNING=1 $(PYREL) -m mkdocs build --strict
+	@echo "The site is in build/site; its search needs a server: $(PYREL) -m http.server --directory build/site"
 
 dist: .venv-release/.stamp
 	.ci/dist $(PYREL)
