@@ -71,6 +71,7 @@ def run_at_once(program: Path, arguments: Sequence[Sequence[str]]) -> list[str]:
     return [out for (out, _), _ in ended]
 
 
+@pytest.mark.one_in(2)
 def test_two_cron_jobs_lose_nothing(tmp_path: Path) -> None:
     page = "cookbook/two-writers.md"
     (job,) = programs_of(page, ["job"])
@@ -82,6 +83,7 @@ def test_two_cron_jobs_lose_nothing(tmp_path: Path) -> None:
     assert run_tabs(page, ["result"], tmp_path, {}) == 1
 
 
+@pytest.mark.one_in(2)
 def test_a_task_that_runs_twice_at_once_and_again_loads_its_day_once(tmp_path: Path) -> None:
     page = "cookbook/scheduler.md"
     (job,) = programs_of(page, ["job"])
