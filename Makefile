@@ -3,6 +3,7 @@
 PY := .venv/bin/python
 PY35 := .venv35/bin/python
 PYMIN := .venv-minimums/bin/python
+PYREL := .venv-release/bin/python
 JAVA = JAVA_HOME=$$(.ci/java_home .venv) PYSPARK_PYTHON=$(CURDIR)/$(PY)
 JAVA35 = JAVA_HOME=$$(.ci/java_home .venv35) PYSPARK_PYTHON=$(CURDIR)/$(PY35)
 # Hundreds of processes import hoodie: none compiles again what another one has compiled.
@@ -37,11 +38,11 @@ OF_TIMES := tests/unit/common/table/timeline tests/unit/metadata/reader tests/un
 # Tests with the least releases that setup.cfg declares: those of data, files and queries, where releases of the libraries
 # differ most.
 OF_MINIMUMS := tests/contract $(addprefix tests/unit/,avro client/test_table_writer.py common/bloom common/data common/util io \
-	keygen metadata/records query storage $(addprefix cli/test_,commands.py input_files.py))
+	keygen metadata/records query storage $(addprefix cli/test_,commands.py input_files.py) test_readme.py test_cookbook.py)
 HUDI_1_2 := $(HOME)/.m2/repository/org/apache/hudi/hudi-spark3.5-bundle_2.12/1.2.0/hudi-spark3.5-bundle_2.12-1.2.0.jar
 PIP := -m pip install -q --disable-pip-version-check
 
-.PHONY: help setup quickstart test test-slow test-version-6 test-merge-on-read test-zones check format test-spark35 test-minimums test-pyarrow soak interop interop-smoke bench bench-hudi bench-charts clean
+.PHONY: help setup quickstart test test-slow test-version-6 test-merge-on-read test-zones check format test-spark35 test-minimums test-pyarrow soak interop interop-smoke bench bench-hudi bench-charts docs dist clean
 
 help:
 	@echo "make quickstart     set up, write a year of real flights with Spark and in-process, print what happened"
@@ -60,16 +61,16 @@ help:
 	@echo "make interop        tests beside real Hudi 0.15.0, 1.0.2 and 1.2.0; interop-smoke: a part of them"
 	@echo "make bench          the quick benchmarks; bench-charts saves and draws figures in docs/benchmarks"
 	@echo "make bench-hudi     4M rows beside real Hudi 1.2.0 on Spark 3.5: a quarter of an hour; bench-charts draws its figures too"
+	@echo "make docs           the site of the pages, with search and API reference, in build/site"
+	@echo "make dist           wheel and sdist in dist/, checked; the programs of README and cookbook run with the wheel alone"
 	@echo "make setup          only make .venv; make clean removes all environments"
 
 .venv/.stamp: setup.cfg pyproject.toml .ci/constraints-spark4.txt
 	@echo "Set-up of .venv, once: 1 to 3 minutes and 1.8 GB, most of it PySpark and the libraries of the tests."
-	@echo "Set-up 1 of 3: a virtual environment in .venv"
-	$$(.ci/find_python) -m venv .venv
-	@echo "Set-up 2 of 3: pip, setuptools and wheel"
-	$(PY) $(PIP) --upgrade pip setuptools wheel
-	@echo "Set-up 3 of 3: hoodie with PySpark, and the tools of its tests (minutes; pip prints nothing)"
-	$(PY) $(PIP) -c .ci/constraints-spark4.txt -e '.[spark,connect,examples,dev]'
+	@.ci/step "Set-up 1 of 3: a virtual environment in .venv" $$(.ci/find_python) -m venv .venv
+	@.ci/step "Set-up 2 of 3: pip, setuptools and wheel" $(PY) $(PIP) --upgrade pip setuptools wheel
+	@.ci/step "Set-up 3 of 3: hoodie with PySpark, and the tools of its tests (minutes; pip prints nothing)" \
+		$(PY) $(PIP) -c .ci/constraints-spark4.txt -e '.[spark,connect,examples,dev]'
 	touch $@
 
 .venv35/.stamp: setup.cfg pyproject.toml .ci/constraints-spark35.txt
@@ -84,6 +85,12 @@ help:
 	$$(.ci/find_python 3.11) -m venv .venv-minimums
 	$(PYMIN) $(PIP) --upgrade pip setuptools wheel
 	$(PYMIN) $(PIP) -c .ci/constraints-minimums.txt -e '.[spark,dynamodb,test]'
+	touch $@
+
+.venv-release/.stamp: .ci/constraints-release.txt
+	@echo "Set-up of .venv-release, once: what builds the site and the packages, half a minute"
+	$$(.ci/find_python) -m venv .venv-release
+	$(PYREL) $(PIP) -c .ci/constraints-release.txt build twine mkdocs-material mkdocstrings-python
 	touch $@
 
 setup: .venv/.stamp
@@ -173,5 +180,13 @@ bench-charts: .venv/.benchmarks
 	$(PY) -m benchmarks.scaling --runs 3 --json docs/benchmarks/scaling.json
 	$(PY) -m benchmarks.charts
 
+# A warning, such as a link that leads nowhere, is an error.
+docs: .venv-release/.stamp
+	NO_MKDOCS_2_WARNING=1 $(PYREL) -m mkdocs build --strict
+	@echo "The site is in build/site; its search needs a server: $(PYREL) -m http.server --directory build/site"
+
+dist: .venv-release/.stamp
+	.ci/dist $(PYREL)
+
 clean:
-	rm -rf .venv .venv35 .venv-minimums .cache build *.egg-info
+	rm -rf .venv .venv35 .venv-minimums .venv-release .cache build dist *.egg-info

@@ -197,8 +197,9 @@ def _locally(client: HoodieLocalWriteClient) -> Apply:
 
 
 def _apply_all(changes: list[Change], expected: pa.Table, apply: Apply, read: Read) -> list[str]:
-    """Commit all changes, print what each did, and check counts and rows."""
+    """Commit all changes, print what each did and how long it took, and check counts and rows."""
     problems = []
+    began = time.monotonic()
     _say(_LINE.format(*_COLUMNS))
     for change in changes:
         started = time.monotonic()
@@ -217,7 +218,11 @@ def _apply_all(changes: list[Change], expected: pa.Table, apply: Apply, read: Re
             names = " / ".join(_COLUMNS[3:6])
             problems.append(f"{change.title}: {names} {_numbers(counts)} instead of {_numbers(planned)}")
             _say(f"  wrong: {problems[-1]}")
-    return problems + _check(read(), expected, "read back")
+    started = time.monotonic()
+    problems += _check(read(), expected, "read back")
+    now = time.monotonic()
+    _say(f"  reading back and comparing took {now - started:.1f} seconds, the whole table {now - began:.1f}")
+    return problems
 
 
 def _check(found: pa.Table, expected: pa.Table, title: str) -> list[str]:

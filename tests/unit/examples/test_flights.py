@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import zipfile
 from pathlib import Path
 
@@ -77,6 +78,7 @@ def test_the_program_writes_checks_and_says_what_each_commit_did(
         row[:-1] for row in lines
     ]
     assert f"read back: {400 - cancelled} rows" in out
+    assert re.search(r"comparing took \d+\.\d seconds, the whole table \d+\.\d$", out, re.MULTILINE)
     assert "All as it should be" in out
     assert "absent.zip is not there" in out
     table = read_table(str(tmp_path / "flights_local"), columns=SCHEMA.names).to_pylist()

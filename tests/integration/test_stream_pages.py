@@ -1,4 +1,4 @@
-"""The programs of the README and of docs/streaming.md that write a stream, as they are printed."""
+"""The programs of docs/write-clients.md and docs/streaming.md that write a stream, as they are printed."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ def program_of(page: str) -> str:
     return str(found)
 
 
-def test_the_program_of_the_readme_writes_each_batch_of_a_stream_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_program_of_the_write_clients_writes_each_batch_of_a_stream_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     schema, source, table = "uuid string, ts bigint, fare double", str(tmp_path / "source"), str(tmp_path / "rides")
-    program = program_of("README.md").replace("/tmp/rides", table)
+    program = program_of("docs/write-clients.md").replace("/tmp/rides", table)
     assert "/tmp/" not in program.replace(str(tmp_path), "")
 
     def run_on(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         spark.createDataFrame(rows, schema).coalesce(1).write.mode("append").parquet(source)
         names: dict[str, Any] = {"stream": spark.readStream.schema(schema).parquet(source)}
-        exec(compile(program, "README.md", "exec"), names)
+        exec(compile(program, "write-clients.md", "exec"), names)
         stored = hoodie.read_table(table, columns=["uuid", "ts", "fare"]).to_pylist()
         return sorted(tuple(row.values()) for row in stored)
 
