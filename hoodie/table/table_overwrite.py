@@ -32,7 +32,6 @@ from itertools import groupby
 
 import attrs
 
-from hoodie.common.fs.file_names import is_data_file_name
 from hoodie.common.fs.pending_overwrite import (
     OVERWRITE_FOLDER_NAME,
     PROPERTIES_FILE_NAME,
@@ -43,7 +42,7 @@ from hoodie.common.fs.pending_overwrite import (
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX
 from hoodie.common.table.table_config import HoodieTableConfig
-from hoodie.common.table.table_folder import make_folders
+from hoodie.common.table.table_folder import is_of_a_table, make_folders
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -345,7 +344,7 @@ class TableOverwrite:
         data = [
             child
             for child in self.storage.list_directory(self.base_path)
-            if child.name != METAFOLDER_NAME and (child.is_directory or _is_of_a_table(child.name))
+            if child.name != METAFOLDER_NAME and (child.is_directory or is_of_a_table(child.name))
         ]
         return [*sorted(inside, key=_turn), *data]
 
@@ -369,7 +368,7 @@ class TableOverwrite:
                 )
         partitions = {parent(file.path) for file in files if file.name.startswith(PARTITION_METAFILE_PREFIX)}
         outermost = sorted(folder for folder in partitions if not self._is_below(parent(folder), partitions))
-        old = [f for f in files if _is_of_a_table(f.name) or self._is_below(parent(f.path), partitions)]
+        old = [f for f in files if is_of_a_table(f.name) or self._is_below(parent(f.path), partitions)]
         is_all = len(old) == len(files) and (bool(old) or not child.name.startswith((".", "_")))
         return _OldFolder(old, [child.path] if is_all else outermost)
 
@@ -433,11 +432,6 @@ class TableOverwrite:
     @property
     def _properties_path(self) -> str:
         return join(self.base_path, METAFOLDER_NAME, PROPERTIES_FILE_NAME)
-
-
-def _is_of_a_table(name: str) -> bool:
-    """Whether a file's name is that of a data file, or of the file that makes a folder a partition."""
-    return name.startswith(PARTITION_METAFILE_PREFIX) or is_data_file_name(name)
 
 
 def _turn(child: FileStatus) -> int:
