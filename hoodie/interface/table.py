@@ -49,6 +49,7 @@ from hoodie.storage.storage_options import StorageOptions, secrets_of
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint, savepoints
+from hoodie.table.table_removal import TableRemoval, drop_table
 from hoodie.table.upgrade.version_change import TableVersionChange
 from hoodie.validation.metadata_validation import MetadataTableValidation
 from hoodie.validation.table_validator import validate
@@ -711,6 +712,27 @@ class Table(TableReads):
             dry_run: See `upgrade`.
         """
         return HoodieTableMetaClient.downgrade(self._config({}), to_version, dry_run=dry_run)
+
+    def drop(self, *, dry_run: bool = False) -> TableRemoval:
+        """Delete the table: all files of its folder, which must hold nothing but the table.
+
+        If the call fails or dies, readers and writers refuse what is left, and a second call goes on.
+
+        Args:
+            dry_run: Delete nothing, and list what would be deleted.
+
+        Returns:
+            The folders; prints as a table.
+
+        Raises:
+            HoodieConfigException: Other files are in the folder, which are named, the path is a link, or it is that of
+                a metadata table; nothing was deleted.
+            HoodieHeartbeatException: A writer is at work; nothing was deleted.
+            HoodieIOException: A link is in the folder, and nothing was deleted; or storage failed: call again.
+        """
+        config = self._committing_config(None)
+        with one_after_another(config):
+            return drop_table(config, dry_run=dry_run)
 
     # --- parts --------------------------------------------------------------------------------------------------
 

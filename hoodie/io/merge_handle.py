@@ -42,7 +42,6 @@ from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter, constant_column
 from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
 
-
 _DELETES = frozenset({WriteOperationType.DELETE, WriteOperationType.DELETE_PREPPED})
 
 
