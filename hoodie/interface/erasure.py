@@ -88,9 +88,10 @@ class Erasure(RepairResult):
         base_path: The table.
         partitions: The partitions with rows that the condition matches, before the erasure.
         savepoints: The savepoints, which hold old files.
-        given_up: Those of them that it deletes.
-        as_of_before: The oldest commit that the table can be read as of before the erasure; after it, only the newest.
-        obstacles: What prevents it, each with the way out.
+        given_up: The savepoints that it deletes.
+        earliest_commit: The oldest commit that the table can be read as of before the erasure; after it, only the
+            newest one.
+        obstacles: The reasons that prevent it, each with the way out.
         others: Files in the table's folder that are not the table's: they are not looked at. Relative paths.
         erased_partitions: Partitions without rows that were deleted and taken out of the history; empty for a plan.
         instant_time: The commit that deleted the rows; None for a plan, or if no row was there any more.
@@ -101,7 +102,7 @@ class Erasure(RepairResult):
     partitions: tuple[ErasedPartition, ...]
     savepoints: tuple[str, ...]
     given_up: tuple[str, ...]
-    as_of_before: str | None
+    earliest_commit: str | None
     obstacles: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     erased_partitions: tuple[str, ...] = ()
@@ -125,8 +126,10 @@ class Erasure(RepairResult):
             f"forget: {done} {plural(self.rows, 'row')} in {plural(groups, 'file group')} of {self.base_path}, and all "
             "older versions of files"
         )
-        if self.as_of_before is not None:
-            lost = f"as_of, restore and changes {'reach' if self.is_dry_run else 'reached'} back to {self.as_of_before}"
+        if self.earliest_commit is not None:
+            lost = (
+                f"as_of, restore and changes {'reach' if self.is_dry_run else 'reached'} back to {self.earliest_commit}"
+            )
             yield f"{lost}; after it, to the newest commit only"
         if self.given_up:
             yield f"savepoints that {'go' if self.is_dry_run else 'are gone'}: {', '.join(self.given_up)}"
@@ -139,7 +142,7 @@ class Erasure(RepairResult):
         for obstacle in self.obstacles:
             yield f"prevented: {obstacle}"
         if self.is_dry_run and not self.obstacles:
-            yield "nothing was changed: yes=True does it"
+            yield "nothing was changed yet"
 
     @property
     def table(self) -> SummaryTable[ErasedPartition]:
@@ -218,7 +221,7 @@ class TableErasure:
             elif instant.action is Action.RESTORE:
                 yield f"restore {time} is pending: restore to the same commit again"
             elif not is_heartbeat_expired(table, time, self.config.write):
-                yield f"a writer is at work on {instant.action} {time}: wait for it"
+                yield f"a writer is at work on {instant.action} {time}: wait for it, or until its heartbeat expires"
             elif instant.action in COMMIT_ACTIONS and self.config.write.failed_writes is FailedWritesPolicy.NEVER:
                 yield f"{instant.action} {time} is pending: rollback({time!r}), if no writer is at work on it"
         orphans = find_orphan_files(self.config).files

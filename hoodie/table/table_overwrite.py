@@ -441,7 +441,7 @@ def living_writers(table: TableSnapshot, config: HoodieWriteConfig, completed: C
 
     Args:
         table: The table.
-        config: How old the heartbeat of a living writer can be.
+        config: The configuration, with the age up to which a heartbeat is fresh.
         completed: Instants that are completed.
     """
     return [
