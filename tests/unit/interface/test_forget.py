@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,9 @@ from hoodie.exception import (
     HoodieSavepointException,
     HoodieWriteConflictException,
 )
+from hoodie.io import merge_handle
 from tests.support.hookable_storage import Faults, FaultyStorage, faults_of, run_with_faults, use_for_local_files
-from tests.support.stored_files import decode_file
+from tests.support.stored_files import files_with
 
 PERSON = "zoe.schmidt"
 CONDITIONS: dict[str, Any] = {
@@ -71,43 +71,18 @@ def make(path: Path, place: str, table_type: str, table_version: int, commits: i
     return table
 
 
-def texts(value: Any) -> Iterator[str]:
-    if isinstance(value, bytes):
-        yield value.decode("latin-1")
-    elif isinstance(value, dict):
-        for each in (*value, *value.values()):
-            yield from texts(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from texts(each)
-    else:
-        yield str(value)
-
-
-def places_of(folder: Path, value: str = PERSON) -> set[str]:
-    """The files below a folder that hold a value: in their path, their bytes, or their decoded content."""
-    found = set()
-    for path in folder.rglob("*"):
-        name = str(path.relative_to(folder))
-        data = path.read_bytes() if path.is_file() else b""
-        decoded = decode_file(str(path), data) if data else None
-        if value in name or value.encode() in data or any(value in text for text in texts(decoded)):
-            found.add(name)
-    return found
-
-
 @pytest.mark.parametrize("place", CONDITIONS)
 def test_no_byte_of_a_person_is_left(
     tmp_path: Path, place: str, table_type: HoodieTableType, table_version: int
 ) -> None:
     table = make(tmp_path / "t", place, table_type, table_version)
-    held = places_of(tmp_path)
+    held = files_with(PERSON, tmp_path)
     assert any(name.endswith(".parquet") for name in held)
     # The metadata table has no statistics of nested fields.
     assert any("/metadata/" in name for name in held) == (place != "nested field")
     kept = sorted(r["id"] for r in table.read().to_pylist() if r != person(place, 3))
     done = table.forget(CONDITIONS[place], yes=True)
-    assert places_of(tmp_path) == set()
+    assert files_with(PERSON, tmp_path) == set()
     assert (done.rows, done.is_dry_run, done.erased_partitions) == (
         1, False, (PERSON,) if place == "partition" else ()
     )  # fmt: skip
@@ -136,7 +111,7 @@ def test_a_plan_changes_nothing_and_tells_what_stops_working(tmp_path: Path, tab
         table.forget(CONDITIONS["column"], yes=True)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     table.forget(CONDITIONS["column"], yes=True, give_up_savepoints=[saved])
-    assert places_of(tmp_path) == set() and table.savepoints() == []
+    assert files_with(PERSON, tmp_path) == set() and table.savepoints() == []
     with pytest.raises(HoodieIOException):
         table.as_of(first).read()
 
@@ -144,10 +119,25 @@ def test_a_plan_changes_nothing_and_tells_what_stops_working(tmp_path: Path, tab
 def test_old_deletes_are_erased_too(tmp_path: Path, table_type: HoodieTableType) -> None:
     table = make(tmp_path / "t", "key", table_type, 9)
     table.upsert([{**person("key", 5), "_hoodie_is_deleted": True}])
-    assert table.count() == OTHERS and places_of(tmp_path)
+    assert table.count() == OTHERS and files_with(PERSON, tmp_path)
     done = table.forget(CONDITIONS["key"], yes=True)
     assert (done.rows, done.instant_time) == (0, None)
-    assert places_of(tmp_path) == set() and table.count() == OTHERS
+    assert files_with(PERSON, tmp_path) == set() and table.count() == OTHERS
+
+
+@pytest.mark.table_version(9)
+def test_footers_of_earlier_releases_are_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t", "key", "COPY_ON_WRITE", 9, commits=1)
+    with monkeypatch.context() as patch:
+        # So a delete was before: it continued the range of the older file.
+        patch.setattr(merge_handle, "_DELETES", frozenset())
+        table.delete(where=CONDITIONS["key"])
+    newest = max((tmp_path / "t" / "oslo").glob("*.parquet"), key=lambda path: path.name.rpartition("_")[2])
+    assert PERSON.encode() in newest.read_bytes()
+    before = sorted(table.read().to_pylist(), key=lambda each: str(each["id"]))
+    assert table.forget(CONDITIONS["key"], yes=True).rows == 0
+    assert files_with(PERSON, tmp_path) == set()
+    assert sorted(table.read().to_pylist(), key=lambda each: str(each["id"])) == before
 
 
 def test_what_prevents_an_erasure_is_told_first(tmp_path: Path, table_type: HoodieTableType) -> None:
@@ -173,7 +163,7 @@ def test_what_prevents_an_erasure_is_told_first(tmp_path: Path, table_type: Hood
         table.forget(CONDITIONS["column"], yes=True)
     shutil.rmtree(damaged.parents[1])
     table.forget(CONDITIONS["column"], yes=True)
-    assert places_of(tmp_path) == set()
+    assert files_with(PERSON, tmp_path) == set()
 
 
 def test_pending_compactions_are_carried_out_first(tmp_path: Path, table_version: int) -> None:
@@ -182,7 +172,7 @@ def test_pending_compactions_are_carried_out_first(tmp_path: Path, table_version
         planned = client.schedule_compaction()
     assert planned is not None
     table.forget(CONDITIONS["column"], yes=True)
-    assert places_of(tmp_path) == set() and table.count() == OTHERS
+    assert files_with(PERSON, tmp_path) == set() and table.count() == OTHERS
 
 
 @pytest.mark.table_version(9)
@@ -215,10 +205,10 @@ def test_partitions_are_taken_out_of_the_archive(
     table = make(tmp_path / "t", "partition", table_type, table_version, commits=12, **SMALL_TIMELINE)
     table.rollback(table.upsert([person("partition", 20)]).instant_time)
     folder = "archived" if table_version == 6 else "timeline/history"
-    assert any(folder in name for name in places_of(tmp_path)), sorted(places_of(tmp_path))
+    assert any(folder in name for name in files_with(PERSON, tmp_path)), sorted(files_with(PERSON, tmp_path))
     before = HoodieTableMetaClient.load(table.path).archived_timeline.completed_writes().times
     table.forget(CONDITIONS["partition"], yes=True)
-    assert places_of(tmp_path) == set()
+    assert files_with(PERSON, tmp_path) == set()
     archive = HoodieTableMetaClient.load(table.path).archived_timeline
     assert archive.completed_writes().times == before
     partitions = [set(archive.read_commit_metadata(i).partition_to_write_stats) for i in archive.completed_writes()]
@@ -231,7 +221,7 @@ def test_partitions_are_taken_out_of_the_archive(
     for ts in range(60, 68):
         table.upsert([row(1, ts), person("partition", ts)])
     table.forget(CONDITIONS["partition"], yes=True)
-    assert places_of(tmp_path) == set() and table.count() == OTHERS
+    assert files_with(PERSON, tmp_path) == set() and table.count() == OTHERS
 
 
 PARTS = 16
@@ -262,7 +252,7 @@ def test_a_death_at_any_call_leaves_the_table_whole_and_a_second_call_finishes(
 
     healthy = Faults()
     table, error = attempt("healthy", healthy)
-    assert error is None and places_of(tmp_path / "healthy") == set()
+    assert error is None and files_with(PERSON, tmp_path / "healthy") == set()
     moments = list(faults_of(healthy.calls, dies=True))
     for number, how in moments[part::PARTS]:
         faults = Faults(number, how)
@@ -275,7 +265,7 @@ def test_a_death_at_any_call_leaves_the_table_whole_and_a_second_call_finishes(
                 os.utime(heartbeat, (0, 0))
             assert sorted(set(table.read("id")["id"].to_pylist()) - {PERSON, "k9"}) == kept
             table.forget(CONDITIONS[place], yes=True)
-            assert places_of(Path(table.path)) == set()
+            assert files_with(PERSON, Path(table.path)) == set()
             assert sorted(table.read("id")["id"].to_pylist()) == kept
         except (AssertionError, HoodieException) as problem:
             problem.add_note(what)
