@@ -102,6 +102,20 @@ def read_container_as_written(data: bytes, limit: int) -> tuple[str, list[dict[s
     return _read_container(data, None, limit)
 
 
+def schema_of_container(data: bytes) -> str:
+    """The schema of an Avro object container, as JSON.
+
+    Args:
+        data: The whole content.
+
+    Raises:
+        Exception: One of many classes: the container is damaged, or is none.
+    """
+    header: Any = fastavro.schemaless_reader(io.BytesIO(data), _HEADER)
+    schema: str = header["meta"]["avro.schema"].decode()
+    return schema
+
+
 def _read_container(data: bytes, wanted: str | None, limit: int) -> tuple[str, list[dict[str, Any]]]:
     stream = io.BytesIO(data)
     header: Any = fastavro.schemaless_reader(stream, _HEADER)

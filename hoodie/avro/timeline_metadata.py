@@ -357,6 +357,52 @@ def decode_as_written(data: bytes, names: Collection[str], source: str = "") -> 
     return _the_record(data, read, " or ".join(sorted(names)), source)
 
 
+def changed_record(data: bytes, change: Callable[[Any], Any], source: str = "") -> bytes:
+    """A timeline file after a change of its record; in the schema that its writer gave it.
+
+    Args:
+        data: The file's content.
+        change: Takes the record as a dict of Avro field to value, and returns it changed, or equal.
+        source: The path of the file, for the error message.
+
+    Returns:
+        The content; ``data`` itself if the record stays equal.
+
+    Raises:
+        HoodieCorruptedDataException: The file is damaged.
+    """
+    record = _the_record(data, lambda: _reader().read_container_as_written(data, limit=2)[1], "record", source)
+    schema = _reader().schema_of_container(data)
+    changed = change(record)
+    return data if changed == record else _container(schema, _encoded_as(schema, changed, source))
+
+
+def changed_datum(schema: str, datum: bytes, change: Callable[[Any], Any], source: str = "") -> bytes:
+    """A bare Avro record after a change; see `changed_record`.
+
+    Args:
+        schema: The schema that it was written with.
+        datum: The record.
+        change: See `changed_record`.
+        source: The path of the file, for the error message.
+
+    Raises:
+        HoodieCorruptedDataException: The schema or the record is damaged.
+    """
+    [record] = decode_datums(schema, [datum], source)
+    changed = change(record)
+    return datum if changed == record else _encoded_as(schema, changed, source)
+
+
+def _encoded_as(schema: str, value: Any, source: str) -> bytes:
+    out = bytearray()
+    try:
+        datum_encoder(json.loads(schema))(out, value)
+    except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
+        raise HoodieException(f"Cannot write {source} again: {_describe(error)}") from error
+    return bytes(out)
+
+
 def _the_record(data: bytes, read: Callable[[], list[dict[str, Any]]], name: str, source: str) -> dict[str, Any]:
     """The one record of a container.
 

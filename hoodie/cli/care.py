@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hoodie.cli.command import FOUND, TableCall, table_command
+from hoodie.cli.command import FOUND, REFUSED, TableCall, say, table_command
 from hoodie.cli.writing import dry_run_option
 
 CARE: list[click.Command] = []
@@ -79,6 +79,38 @@ def drop_index(call: TableCall, name: str) -> None:
     dropped = call.table.drop_index(name)
     told = f"index {name}: {'dropped' if dropped else 'there is none'}"
     call.show({"dropped": dropped} if call.output.form == "json" else told)
+
+
+@table_command(CARE, "forget", asks=True)
+@click.option("--where", required=True, metavar="CONDITION", help="The rows: \"customer = 'ana'\".")
+@click.option(
+    "--give-up-savepoint", "given_up", multiple=True, metavar="INSTANT", help="A savepoint that may be deleted."
+)
+@dry_run_option
+def forget(call: TableCall, where: str, given_up: tuple[str, ...], dry_run: bool) -> None:
+    """Erase rows from all files: old versions, log files, indexes, partitions in the timeline."""
+    planned = call.table.forget(where, give_up_savepoints=given_up)
+    if dry_run:
+        call.show(planned)
+        return
+    if planned.obstacles:
+        say(str(planned))
+        click.get_current_context().exit(REFUSED)
+    call.ask(str(planned))
+    call.show(call.table.forget(where, yes=True, give_up_savepoints=given_up))
+
+
+@table_command(CARE, "drop", asks=True)
+@dry_run_option
+def drop(call: TableCall, dry_run: bool) -> None:
+    """Delete the table: its folder, if that holds nothing else."""
+    planned = call.table.drop(dry_run=True)
+    if dry_run:
+        call.show(planned)
+        return
+    if not planned.others:
+        call.ask(str(planned))
+    call.show(call.table.drop())
 
 
 @table_command(CARE, "upgrade", asks=True)

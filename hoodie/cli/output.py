@@ -35,6 +35,11 @@ _SHOWN_ATTRIBUTES = {
     "HoodieWriteStat": ("path", "num_inserts", "num_update_writes", "num_deletes", "num_writes", "file_size_bytes"),
     "HoodieSavepoint": ("instant_time", "user", "comment", "created_ms", "num_files"),
     "CleanResult": ("instant_time", "files", "partitions", "earliest_commit", "is_dry_run"),
+    "Erasure": (
+        "base_path", "rows", "partitions", "savepoints", "given_up", "earliest_commit", "obstacles", "others",
+        "erased_partitions", "instant_time", "is_dry_run",
+    ),
+    "TableRemoval": ("base_path", "files", "folders", "others", "is_dry_run"),
     "UpsertPlan": (
         "base_path", "index", "records", "updates", "deletes", "inserts", "updates_or_inserts", "bytes_to_rewrite",
         "bytes_to_add", "record_size", "file_groups",

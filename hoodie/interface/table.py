@@ -34,6 +34,7 @@ from hoodie.exception import HoodieConfigException
 from hoodie.interface.changed_rows import changed_rows
 from hoodie.interface.description import TableDescription, describe
 from hoodie.interface.diagnosis import Diagnosis, diagnose
+from hoodie.interface.erasure import Erasure, TableErasure
 from hoodie.interface.merge import TableMerge
 from hoodie.interface.queued_calls import one_after_another
 from hoodie.interface.report import Report, write_report
@@ -53,6 +54,7 @@ from hoodie.storage.storage_options import StorageOptions, secrets_of
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint, savepoints
+from hoodie.table.table_removal import TableRemoval, drop_table
 from hoodie.table.upgrade.version_change import TableVersionChange
 from hoodie.validation.metadata_validation import MetadataTableValidation
 from hoodie.validation.table_validator import validate
@@ -373,6 +375,47 @@ class Table(TableReads):
             partitions: Partition paths, as `partitions` lists them; those that the table lacks are skipped.
         """
         return self._by_client(lambda client: client.delete_partitions(partitions))
+
+    def forget(self, where: Filters, *, yes: bool = False, give_up_savepoints: Sequence[str] = ()) -> Erasure:
+        """Erase rows from all files of the table: no byte of them is left below its folder.
+
+            print(trips.forget("customer = 'ana'"))
+            trips.forget("customer = 'ana'", yes=True)
+
+        The rows are deleted in one commit. Then all versions of files but the newest are deleted, log files are merged,
+        the metadata table is built anew, and partitions that are left without rows go, also from the timeline and the
+        archive. So the table can be read, restored and compared as of its newest commit only. If a call fails or dies,
+        a second one takes all steps again. It takes the time of reading the table, and memory for the matching rows.
+
+        What the table does not hold stays where it is: copies of the table, versions that an object store keeps, an
+        index in a database, extra metadata that programs gave to commits.
+
+        Args:
+            where: A condition, as in `read`.
+            yes: Whether to do it; else nothing is changed, and the plan is returned.
+            give_up_savepoints: Instants of savepoints that may be deleted, since they hold old files.
+
+        Returns:
+            The plan, or what was done; prints as a table of partitions.
+
+        Raises:
+            HoodieConfigException: There is no condition.
+            HoodieSavepointException: With ``yes``: a savepoint is not given up; nothing was changed.
+            HoodieWriteConflictException: With ``yes``: something else prevents it, as the plan tells, and nothing was
+                changed; or another writer worked beside it: call again.
+            HoodieNotSupportedException: The table has no meta columns.
+            HoodieException: See `HoodieLocalWriteClient.delete`; call again.
+        """
+        _refuse_no_condition(where)
+        if where is None:
+            raise HoodieConfigException("where is None: give a condition; drop() deletes a table")
+        if isinstance(give_up_savepoints, str):
+            raise HoodieConfigException("give_up_savepoints is text: give a list of instants")
+        erasure = TableErasure(self._committing_config(None), where, tuple(give_up_savepoints))
+        if not yes:
+            return erasure.plan()
+        with one_after_another(erasure.config):
+            return erasure.run()
 
     def update(self, where: Filters = None, set: Mapping[str, Any] | None = None) -> HoodieWriteResult:
         """Set columns of the rows that a condition matches, in one commit.
@@ -703,6 +746,27 @@ class Table(TableReads):
             dry_run: See `upgrade`.
         """
         return HoodieTableMetaClient.downgrade(self._config({}), to_version, dry_run=dry_run)
+
+    def drop(self, *, dry_run: bool = False) -> TableRemoval:
+        """Delete the table: all files of its folder, which must hold nothing but the table.
+
+        If the call fails or dies, readers and writers refuse what is left, and a second call goes on.
+
+        Args:
+            dry_run: Delete nothing, and list what would be deleted.
+
+        Returns:
+            The folders; prints as a table.
+
+        Raises:
+            HoodieConfigException: Other files are in the folder, which are named, the path is a link, or it is that of
+                a metadata table; nothing was deleted.
+            HoodieHeartbeatException: A writer is at work; nothing was deleted.
+            HoodieIOException: A link is in the folder, and nothing was deleted; or storage failed: call again.
+        """
+        config = self._committing_config(None)
+        with one_after_another(config):
+            return drop_table(config, dry_run=dry_run)
 
     # --- parts --------------------------------------------------------------------------------------------------
 

@@ -104,6 +104,8 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
     def _keys_of(self, source: MergeSource) -> tuple[BloomFilter, KeyRange] | None:
         """The bloom filter and the key range of a base file, to be continued; None if it has no valid ones.
 
+        They are not continued either if the range names a key that was deleted.
+
         Some writers determine the range in the order of UTF-8 bytes. Such a range cannot be joined with keys in Java's
         order.
 
@@ -119,6 +121,8 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
             logger.warning("rewriting %s with a new bloom filter of all its keys: %s", source.path, error)
             return None
         if bloom_filter is None or key_range is None or not key_range.is_of_any_order:
+            return None
+        if not source.names_only_its_keys():
             return None
         return bloom_filter, key_range
 

@@ -42,6 +42,8 @@ from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter, constant_column
 from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
 
+_DELETES = frozenset({WriteOperationType.DELETE, WriteOperationType.DELETE_PREPPED})
+
 
 class HoodieMergeHandle(HoodieBaseFileHandle):
     """Write the next version of one base file: its records merged with the incoming ones.
@@ -262,8 +264,11 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         ]
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
-        """Continue with the old file's filter, so that only new keys are hashed; without a valid one, hash all keys."""
-        found = self._keys_of(self._source)
+        """Continue with the old file's filter, so that only new keys are hashed; without a valid one, hash all keys.
+
+        A delete hashes all that stay: the footer must not name the keys that go.
+        """
+        found = None if self.context.operation in _DELETES else self._keys_of(self._source)
         self._goes_on = found is not None
         return super()._start_keys() if found is None else found
 

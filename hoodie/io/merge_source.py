@@ -103,6 +103,10 @@ class MergeSource:
         """See `HoodieParquetReader.footer`."""
         return self._reader.footer()
 
+    def names_only_its_keys(self) -> bool:
+        """See `HoodieParquetReader.names_only_its_keys`."""
+        return self._reader.names_only_its_keys()
+
     def dictionary_columns(self) -> frozenset[str]:
         """See `HoodieParquetReader.dictionary_columns`."""
         return self._reader.dictionary_columns()

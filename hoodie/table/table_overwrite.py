@@ -32,7 +32,6 @@ from itertools import groupby
 
 import attrs
 
-from hoodie.common.fs.file_names import is_data_file_name
 from hoodie.common.fs.pending_overwrite import (
     OVERWRITE_FOLDER_NAME,
     PROPERTIES_FILE_NAME,
@@ -43,7 +42,7 @@ from hoodie.common.fs.pending_overwrite import (
 from hoodie.common.table.marker.write_markers import TEMP_FOLDER_NAME
 from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX
 from hoodie.common.table.table_config import HoodieTableConfig
-from hoodie.common.table.table_folder import make_folders
+from hoodie.common.table.table_folder import is_of_a_table, make_folders
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -227,7 +226,7 @@ class TableOverwrite:
         content = self._put(pending, content)
         if pending.phase is OverwritePhase.DELETING:
             logger.warning("deleting the old table at %s: the new one is complete in %s", self.base_path, self.folder)
-            self._delete_old(content)
+            self.delete_old(content)
             pending = attrs.evolve(pending, phase=OverwritePhase.MOVING)
             content = self._put(pending, content)
         self._move(content)
@@ -267,18 +266,11 @@ class TableOverwrite:
                 other_instants=others,
                 is_retry_safe=True,
             )
-        folder = parent(old.heartbeat_path("0"))
-        alive = [
-            status.name
-            for status in self.storage.list_directory(folder)
-            if not status.is_directory
-            and status.name not in completed
-            and not is_heartbeat_expired(old, status.name, config.write)
-        ]
-        if alive:
+        if alive := living_writers(old, config, completed):
             raise HoodieHeartbeatException(
                 f"{self.base_path} cannot be replaced by a new table while writers are at work: {', '.join(alive)} "
-                f"have living heartbeats in {folder}; nothing was changed. Wait for these writers, and write again"
+                f"have living heartbeats in {parent(old.heartbeat_path('0'))}; nothing was changed. Wait for these "
+                "writers, and write again"
             )
 
     def _check_new_table(self, config: HoodieWriteConfig) -> None:
@@ -345,7 +337,7 @@ class TableOverwrite:
         data = [
             child
             for child in self.storage.list_directory(self.base_path)
-            if child.name != METAFOLDER_NAME and (child.is_directory or _is_of_a_table(child.name))
+            if child.name != METAFOLDER_NAME and (child.is_directory or is_of_a_table(child.name))
         ]
         return [*sorted(inside, key=_turn), *data]
 
@@ -369,7 +361,7 @@ class TableOverwrite:
                 )
         partitions = {parent(file.path) for file in files if file.name.startswith(PARTITION_METAFILE_PREFIX)}
         outermost = sorted(folder for folder in partitions if not self._is_below(parent(folder), partitions))
-        old = [f for f in files if _is_of_a_table(f.name) or self._is_below(parent(f.path), partitions)]
+        old = [f for f in files if is_of_a_table(f.name) or self._is_below(parent(f.path), partitions)]
         is_all = len(old) == len(files) and (bool(old) or not child.name.startswith((".", "_")))
         return _OldFolder(old, [child.path] if is_all else outermost)
 
@@ -383,7 +375,16 @@ class TableOverwrite:
             folder = parent(folder)
         return folder != self.base_path
 
-    def _delete_old(self, content: bytes) -> None:
+    def delete_old(self, content: bytes) -> None:
+        """Delete the files of the old table, but for the properties and the locks.
+
+        Args:
+            content: The content of the properties file, which others change when they go on.
+
+        Raises:
+            HoodieWriteConflictException: Another process goes on.
+            HoodieException: Storage failed, or the lock was lost; call again.
+        """
         for is_directory, children in groupby(self._old_files(), key=lambda child: child.is_directory):
             if not is_directory:
                 self._delete_files(list(children), content)
@@ -435,9 +436,21 @@ class TableOverwrite:
         return join(self.base_path, METAFOLDER_NAME, PROPERTIES_FILE_NAME)
 
 
-def _is_of_a_table(name: str) -> bool:
-    """Whether a file's name is that of a data file, or of the file that makes a folder a partition."""
-    return name.startswith(PARTITION_METAFILE_PREFIX) or is_data_file_name(name)
+def living_writers(table: TableSnapshot, config: HoodieWriteConfig, completed: Collection[str]) -> list[str]:
+    """The instants of writers whose heartbeat is fresh.
+
+    Args:
+        table: The table.
+        config: The configuration, with the age up to which a heartbeat is fresh.
+        completed: Instants that are completed.
+    """
+    return [
+        status.name
+        for status in table.storage.list_directory(parent(table.heartbeat_path("0")))
+        if not status.is_directory
+        and status.name not in completed
+        and not is_heartbeat_expired(table, status.name, config.write)
+    ]
 
 
 def _turn(child: FileStatus) -> int:
@@ -495,9 +508,11 @@ def _pending_overwrite(
     found = read_pending(storage, base_path)
     if found is None:
         raise HoodieConfigException(f"no overwrite of {base_path} is pending; nothing was done")
+    if found[0].phase is OverwritePhase.DROPPING:
+        raise found[0].refusal(base_path)
     transactions = TransactionManager(config)
     try:
-        old = _old_table(config, storage, base_path, found[0])
+        old = old_table(config, storage, base_path, found[0])
         with transactions.alone(), transactions.transaction(old, "end an overwrite") as transaction:
             found = read_pending(storage, base_path)
             if found is None:
@@ -509,7 +524,7 @@ def _pending_overwrite(
         transactions.close()
 
 
-def _old_table(
+def old_table(
     config: HoodieWriteConfig, storage: HoodieStorage, base_path: str, pending: PendingOverwrite
 ) -> TableSnapshot:
     """The old table, as far as its lock needs it; its timeline is not listed, because files of it may be gone."""

@@ -20,6 +20,7 @@ import io
 import json
 import struct
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -28,7 +29,7 @@ import pyarrow.parquet as pq
 
 from tests.support.metadata_table_files import read_hfile, read_hfile_trailer
 
-__all__ = ["Entries", "decode_file", "sizes_are_exact"]
+__all__ = ["Entries", "decode_file", "files_with", "sizes_are_exact"]
 
 _CONTAINER, _PARQUET, _HFILE, _LOG = b"Obj\x01", b"PAR1", b"DATABLK*", b"#HUDI#"
 _BLOCK_TYPES = {0: "command", 1: "delete", 2: "corrupt", 3: "avro", 4: "hfile", 5: "parquet", 6: "cdc"}
@@ -280,3 +281,33 @@ def _is_by_file_name(rows: Sequence[dict[str, Any]]) -> bool:
         any(row["value"].get(kind) is not None for kind in kinds) and len(row["key"]) > _DIGEST_CHARACTERS
         for row in rows
     )
+
+
+def files_with(text: str, folder: Path) -> set[str]:
+    """The files and folders below a folder that hold a text: in their path, their bytes, or their decoded content.
+
+    Args:
+        text: The text.
+        folder: The folder.
+    """
+    found = set()
+    for path in folder.rglob("*"):
+        name = str(path.relative_to(folder))
+        data = path.read_bytes() if path.is_file() else b""
+        decoded = decode_file(str(path), data) if data else None
+        if text in name or text.encode() in data or any(text in each for each in _texts(decoded)):
+            found.add(name)
+    return found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, bytes):
+        yield value.decode("latin-1")
+    elif isinstance(value, dict):
+        for each in (*value, *value.values()):
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+    else:
+        yield str(value)

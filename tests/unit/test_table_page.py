@@ -17,12 +17,19 @@ pytestmark = pytest.mark.table_version(9)
 def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {}
     programs = programs_of("table.md", ["python"])
-    assert len(programs) == PAGE.count("<!-- tab: python -->") == 7
+    assert len(programs) == PAGE.count("<!-- tab: python -->") == 8
     for program in programs:
         exec(compile(program.replace("/tmp/", f"{tmp_path}/"), "docs/table.md", "exec"), names)
     printed = capsys.readouterr().out
     summaries = ("1 inserted, 1 updated", "1 inserted, 1 updated, 1 deleted")
-    for text in (*summaries, "read, of 1 partition", "4 rows, ", "record key", "0 findings"):
+    for text in (
+        *summaries,
+        "read, of 1 partition",
+        "4 rows, ",
+        "record key",
+        "0 findings",
+        "would erase 1 row in 1 file group",
+    ):
         assert text in printed, text
 
 

@@ -8,6 +8,7 @@ table name, which all readers and writers need, also those of Hudi and hudi-rs: 
     WRITTEN    whole               whole                                          finish, or undo
     DELETING   being deleted       whole                                          finish
     MOVING     gone                part of it is in its place                     finish
+    DROPPING   being deleted       there is none                                  drop again
 
 The file keeps the properties of the old table, for an undo.
 """
@@ -43,6 +44,7 @@ class OverwritePhase(StrEnum):
     WRITTEN = "WRITTEN"
     DELETING = "DELETING"
     MOVING = "MOVING"
+    DROPPING = "DROPPING"
 
 
 @attrs.frozen
@@ -86,10 +88,12 @@ class PendingOverwrite:
 
     def to_bytes(self) -> bytes:
         """The content of the file; no two calls give the same one."""
-        comments = (
-            "A new table is taking the place of this one. HoodieTableMetaClient.finish_overwrite of hoodie ends that.",
-            str(uuid.uuid4()),
+        told = (
+            "A new table is taking the place of this one. HoodieTableMetaClient.finish_overwrite of hoodie ends that."
         )
+        if self.phase is OverwritePhase.DROPPING:
+            told = "This table is being deleted. hoodie.Table(path).drop() ends that."
+        comments = (told, str(uuid.uuid4()))
         old = {f"{_OLD}{key}": value for key, value in self.old.items()}
         return format_properties({_TIME: self.time, _PHASE: self.phase.value, **old}, comments)
 
@@ -115,6 +119,11 @@ class PendingOverwrite:
         Args:
             base_path: The table's folder.
         """
+        if self.phase is OverwritePhase.DROPPING:
+            return HoodiePendingOverwriteException(
+                f"the table at {base_path} is being dropped since {self.time}, and files of it are deleted. Wait if "
+                f"that is going on. If its process died, hoodie.Table({base_path!r}).drop() ends it"
+            )
         way_out = f"HoodieTableMetaClient.finish_overwrite({base_path!r}) makes the new table take its place"
         state = "files of the old table are deleted"
         if self.phase is OverwritePhase.WRITTEN:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from hoodie.common.config.java_properties import parse_properties
+from hoodie.common.fs.file_names import is_data_file_name
 from hoodie.common.fs.pending_overwrite import PROPERTIES_FILE_NAME
 from hoodie.common.table.marker.write_markers import HEARTBEAT_FOLDER_NAME, TEMP_FOLDER_NAME
 from hoodie.common.table.partition_metadata import PARTITION_METAFILE_PREFIX
@@ -75,6 +76,39 @@ def _first_others(storage: HoodieStorage, base_path: str) -> list[str]:
         if len(shown) > _SHOWN_FILES:
             break
     return [relative_to(base_path, path) for path in shown]
+
+
+def is_of_a_table(name: str) -> bool:
+    """Whether a file's name is that of a data file, or of the file that makes a folder a partition.
+
+    Args:
+        name: The name.
+    """
+    return name.startswith(PARTITION_METAFILE_PREFIX) or is_data_file_name(name)
+
+
+def files_of_others(storage: HoodieStorage, base_path: str) -> list[str]:
+    """The files in a table's folder that are no files of a table, and those of other tables below it, sorted.
+
+    Args:
+        storage: The table's storage.
+        base_path: The table's folder.
+
+    Returns:
+        Their paths, relative to the folder.
+
+    Raises:
+        HoodieIOException: Storage failed, or a link is in the folder: links are not followed.
+    """
+    found = []
+    for child in storage.list_directory(base_path):
+        if child.name == METAFOLDER_NAME and child.is_directory:
+            continue
+        for file in storage.list_files(child.path) if child.is_directory else [child]:
+            path = relative_to(base_path, file.path)
+            if not is_of_a_table(file.name) or f"/{METAFOLDER_NAME}/" in path:
+                found.append(path)
+    return found
 
 
 def refuse_other_files(storage: HoodieStorage, base_path: str) -> None:

@@ -24,7 +24,7 @@ from hoodie.exception import (
 from hoodie.io.parquet.column_adaptation import adapt_batch, chosen_schema
 from hoodie.io.parquet.footer_tail import missing_base_file
 from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, known_range, merged_rows
-from hoodie.io.parquet.parquet_footer import Footer, parse_footer
+from hoodie.io.parquet.parquet_footer import Footer, KeyRange, parse_footer
 from hoodie.io.parquet.row_taking import RowTaker
 from hoodie.io.parquet.splicing import StoredColumns
 from hoodie.storage.listed_files import open_listed_file
@@ -192,6 +192,22 @@ class HoodieParquetReader:
             HoodieCorruptedDataException: An entry is not text.
         """
         return parse_footer(self._path, self.entries)
+
+    def names_only_its_keys(self) -> bool:
+        """Whether both ends of the key range in the footer are keys of rows, as far as statistics tell.
+
+        A file that continues the range of an older version may name the key of a row that was deleted.
+        """
+        key_range, metadata = self.footer().key_range, self._opened.metadata
+        if key_range is None or RECORD_KEY_META not in self.file_schema.names:
+            return key_range is None
+        column = next(
+            number for number in range(metadata.num_columns) if metadata.schema.column(number).path == RECORD_KEY_META
+        )
+        found = [metadata.row_group(number).column(column).statistics for number in range(metadata.num_row_groups)]
+        if not all(one is not None and one.has_min_max for one in found):
+            return bool(found)
+        return bool(found) and KeyRange(min(one.min for one in found), max(one.max for one in found)) == key_range
 
     def read_columns(self, columns: Sequence[str]) -> pa.Table:
         """Whole columns, in the types of the file.

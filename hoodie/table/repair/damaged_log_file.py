@@ -45,7 +45,8 @@ from hoodie.table.repair.repaired_table import RepairedTable, RepairResult, chec
 
 logger = logging.getLogger(__name__)
 
-_KEPT_FOLDER = ".damaged"
+KEPT_FOLDER = ".damaged"
+"""The folder in ``.hoodie`` with damaged log files as they were."""
 _LENGTH = struct.Struct(">q")
 _MOST_COPIES = 100
 
@@ -278,7 +279,7 @@ def _joined(parts: Sequence[LogFilePart]) -> Iterator[tuple[int, int, bool]]:
 def _keep(snapshot: TableSnapshot, log_file: HoodieLogFile, data: bytes) -> str:
     """Save the damaged file; returns its path."""
     relative = log_file.path.removeprefix(f"{snapshot.base_path.rstrip('/')}/")
-    path = join(snapshot.meta_path, _KEPT_FOLDER, relative.replace(log_file.file_name, log_file.file_name.lstrip(".")))
+    path = join(snapshot.meta_path, KEPT_FOLDER, relative.replace(log_file.file_name, log_file.file_name.lstrip(".")))
     for number in range(_MOST_COPIES):
         kept = path if not number else f"{path}.{number}"
         if snapshot.storage.create_if_absent(kept, data) or snapshot.storage.read(kept) == data:

@@ -273,6 +273,8 @@ MUTATING = {
     "delete-partitions": ("delete-partitions", "trips", "oslo"),
     "clean": ("clean", "trips", "-p", "hoodie.clean.commits.retained=1"),
     "archive": ("archive", "trips"),
+    "forget": ("forget", "trips", "--where", "id = 1"),
+    "drop": ("drop", "trips"),
     "drop-index": ("drop-index", "trips", "fare"),
     "upgrade": ("upgrade", "trips"),
     "downgrade": ("downgrade", "trips"),
@@ -409,6 +411,40 @@ def test_old_versions_are_cleaned(trips: Table, run: Run) -> None:
     assert len(before) - len(contents(Path("trips/rome"))) == planned["files"]
     assert run("clean", "trips", *kept).out == "clean: nothing to delete\n"
     assert run("archive", "trips", "--yes").out == "archive: nothing to archive\n"
+
+
+def test_rows_are_erased(trips: Table, run: Run) -> None:
+    saved = run("savepoint", "trips", "--json").json["instant_time"]
+    where = ("forget", "trips", "--where", "id = 1")
+    before = contents(Path("trips"))
+    refused = run(*where, "--yes")
+    assert (refused.code, refused.out) == (4, "")
+    assert f"prevented: savepoint {saved} holds old files" in refused.err
+    planned = run(*where, "--dry-run", "--json", "--give-up-savepoint", saved).json
+    assert (planned["rows"], planned["given_up"], planned["is_dry_run"]) == (1, [saved], True)
+    assert planned["earliest_commit"] == saved and planned["earliest_commit_iso"]
+    assert contents(Path("trips")) == before
+    done = run(*where, "--yes", "--json", "--give-up-savepoint", saved)
+    assert (done.json["rows"], done.json["obstacles"], done.json["is_dry_run"]) == (1, [], False)
+    assert "would erase 1 row in 1 file group" in done.err
+    assert fares(trips) == {2: 20.5, 3: None}
+    assert run(*where).code == 2
+
+
+def test_a_table_is_dropped(trips: Table, run: Run) -> None:
+    note = Path("trips/notes.txt")
+    note.write_text("mine")
+    assert "notes.txt" in run("drop", "trips", "--dry-run").out
+    refused = run("drop", "trips", "--yes")
+    assert (refused.code, refused.out) == (2, "")
+    assert "nothing was deleted, because files that are not the table's are in its folder: notes.txt" in refused.err
+    note.unlink()
+    planned = run("drop", "trips", "--dry-run", "--json").json
+    assert planned["files"] == len(contents(Path("trips")))
+    done = run("drop", "trips", "--yes", "--json")
+    assert (done.json["files"], done.json["is_dry_run"]) == (planned["files"], False)
+    assert not Path("trips").exists()
+    assert run("drop", "trips", "--yes").code == 1
 
 
 def test_a_metadata_table_that_is_right_and_one_that_is_not(trips: Table, table_version: int, run: Run) -> None:

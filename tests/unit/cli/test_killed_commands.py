@@ -25,6 +25,7 @@ COMMANDS = {
     "add-column": ["add-column", "{table}", "tip:float64"],
     "compact": ["compact", "{table}"],
     "clean": ["clean", "{table}", "-p", "hoodie.clean.commits.retained=1", "--yes"],
+    "forget": ["forget", "{table}", "--where", "id < 3", "--yes"],
     "rollback": ["rollback", "{table}", "{newest}", "--yes"],
     "restore": ["restore", "{table}", "{oldest}", "--yes"],
     "savepoint": ["savepoint", "{table}"],

@@ -86,6 +86,34 @@ def test_ends_of_a_range_that_stand_the_wrong_way_round_are_not_believed_after_a
     assert stored(path) == {"a": 3, "m": 1, "n": 2, "z": 3}
 
 
+def range_of(path: str) -> tuple[str, str]:
+    """The range in the footer of the newest base file."""
+    newest = max(Path(path).glob("*.parquet"), key=lambda file: file.name.rpartition("_")[2])
+    entries = pq.read_metadata(newest).metadata
+    return entries[LOW.encode()].decode(), entries[HIGH.encode()].decode()
+
+
+@pytest.mark.copy_on_write
+def test_a_delete_leaves_no_deleted_key_in_the_footer(tmp_path: Path) -> None:
+    path = table_with_footer(tmp_path, ["a", "b", "y", "z"], {})
+    with client(path) as c:
+        c.delete(["a"])
+        assert range_of(path) == ("b", "z")
+        c.delete(where="id = 'z'")
+        assert range_of(path) == ("b", "y")
+    assert stored(path) == {"b": 1, "y": 1}
+
+
+@pytest.mark.copy_on_write
+def test_a_merge_does_not_continue_a_range_that_names_a_deleted_key(tmp_path: Path) -> None:
+    path = table_with_footer(tmp_path, ["b", "y"], {LOW: "a", HIGH: "z"})
+    with client(path) as c:
+        c.upsert(rows_of_keys(["c"], 2))
+        assert range_of(path) == ("b", "y")
+        c.upsert(rows_of_keys(["b", "y", "c"], 3))
+    assert stored(path) == {"b": 3, "y": 3, "c": 3}
+
+
 def test_only_the_last_characters_make_the_order_of_a_range_uncertain() -> None:
     assert KeyRange("", "é漢한").is_of_any_order
     assert not KeyRange("b", "a").is_of_any_order

@@ -218,7 +218,44 @@ class LsmArchiveWriter:
             self._storage.delete_files(unlisted)
             logger.info("deleted %d files of the archive %s that were compacted", len(unlisted), self._folder)
 
+    def rewrite(self, change: Callable[[bytes, str], bytes]) -> None:
+        """Change the contents of archived instants; a later `clean` deletes what holds the old ones.
+
+        Each file with a change becomes another file, of the same instants, which takes its place in a new manifest.
+
+        Args:
+            change: Takes the content or the plan of an instant and the path of its file, and returns it changed, or
+                equal.
+
+        Raises:
+            HoodieCorruptedDataException: A manifest or a file is damaged.
+            HoodieIOException: Storage failed, or another writer changed the archive meanwhile; call again.
+        """
+        manifest = self._begin()
+        for file in manifest.files:
+            path = join(self._folder, file.name)
+            rows = [_changed_rows(batch, change, path) for batch in _rows_of(self._storage, [path])]
+            if any(has_changed for _, has_changed in rows):
+                manifest = self._put_in_place(manifest, file, [batch for batch, _ in rows])
+
     # --- steps --------------------------------------------------------------------------------------------------
+
+    def _put_in_place(self, manifest: LsmManifest, old: LsmFile, rows: Sequence[pa.RecordBatch]) -> LsmManifest:
+        """Write other rows of the same instants, under the name of the nearest level that is free."""
+        taken = {file.name for file in manifest.files}
+        levels = sorted(range(MAX_LEVEL + 1), key=lambda level: (abs(level - old.level), level))
+        free = (LsmFile.name_of(old.first, old.last, level) for level in levels)
+        name = next((name for name in free if name not in taken), None)
+        if name is None:
+            raise HoodieIOException(f"{join(self._folder, old.name)} cannot be written again: no level is free")
+        path = join(self._folder, name)
+        self._check()
+        # A writer that died, or an older manifest.
+        self._refuse_changes(manifest)
+        self._storage.delete_file(path)
+        size_bytes = write_rows(self._storage.open_output_stream(path), rows, _SCHEMA, _AVRO_SCHEMA, path)
+        new = LsmFile(old.first, old.last, int(name.rpartition("_")[2].removesuffix(".parquet")), name, size_bytes)
+        return self._publish(manifest, [new if file == old else file for file in manifest.files])
 
     def _begin(self) -> LsmManifest:
         """The newest manifest, after leftovers of dead writers were cleaned up."""
@@ -362,6 +399,22 @@ def _rows_of(storage: HoodieStorage, paths: Sequence[str]) -> Iterator[pa.Record
                     held = []
     if held:
         yield _joined(held)
+
+
+def _changed_rows(
+    batch: pa.RecordBatch, change: Callable[[bytes, str], bytes], path: str
+) -> tuple[pa.RecordBatch, bool]:
+    """Rows with other contents, and whether one differs."""
+    has_changed = False
+    columns = list(batch.columns)
+    for name in ("metadata", "plan"):
+        number = _SCHEMA.get_field_index(name)
+        old = batch.column(number).to_pylist()
+        new = [content and change(content, path) for content in old]
+        if new != old:
+            has_changed = True
+            columns[number] = pa.array(new, pa.binary())
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA), has_changed
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

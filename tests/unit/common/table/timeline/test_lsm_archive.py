@@ -339,6 +339,46 @@ def test_a_writer_that_dies_while_it_cleans(tmp_path: Path) -> None:
     assert sweep(tmp_path, prepare, clean_all, as_rows(*entries(*range(4)))) > 5
 
 
+def other_content(writer: LsmArchiveWriter) -> None:
+    writer.rewrite(lambda content, path: content.replace(b"metadata2", b"other").replace(b"plan", b"other plan"))
+
+
+def with_other_content(*written: LsmEntry) -> Rows:
+    return [(*row[:3], *(b"other" if text == b"metadata2" else text for text in row[3:])) for row in as_rows(*written)]
+
+
+def test_a_writer_that_dies_while_it_changes_contents(tmp_path: Path) -> None:
+    def prepare(writer: LsmArchiveWriter) -> None:
+        writer.append(entries(1, 2))
+        writer.append(entries(3))
+
+    assert sweep(tmp_path, prepare, other_content, with_other_content(*entries(1, 2, 3))) > 10
+
+
+def test_contents_change_in_files_of_other_levels_and_the_old_ones_go(
+    tmp_path: Path, folder: Path, writer: LsmArchiveWriter
+) -> None:
+    writer.append([*entries(1, 2), entry(3, Action.CLEAN)])
+    writer.append(entries(4))
+    old, staying = listed(folder)
+    other_content(writer)
+    writer.clean(retained_manifests=1)
+    assert rows_of(tmp_path) == [
+        *with_other_content(*entries(1, 2)),
+        (*as_rows(entry(3, Action.CLEAN))[0][:4], b"other plan"),
+        *as_rows(*entries(4)),
+    ]
+    assert listed(folder) == [old.replace("_0.parquet", "_1.parquet"), staying]
+    assert not any(b"metadata2" in (folder / name).read_bytes() for name in names(folder))
+    assert [name for name in names(folder) if name.startswith("manifest")] == ["manifest_3"]
+    # The name of the old file is free again.
+    writer.rewrite(lambda content, path: content.replace(b"other", b"third"))
+    assert listed(folder) == [old, staying]
+    before = names(folder)
+    writer.rewrite(lambda content, path: content)
+    assert names(folder) == before
+
+
 def test_a_writer_that_dies_in_any_step_of_an_archiving(tmp_path: Path) -> None:
     def prepare(writer: LsmArchiveWriter) -> None:
         fill(writer, 3)
