@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from hoodie.cli.command import FOUND, TableCall, table_command
-from hoodie.cli.writing import dry_run_option
+from hoodie.cli.command import FOUND, TableCall, dry_run_option, table_command
 
 CARE: list[click.Command] = []
 UNDO: list[click.Command] = []

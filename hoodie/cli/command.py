@@ -46,6 +46,7 @@ _REFUSALS = (
     HoodieRestoreException,
 )
 _SECRETS, _DEBUG = "hoodie.secrets", "hoodie.debug"
+dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing, and tell what would be changed.")
 
 
 class TableCall:
@@ -239,18 +240,23 @@ def _common_options(asks: bool, csv: bool) -> list[Callable[..., Any]]:
         options.append(click.option("--yes", "-y", is_flag=True, help="Do not ask."))
     return [
         *options,
-        click.option(
-            "--storage", "-s", "storage", multiple=True, metavar="KEY=VALUE", callback=_pairs,
-            help="An option of the storage. Also HOODIE_STORAGE_KEY in the environment.",
-        ),
-        click.option(
-            "--property", "-p", "given", multiple=True, metavar="KEY=VALUE", callback=_pairs, help="A property of Hudi."
-        ),
+        pairs_option("--storage", "-s", help="An option of the storage. Also HOODIE_STORAGE_KEY in the environment."),
+        pairs_option("--property", "-p", "given", help="A property of Hudi."),
         click.option(
             "--props", type=click.Path(), envvar="HOODIE_PROPS", metavar="FILE", help="A file of Hudi's properties."
         ),
         click.option("--debug", is_flag=True, help="Show where an error comes from."),
     ]  # fmt: skip
+
+
+def pairs_option(*names: str, help: str) -> Callable[..., Any]:
+    """An option ``KEY=VALUE``, which may be repeated.
+
+    Args:
+        names: Its names.
+        help: Its help.
+    """
+    return click.option(*names, multiple=True, metavar="KEY=VALUE", callback=_pairs, help=help)
 
 
 def _pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:

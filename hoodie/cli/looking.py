@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hoodie.cli.command import TableCall, table_command
+from hoodie.cli.command import TableCall, dry_run_option, pairs_option, table_command
 from hoodie.cli.output import hidden_secrets
 
 if TYPE_CHECKING:
@@ -85,9 +85,19 @@ def schema(call: TableCall, arrow: bool, avro: bool) -> None:
     call.output.show_table(("name", "type", "is_nullable"), rows, len(rows), call.timezone)
 
 
-@table_command(LOOK, "properties", csv=True)
-def properties(call: TableCall) -> None:
-    """Show the table's properties; secrets are shown as ***."""
+@table_command(LOOK, "properties", asks=True, csv=True)
+@pairs_option("--set", "updates", help="Set a property.")
+@click.option("--unset", "removals", multiple=True, metavar="KEY", help="Remove a property.")
+@dry_run_option
+def properties(call: TableCall, updates: list[tuple[str, str]], removals: tuple[str, ...], dry_run: bool) -> None:
+    """Show the table's properties, or change some; secrets are shown as ***."""
+    if updates or removals:
+        planned = call.table.set_properties(dict(updates), unset=removals, dry_run=True)
+        if planned.properties and not dry_run:
+            call.ask(str(planned))
+            planned = call.table.set_properties(dict(updates), unset=removals)
+        call.show(planned)
+        return
     found = hidden_secrets(call.table.properties())
     if call.output.form == "json":
         call.show(found)

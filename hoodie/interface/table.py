@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -49,6 +49,7 @@ from hoodie.storage.storage_options import StorageOptions, secrets_of
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint, savepoints
+from hoodie.table.property_change import PropertiesChange, change_properties
 from hoodie.table.upgrade.version_change import TableVersionChange
 from hoodie.validation.metadata_validation import MetadataTableValidation
 from hoodie.validation.table_validator import validate
@@ -508,6 +509,27 @@ class Table(TableReads):
     def properties(self) -> dict[str, str]:
         """The table's properties, as ``.hoodie/hoodie.properties`` holds them."""
         return dict(self._load().table_config.properties)
+
+    def set_properties(
+        self, properties: Mapping[str, Any] | None = None, *, unset: Iterable[str] = (), dry_run: bool = False
+    ) -> PropertiesChange:
+        """Change properties of the table, under its lock; a property that is so already is left as it is.
+
+        Properties that stored files follow are refused: keys, partitions, version, type and others; so are those that
+        merge rows, in a merge-on-read table. The message says what to do instead.
+
+        Args:
+            properties: Properties to set.
+            unset: Properties to remove; missing ones are ignored.
+            dry_run: Change nothing, and tell what would be changed.
+
+        Raises:
+            HoodieConfigException: A property cannot be changed.
+            HoodieLockException: The lock was not given.
+        """
+        config = self._config({})
+        with one_after_another(config):
+            return change_properties(config, properties, unset, dry_run=dry_run)
 
     def indexes(self) -> SummaryTable[TableIndex]:
         """The partitions of the metadata table: listing, statistics and indexes; empty without a metadata table."""

@@ -256,6 +256,13 @@ def test_properties_indexes_and_savepoints_are_shown(trips: Table, table_version
     assert run("properties", "trips", "--json").json == trips.properties()
     assert f"hoodie.table.version,{table_version}" in run("properties", "trips", "--csv").out.splitlines()
     assert run("indexes", "trips", "--json").json == [attrs.asdict(index) for index in trips.indexes()]
+    assert run("properties", "trips", "--set", "my.owner=ann", "--dry-run").code == 0
+    assert "my.owner" not in trips.properties()
+    assert run("properties", "trips", "--set", "my.owner=ann", "--set", "my.aim=", "--yes").code == 0
+    assert (trips.properties()["my.owner"], trips.properties()["my.aim"]) == ("ann", "")
+    (changed,) = run("properties", "trips", "--unset", "my.owner", "--yes", "--json").json["properties"]
+    assert changed == {"key": "my.owner", "before": "ann", "after": None}
+    assert run("properties", "trips", "--unset", "hoodie.table.name", "--yes").code == 2
     made = run("savepoint", "trips", "--user", "ann", "--comment", "before the load", "--json").json
     assert made["user"] == "ann"
     (shown,) = run("savepoints", "trips", "--json").json
@@ -279,6 +286,7 @@ MUTATING = {
     "delete-savepoint": ("delete-savepoint", "trips", "20260101000000000"),
     "restore": ("restore", "trips", "20260101000000000"),
     "rollback": ("rollback", "trips"),
+    "properties": ("properties", "trips", "--set", "my.owner=ann"),
 }
 
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "rollback": ["rollback", "{table}", "{newest}", "--yes"],
     "restore": ["restore", "{table}", "{oldest}", "--yes"],
     "savepoint": ["savepoint", "{table}"],
+    "properties": ["properties", "{table}", "--set", "my.owner=ann", "--yes"],
     "downgrade": ["downgrade", "{table}", "--to", "8", "--yes"],
 }
 TWICE = {"add-column": 2, "rollback": 4, "savepoint": 1}
