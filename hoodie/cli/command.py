@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hoodie.cli.output import Output
+from hoodie.cli.output import Output, visible_lines
 from hoodie.common.config.java_properties import parse_properties
 from hoodie.common.config.property import is_sensitive
 from hoodie.common.util.shown_table import visible
@@ -114,7 +114,7 @@ class TableCall:
 
 def say(text: str) -> None:
     """Print words for a person on standard error."""
-    click.echo("\n".join(visible(line) for line in text.splitlines()), err=True)
+    click.echo(visible_lines(text), err=True)
 
 
 def is_terminal() -> bool:

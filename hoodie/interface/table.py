@@ -34,6 +34,7 @@ from hoodie.exception import HoodieConfigException
 from hoodie.interface.changed_rows import changed_rows
 from hoodie.interface.description import TableDescription, describe
 from hoodie.interface.diagnosis import Diagnosis, diagnose
+from hoodie.interface.instants import ExportedInstants, InstantDetails, TableDifference, compare, export, read_instant
 from hoodie.interface.merge import TableMerge
 from hoodie.interface.queued_calls import one_after_another
 from hoodie.interface.results import ArchiveResult, CleanResult, TableChanges, TableIndex, UndoResult
@@ -478,15 +479,52 @@ class Table(TableReads):
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
 
-    def history(self, limit: int | None = None) -> SummaryTable[InstantSummary]:
-        """The instants that are not archived, the newest first, with the results of completed writes.
+    def history(
+        self, limit: int | None = None, *, archived: bool = False, pending: bool = False
+    ) -> SummaryTable[InstantSummary]:
+        """The instants, the newest first, with the results of completed writes.
 
         Args:
             limit: The most instants; None for all.
+            archived: Whether to give those of the archive too.
+            pending: Whether to give only those that are not completed.
         """
         check_limit(limit)
-        found = list(self._meta_client().history())[::-1]
-        return SummaryTable(InstantSummary, found[:limit])
+        found = self._meta_client().history(archived=archived, pending=pending, newest=limit)
+        return SummaryTable(InstantSummary, reversed(found))
+
+    def instant(self, instant_time: str, action: str | None = None) -> InstantDetails:
+        """All that the timeline, or else the archive, holds of one instant: files, columns, extra metadata, its plan.
+
+        Args:
+            instant_time: The time of its request.
+            action: Its action, where several instants have that time: a savepoint has that of its commit.
+
+        Raises:
+            HoodieConfigException: There is no such instant.
+        """
+        return read_instant(self._load(), instant_time, action)
+
+    def diff(self, since: str, until: str) -> TableDifference:
+        """The file groups that the commits after one instant, up to another, wrote or replaced.
+
+        Args:
+            since: An instant time; commits up to it do not count.
+            until: A later one, which counts.
+
+        Raises:
+            HoodieConfigException: They are no instant times, or not in this order.
+        """
+        return compare(self._load(), since, until)
+
+    def export(self, folder: str | os.PathLike[str], *, archived: bool = False) -> ExportedInstants:
+        """Write each instant as a JSON file into a local folder: ``<instant time>.<action>.json``.
+
+        Args:
+            folder: The folder; it is made if it is missing. A file that is there is replaced.
+            archived: Whether archived instants are written too.
+        """
+        return export(self._load(), folder, archived=archived)
 
     def files(self, limit: int | None = None) -> SummaryTable[FileSummary]:
         """The newest slice of each file group, by partition.

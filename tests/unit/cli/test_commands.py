@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -16,6 +17,7 @@ import pytest
 
 from hoodie import HoodieTableType, Table
 from hoodie.cli import command as command_module
+from hoodie.cli import looking
 from hoodie.cli.main import SECTIONS, command
 from hoodie.exception import HoodieHeartbeatException, HoodieLockException, HoodieWriteConflictException
 
@@ -233,6 +235,70 @@ def test_summaries_are_shown_in_each_form(trips: Table, run: Run, name: str) -> 
     assert len(run(name, "trips", "--csv", "--limit", 1).out.splitlines()) == 2
     assert run(name, "trips", "--limit", 1).out.endswith("... and 1 more rows\n")
     assert run(name, "trips", "--csv", "--json").code == 2
+
+
+def test_one_instant_is_shown_in_each_form(trips: Table, run: Run) -> None:
+    done = run("write", "trips", "tuesday.csv", "--json").json
+    time = done["instant_time"]
+    shown = run("history", "trips", time, "--json").json
+    assert (shown["instant_time"], shown["operation"]) == (time, "UPSERT")
+    assert shown["instant_time_iso"].endswith("Z")
+    assert [file["partition_path"] for file in shown["files"]] == ["rome"]
+    assert shown["contents"]["COMPLETED"]["operationType"] == "UPSERT"
+    assert run("history", "trips", time, "--csv").out.splitlines()[0].startswith("partition_path,files_added")
+    assert len(run("history", "trips", time, "--csv", "--files").out.splitlines()) == 1 + len(shown["files"])
+    assert "columns: id int64, city string" in run("history", "trips", time).out
+    saved = run("savepoint", "trips", "--user", "ann", "--json").json["instant_time"]
+    assert '"savepointedBy": "ann"' in run("history", "trips", saved, "--action", "savepoint").out
+    wrong = run("history", "trips", "20200101000000000")
+    assert wrong.code == 2 and "has no instant" in wrong.err
+    assert run("history", "trips", time, "--pending").code == 2
+    assert run("history", "trips", "--files").code == 2
+    assert run("history", "trips", "--pending", "--json").json == []
+    assert len(run("history", "trips", "--archived", "--json").json) == 3
+
+
+def test_the_difference_of_two_instants_is_shown_in_each_form(trips: Table, run: Run) -> None:
+    first = trips.history()[0].instant_time
+    second = run("write", "trips", "tuesday.csv", "--json").json["instant_time"]
+    found = run("diff", "trips", first, second, "--json").json
+    assert found["commits"] == [second]
+    assert {group["partition_path"] for group in found["file_groups"]} == {"rome"}
+    lines = run("diff", "trips", first, second, "--csv").out.splitlines()
+    assert len(lines) == 1 + len(found["file_groups"])
+    assert "1 commit, " in run("diff", "trips", first, second).out
+    assert run("diff", "trips", second, first).code == 2
+
+
+def test_instants_are_exported(trips: Table, run: Run) -> None:
+    assert run("export", "trips", "out", "--json").json == {"folder": "out", "count": 1}
+    (path,) = Path("out").iterdir()
+    assert json.loads(path.read_text())["state"] == "COMPLETED"
+    assert run("export", "trips", "monday.csv").code == 1
+
+
+def test_a_watch_shows_what_is_new(trips: Table, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleeps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        sleeps.append(seconds)
+        if len(sleeps) == 3:
+            raise KeyboardInterrupt
+        trips.upsert(trips.read(limit=1))
+
+    monkeypatch.setattr(looking, "time", SimpleNamespace(sleep=sleep))
+    shown = run("history", "trips", "--watch", "--csv")
+    assert shown.code == 130
+    lines = shown.out.splitlines()
+    assert lines[0].startswith("instant_time,action,state")
+    assert [line.split(",")[0] for line in lines[1:]] == [entry.instant_time for entry in trips.history()][::-1]
+    sleeps.clear()
+    shown = run("history", "trips", "--watch", "--json")
+    assert [json.loads(line)["instant_time"] for line in shown.out.splitlines()] == [
+        entry.instant_time for entry in trips.history()
+    ][::-1]
+    sleeps.clear()
+    assert "state=COMPLETED" in run("history", "trips", "--watch", "--limit", 1).out.splitlines()[0]
 
 
 def test_text_shows_20_rows_and_all_on_demand(trips: Table, run: Run) -> None:
