@@ -35,8 +35,10 @@ from hoodie.interface.changed_rows import changed_rows
 from hoodie.interface.description import TableDescription, describe
 from hoodie.interface.diagnosis import Diagnosis, diagnose
 from hoodie.interface.instants import ExportedInstants, InstantDetails, TableDifference, compare, export, read_instant
+from hoodie.interface.locks import TableLock, break_lock, find_locks
 from hoodie.interface.merge import TableMerge
 from hoodie.interface.queued_calls import one_after_another
+from hoodie.interface.repairs import MarkedFile, markers_of, repair
 from hoodie.interface.results import ArchiveResult, CleanResult, TableChanges, TableIndex, UndoResult
 from hoodie.interface.row_update import RowUpdate
 from hoodie.interface.table_reads import Columns, TableReads, check_limit
@@ -51,6 +53,7 @@ from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint, savepoints
 from hoodie.table.property_change import PropertiesChange, change_properties
+from hoodie.table.repair.repaired_table import RepairResult
 from hoodie.table.upgrade.version_change import TableVersionChange
 from hoodie.validation.metadata_validation import MetadataTableValidation
 from hoodie.validation.table_validator import validate
@@ -703,6 +706,63 @@ class Table(TableReads):
             The findings; prints as a table.
         """
         return diagnose(self._config({}), deep=deep)
+
+    def repair(self, what: str, *, dry_run: bool = False, **options: Any) -> RepairResult:
+        """Repair what `doctor` finds; ``docs/operations.md`` says more of each repair.
+
+        ==============  ================================================  ==============================================
+        what            it                                                options
+        ==============  ================================================  ==============================================
+        ``duplicates``  keeps one row of each key                         ``partitions=``, ``across_partitions=``
+        ``orphans``     moves files that no commit explains               ``backup_folder=`` or ``delete=True``,
+                                                                          ``include_visible=``
+        ``partitions``  writes metadata files of partitions again
+        ``properties``  makes a lost ``hoodie.properties`` again          ``properties=``, ``check_rows=``
+        ==============  ================================================  ==============================================
+
+        Args:
+            what: The repair.
+            dry_run: Change nothing, and tell what would be done.
+            options: The options of the repair.
+
+        Raises:
+            HoodieConfigException: There is no such repair or option, or one is missing.
+            HoodieException: See the functions of `hoodie.table.repair`.
+        """
+        return repair(self._committing_config({}), what, dry_run=dry_run, options=options)
+
+    def recover(self) -> UndoResult:
+        """Undo the writes that failed, as the next write does: those whose writer has no living heartbeat."""
+        return self.rollback()
+
+    def locks(self) -> SummaryTable[TableLock]:
+        """The locks that keep writers apart, with their holders; takes none.
+
+        The lock provider is that of ``hoodie.write.lock.provider``; locks in files of the table are shown in any case.
+        """
+        return find_locks(self._config({}), self._load())
+
+    def break_lock(self, lock: TableLock) -> bool:
+        """Take a lock from a holder that is dead. A writer of hoodie that lives fails before it commits.
+
+        Args:
+            lock: One of `locks`.
+
+        Returns:
+            False if it was released, renewed or taken by another writer since.
+
+        Raises:
+            HoodieLockException: It cannot be broken: its holder releases it, or ends.
+        """
+        return break_lock(self._config({}), self._load(), lock)
+
+    def markers(self, instant_time: str) -> SummaryTable[MarkedFile]:
+        """The files that a write announced that is not completed.
+
+        Args:
+            instant_time: The write.
+        """
+        return markers_of(self._load(), instant_time)
 
     def upgrade(self, to_version: int = 9, *, dry_run: bool = False) -> TableVersionChange:
         """Upgrade the table to version 8 or 9; rows and history stay.

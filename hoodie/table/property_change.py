@@ -104,14 +104,12 @@ def change_properties(
     """
     set_to, removed = _texts(updates), _names(removals, updates or {})
     repaired = RepairedTable.open(config, changes_rows=False)
-    if dry_run:
-        return _plan(repaired.look("a change of properties"), set_to, removed)
-    with repaired.lock("a change of properties") as (table, transaction):
+    with repaired.lock("a change of properties", dry_run=dry_run) as (table, transaction):
         planned = _plan(table, set_to, removed)
-        if planned.properties:
+        if planned.properties and not dry_run:
             transaction.check_held()
             HoodieTableConfig.update(table.storage, table.base_path, set_to, removed)
-    return attrs.evolve(planned, is_dry_run=False)
+    return attrs.evolve(planned, is_dry_run=dry_run)
 
 
 def _plan(table: TableSnapshot, updates: Mapping[str, str], removals: frozenset[str]) -> PropertiesChange:

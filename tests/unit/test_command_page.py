@@ -36,7 +36,7 @@ def options_of(command: click.Command) -> set[str]:
 
 def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path) -> None:
     programs = re.findall(r"^<!-- run -->\n```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(programs) == 5
+    assert len(programs) == 6
     binaries = tmp_path / "bin"
     binaries.mkdir()
     for name, call in (("hoodie", "-m hoodie"), ("python", "")):

@@ -65,11 +65,12 @@ class RepairedTable:
         return cls(config, snapshot)
 
     @contextmanager
-    def lock(self, what: str) -> Iterator[tuple[TableSnapshot, Transaction]]:
+    def lock(self, what: str, *, dry_run: bool = False) -> Iterator[tuple[TableSnapshot, Transaction]]:
         """Hold the table's lock, where its writers have one; threads of this process wait in any case.
 
         Args:
             what: A name of the work, for the log.
+            dry_run: Whether nothing will be changed; then no lock is taken.
 
         Yields:
             The table as it is under the lock, and the lock.
@@ -78,6 +79,9 @@ class RepairedTable:
             HoodieLockException: The lock was not given.
             HoodieCommitException: A restore is pending.
         """
+        if dry_run:
+            yield self.look(what), Transaction(None)
+            return
         transactions = TransactionManager(self.config)
         try:
             with transactions.held(self.snapshot, what) as transaction:

@@ -15,11 +15,12 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from hoodie import HoodieTableType, Table
+from hoodie import HoodieLocalWriteClient, HoodieTableType, HoodieWriteConfig, Table
 from hoodie.cli import command as command_module
 from hoodie.cli import looking
 from hoodie.cli.main import SECTIONS, command
 from hoodie.exception import HoodieHeartbeatException, HoodieLockException, HoodieWriteConflictException
+from hoodie.transaction.transaction_manager import TransactionManager
 
 MONDAY = 'id,city,ts,fare,day\n1,oslo,1,10.5,2026-01-01\n2,rome,1,20.5,2026-01-02\n3,oslo,1,,"2026-01-03"\n'
 TUESDAY = "id,city,ts,fare,day\n2,rome,2,22,2026-01-02\n4,rome,2,7,\n"
@@ -353,6 +354,9 @@ MUTATING = {
     "restore": ("restore", "trips", "20260101000000000"),
     "rollback": ("rollback", "trips"),
     "properties": ("properties", "trips", "--set", "my.owner=ann"),
+    "repair": ("repair", "trips", "duplicates"),
+    "recover": ("recover", "trips"),
+    "locks": ("locks", "trips", "--break"),
 }
 
 
@@ -369,7 +373,8 @@ def test_what_asks_is_tested() -> None:
 @pytest.mark.parametrize("name", MUTATING)
 def test_nothing_is_changed_where_nobody_can_answer(trips: Table, run: Run, name: str) -> None:
     run("write", "trips", "tuesday.csv", "-p", "hoodie.clean.automatic=false")
-    run("write", "trips", "tuesday.csv", "-p", "hoodie.clean.automatic=false")
+    run("write", "trips", "tuesday.csv", "-p", "hoodie.clean.automatic=false", "--operation", "insert")
+    Path("trips/.hoodie/lock").write_text("of a Java writer")
     before = contents(Path("trips"))
     done = run(*MUTATING[name])
     assert (done.code, done.out) == (2, ""), done
@@ -506,6 +511,70 @@ def test_a_healthy_table_and_one_with_a_finding(trips: Table, run: Run) -> None:
     done = run("doctor", "trips", "--deep")
     assert done.code == 3
     assert "bad metadata file" in done.out
+
+
+def test_a_table_is_repaired(trips: Table, run: Run, table_type: str) -> None:
+    run("write", "trips", "tuesday.csv", "--operation", "insert")
+    told = run("repair", "trips", "duplicates", "--dry-run", "--json").json
+    assert len(told["rows"]) == 2 and told["instant_time"] is None
+    done = run("repair", "trips", "duplicates", "--across-partitions", "--yes")
+    assert done.code == 0 and "1 rows would be deleted" in done.err, done
+    assert trips.count() == 4
+    assert "0 keys" in run("repair", "trips", "duplicates").out
+    Path("trips/rome/.hoodie_partition_metadata").unlink()
+    assert run("repair", "trips", "partitions", "--yes", "--json").json["is_dry_run"] is False
+    assert Path("trips/rome/.hoodie_partition_metadata").exists()
+    assert run("repair", "trips", "orphans").code == 2
+    assert "0 orphan" in run("repair", "trips", "orphans", "--delete").out
+    assert run("repair", "trips", "partitions", "--delete", "--yes").code == 2
+
+
+def test_lost_properties_are_told_and_made_again(trips: Table, run: Run) -> None:
+    properties = Path("trips/.hoodie/hoodie.properties")
+    trips.set_properties({"my.password": "pearl"})
+    properties.rename(properties.with_name("hoodie.properties.backup"))
+    done = run("repair", "trips", "properties", "--yes")
+    assert done.code == 0 and "from their backup" in done.out and "pearl" not in done.out + done.err
+    kept = trips.properties()
+    properties.unlink()
+    missing = run("repair", "trips", "properties")
+    assert missing.code == 2 and "hoodie.table.name" in missing.err
+    left_out = ("hoodie.table.checksum", "hoodie.table.metadata.partitions.inflight", "my.password")
+    known = {key: value for key, value in kept.items() if key not in left_out}
+    given = [f"--set={key}={value}" for key, value in known.items()]
+    done = run("repair", "trips", "properties", *given, "--yes", "--json")
+    assert done.code == 0, done
+    assert trips.properties().items() >= known.items()
+    assert "nothing to do" in run("repair", "trips", "properties").out
+
+
+def test_failed_writes_are_shown_by_their_markers_and_undone(trips: Table, run: Run) -> None:
+    config = HoodieWriteConfig.from_properties("trips", {"hoodie.auto.commit": "false"})
+    with HoodieLocalWriteClient(config) as client:
+        left = client.start_commit()
+        client.upsert(trips.read(), left)
+    (pending,) = run("history", "trips", "--pending", "--json").json
+    assert pending["instant_time"] == left
+    marked = run("markers", "trips", left, "--json").json
+    assert {file["partition_path"] for file in marked} == {"oslo", "rome"}
+    done = run("recover", "trips", "--yes")
+    assert done.code == 0 and left in done.err and f"1 instant undone: {left}" in done.out, done
+    assert run("markers", "trips", left, "--json").json == []
+    assert run("markers", "trips", "monday").code == 2
+
+
+def test_locks_are_shown_and_broken(trips: Table, run: Run) -> None:
+    (lock,) = run("locks", "trips", "--json").json
+    assert (lock["kind"], lock["state"]) == ("single writer", "free")
+    assert run("locks", "trips", "--break").out == "locks broken: none is held\n"
+    path = Path("trips/.hoodie/lock")
+    path.write_text("of Java")
+    assert "a writer that is not hoodie" in run("locks", "trips", "--csv").out
+    done = run("locks", "trips", "--break", "--yes", "--json")
+    assert done.code == 0 and len(done.json["broken"]) == 1 and not path.exists(), done
+    with TransactionManager(HoodieWriteConfig.from_properties("trips", {})).alone():
+        refused = run("locks", "trips", "--break", "--yes")
+        assert refused.code == 4 and "cannot be broken" in refused.err
 
 
 def test_commits_are_undone(trips: Table, run: Run) -> None:

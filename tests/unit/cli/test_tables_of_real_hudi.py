@@ -15,7 +15,7 @@ DATA = Path(__file__).parents[2] / "data"
 LOOKS = [
     *(entry for entry in SECTIONS["Look"] if entry.name not in ("diff", "export")),
     *(entry for entry in SECTIONS["Read"] if entry.name in ("read", "count", "explain", "changes")),
-    *(entry for entry in SECTIONS["Take care"] if entry.name in ("validate", "doctor")),
+    *(entry for entry in SECTIONS["Take care"] if entry.name in ("validate", "doctor", "locks")),
 ]
 pytestmark = pytest.mark.table_version(9)
 
@@ -57,6 +57,20 @@ def test_instants_are_shown_compared_and_exported(table: str, tmp_path: Path) ->
     difference = json.loads(run("diff", table, "20200101000000000", every[0]["instant_time"], "--json"))
     groups = {group["file_id"] for group in difference["file_groups"] if group["change"] == "added"}
     assert groups == {file["file_id"] for file in json.loads(run("files", table, "--json"))}
+
+
+def test_properties_are_changed_and_nothing_needs_a_repair(table: str) -> None:
+    before = json.loads(run("properties", table, "--json"))
+    run("properties", table, "--set", "my.owner=ann", "--yes")
+    assert json.loads(run("properties", table, "--json")) == {**before, "my.owner": "ann"}
+    run("properties", table, "--unset", "my.owner", "--yes")
+    assert json.loads(run("properties", table, "--json")) == before
+    rows = sorted(run("read", table).splitlines())
+    for what in ("duplicates", "orphans", "partitions", "properties"):
+        found = run("repair", table, what, "--dry-run")
+        assert len(found.splitlines()) == 1 or what == "properties", found
+    run("recover", table, "--yes")
+    assert sorted(run("read", table).splitlines()) == rows
 
 
 def test_rows_are_changed_and_the_change_undone(table: str) -> None:
