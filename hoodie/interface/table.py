@@ -696,7 +696,8 @@ class Table(TableReads):
     def doctor(self, *, deep: bool = False) -> Diagnosis:
         """Look for what is wrong with the table, or will be, and tell the call that repairs it; changes nothing.
 
-        It looks at properties, writers that died, services that lag, log files and small files.
+        It looks at properties, unreadable instants, stuck locks, writers that died, services that lag, log files and
+        small files.
 
         Args:
             deep: Whether to look at all files too: those that no commit explains, metadata files of partitions, and the
