@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hoodie.cli.output import Output, visible_lines
+from hoodie.cli.pager import paged
 from hoodie.common.config.java_properties import parse_properties
 from hoodie.common.config.property import is_sensitive
 from hoodie.common.util.shown_table import visible
@@ -204,6 +205,7 @@ def table_command(
             props: str | None,
             as_json: bool,
             debug: bool,
+            pager: bool,
             as_csv: bool = False,
             yes: bool | None = None,
             **others: Any,
@@ -217,7 +219,8 @@ def table_command(
             if as_json and as_csv:
                 raise click.UsageError("give --json or --csv")
             output = Output("json" if as_json else "csv" if as_csv else "text")
-            function(TableCall(path, properties, options, output, yes), **others)
+            with paged(pager):
+                function(TableCall(path, properties, options, output, yes), **others)
 
         run.__dict__["__click_params__"] = list(own)
         decorated: Callable[..., None] = run
@@ -245,6 +248,7 @@ def _common_options(asks: bool, csv: bool) -> list[Callable[..., Any]]:
         click.option(
             "--props", type=click.Path(), envvar="HOODIE_PROPS", metavar="FILE", help="A file of Hudi's properties."
         ),
+        click.option("--pager", is_flag=True, help="Show the output by HOODIE_PAGER, PAGER or less, on a terminal."),
         click.option("--debug", is_flag=True, help="Show where an error comes from."),
     ]  # fmt: skip
 

@@ -30,7 +30,7 @@ COMMANDS = {
     "restore": ["restore", "{table}", "{oldest}", "--yes"],
     "savepoint": ["savepoint", "{table}"],
     "properties": ["properties", "{table}", "--set", "my.owner=ann", "--yes"],
-    "repair": ["repair", "{table}", "partitions", "--yes"],
+    "repair": ["repair", "{table}", "properties", "--yes"],
     "recover": ["recover", "{table}", "--yes"],
     "locks": ["locks", "{table}", "--break", "--yes"],
     "downgrade": ["downgrade", "{table}", "--to", "8", "--yes"],
@@ -84,7 +84,8 @@ def test_a_killed_command_leaves_the_table_as_before_or_as_after(tmp_path: Path,
         table.upsert([{**row, "fare": fare} for row in rows], properties=keeps)
     times = [entry.instant_time for entry in table.history()]
     if name == "repair":
-        (path / "oslo" / ".hoodie_partition_metadata").unlink()
+        stored = path / ".hoodie" / "hoodie.properties"
+        stored.rename(stored.with_name("hoodie.properties.backup"))
     if name == "recover":
         leave_a_write(path, rows)
     if name == "locks":
