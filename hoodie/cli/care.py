@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import click
 
-from hoodie.cli.command import FOUND, REFUSED, TableCall, say, table_command
-from hoodie.cli.writing import dry_run_option
+from hoodie.cli.command import FOUND, REFUSED, TableCall, dry_run_option, pairs_option, say, table_command
+from hoodie.cli.looking import all_option, limit_option, show_summary
+from hoodie.common.config.property import is_sensitive
+from hoodie.exception import HoodieLockException
 
 CARE: list[click.Command] = []
 UNDO: list[click.Command] = []
@@ -59,6 +62,70 @@ def doctor(call: TableCall, deep: bool) -> None:
     call.show(found)
     if not found.is_healthy:
         click.get_current_context().exit(FOUND)
+
+
+@table_command(CARE, "repair", asks=True)
+@click.argument("what", type=click.Choice(["duplicates", "orphans", "partitions", "properties"]))
+@click.option("--backup", "backup_folder", type=click.Path(), metavar="FOLDER", help="Orphans are moved there.")
+@click.option("--delete", is_flag=True, help="Orphans are deleted.")
+@click.option("--include-visible", is_flag=True, help="Remove orphans too whose rows readers show.")
+@click.option("--across-partitions", is_flag=True, help="A key may live in one partition only.")
+@pairs_option("--set", "properties", help="A property that no file tells.")
+@dry_run_option
+def repair(call: TableCall, what: str, dry_run: bool, properties: list[tuple[str, str]], **flags: Any) -> None:
+    """Repair duplicate keys, orphan files, metadata files of partitions, or lost properties."""
+    options = {name: value for name, value in flags.items() if value}
+    if properties:
+        options["properties"] = dict(properties)
+    planned = call.table.repair(what, dry_run=True, **options)
+    if what == "orphans" and not dry_run and not ({"backup_folder", "delete"} & options.keys()):
+        raise click.UsageError("give --backup FOLDER, --delete, or --dry-run")
+    # Without findings there is nothing to ask, and nothing to do.
+    if not dry_run and len(planned.table) and not planned.headline.endswith("nothing to do"):
+        call.ask(str(_without_secrets(planned)))
+        planned = call.table.repair(what, **options)
+    call.show(_without_secrets(planned))
+
+
+def _without_secrets(repaired: Any) -> Any:
+    """The result of a repair; values of properties that are secrets are ``***``."""
+    properties = getattr(repaired, "properties", None)
+    if properties is None:
+        return repaired
+    shown = [attrs.evolve(entry, value="***") if is_sensitive(entry.key) else entry for entry in properties]
+    return attrs.evolve(repaired, properties=tuple(shown))
+
+
+@table_command(CARE, "locks", asks=True, csv=True)
+@click.option("--break", "is_to_break", is_flag=True, help="Take the locks from holders that are dead.")
+def locks(call: TableCall, is_to_break: bool) -> None:
+    """Show the locks that keep writers apart, with their holders; or break them."""
+    found = call.table.locks()
+    if not is_to_break:
+        show_summary(call, found, None, show_all=True)
+        return
+    held = [lock for lock in found if lock.version]
+    stuck = next((lock for lock in found if lock.holder is not None and not lock.version), None)
+    if not held and stuck is not None:
+        raise HoodieLockException(f"{stuck.name} is held by {stuck.holder}, and cannot be broken. {stuck.way_out}")
+    if held:
+        lines = [f"  {lock.name}: {lock.holder} ({lock.state})" for lock in held]
+        call.ask("\n".join(["break, which must not be done while a Java writer works:", *lines]))
+    broken = [lock.name for lock in held if call.table.break_lock(lock)]
+    if len(broken) < len(held):
+        raise HoodieLockException("a lock was released, renewed or taken by another writer meanwhile; look again")
+    call.show(
+        {"broken": broken} if call.output.form == "json" else f"locks broken: {', '.join(broken) or 'none is held'}"
+    )
+
+
+@table_command(CARE, "markers", csv=True)
+@click.argument("instant")
+@limit_option
+@all_option
+def markers(call: TableCall, instant: str, limit: int | None, show_all: bool) -> None:
+    """Show the files that a pending INSTANT announced before it wrote them."""
+    show_summary(call, call.table.markers(instant), limit, show_all)
 
 
 @table_command(CARE, "create-index")
@@ -171,10 +238,20 @@ def restore(call: TableCall, instant: str) -> None:
     call.show(call.table.restore(instant))
 
 
+@table_command(UNDO, "recover", asks=True)
+def recover(call: TableCall) -> None:
+    """Undo all writes that failed."""
+    _roll_back(call, None)
+
+
 @table_command(UNDO, "rollback", asks=True)
 @click.argument("instant", required=False)
 def rollback(call: TableCall, instant: str | None) -> None:
     """Undo the newest commit, a pending one, or (without INSTANT) all writes that failed."""
+    _roll_back(call, instant)
+
+
+def _roll_back(call: TableCall, instant: str | None) -> None:
     pending = [f"  {entry.instant_time} {entry.action} {entry.state}" for entry in call.table.history()
                if (entry.state != "COMPLETED" if instant is None else entry.instant_time == instant)]  # fmt: skip
     if instant is None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hoodie.cli.output import Output
+from hoodie.cli.output import Output, visible_lines
+from hoodie.cli.pager import paged
 from hoodie.common.config.java_properties import parse_properties
 from hoodie.common.config.property import is_sensitive
 from hoodie.common.util.shown_table import visible
@@ -46,6 +47,7 @@ _REFUSALS = (
     HoodieRestoreException,
 )
 _SECRETS, _DEBUG = "hoodie.secrets", "hoodie.debug"
+dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing, and tell what would be changed.")
 
 
 class TableCall:
@@ -113,7 +115,7 @@ class TableCall:
 
 def say(text: str) -> None:
     """Print words for a person on standard error."""
-    click.echo("\n".join(visible(line) for line in text.splitlines()), err=True)
+    click.echo(visible_lines(text), err=True)
 
 
 def is_terminal() -> bool:
@@ -203,6 +205,7 @@ def table_command(
             props: str | None,
             as_json: bool,
             debug: bool,
+            pager: bool,
             as_csv: bool = False,
             yes: bool | None = None,
             **others: Any,
@@ -216,7 +219,8 @@ def table_command(
             if as_json and as_csv:
                 raise click.UsageError("give --json or --csv")
             output = Output("json" if as_json else "csv" if as_csv else "text")
-            function(TableCall(path, properties, options, output, yes), **others)
+            with paged(pager):
+                function(TableCall(path, properties, options, output, yes), **others)
 
         run.__dict__["__click_params__"] = list(own)
         decorated: Callable[..., None] = run
@@ -239,18 +243,24 @@ def _common_options(asks: bool, csv: bool) -> list[Callable[..., Any]]:
         options.append(click.option("--yes", "-y", is_flag=True, help="Do not ask."))
     return [
         *options,
-        click.option(
-            "--storage", "-s", "storage", multiple=True, metavar="KEY=VALUE", callback=_pairs,
-            help="An option of the storage. Also HOODIE_STORAGE_KEY in the environment.",
-        ),
-        click.option(
-            "--property", "-p", "given", multiple=True, metavar="KEY=VALUE", callback=_pairs, help="A property of Hudi."
-        ),
+        pairs_option("--storage", "-s", help="An option of the storage. Also HOODIE_STORAGE_KEY in the environment."),
+        pairs_option("--property", "-p", "given", help="A property of Hudi."),
         click.option(
             "--props", type=click.Path(), envvar="HOODIE_PROPS", metavar="FILE", help="A file of Hudi's properties."
         ),
+        click.option("--pager", is_flag=True, help="Show the output by HOODIE_PAGER, PAGER or less, on a terminal."),
         click.option("--debug", is_flag=True, help="Show where an error comes from."),
     ]  # fmt: skip
+
+
+def pairs_option(*names: str, help: str) -> Callable[..., Any]:
+    """An option ``KEY=VALUE``, which may be repeated.
+
+    Args:
+        names: Its names.
+        help: Its help.
+    """
+    return click.option(*names, multiple=True, metavar="KEY=VALUE", callback=_pairs, help=help)
 
 
 def _pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> list[tuple[str, str]]:

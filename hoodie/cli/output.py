@@ -102,6 +102,26 @@ class Output:
             shown = rows[: MAX_ROWS if limit is None else limit]
             click.echo(fitted(header, shown, len(rows)))
 
+    def show_row(self, header: Sequence[str], row: Any, timezone: Callable[[], str], *, is_first: bool) -> None:
+        """Print one row of a table that grows: a line of JSON, of CSV, or of text with names.
+
+        Args:
+            header: Names of the columns, which are the row's attributes.
+            row: The row.
+            timezone: See `show`.
+            is_first: Whether it is the first row, before which CSV has the header.
+        """
+        values = [getattr(row, name) for name in header]
+        if self.form == "json":
+            print_line(json.dumps(plain(dict(zip(header, values, strict=True)), timezone), ensure_ascii=True))
+        elif self.form == "csv":
+            if is_first:
+                print_line(csv_line(header))
+            print_line(csv_line(values))
+        else:
+            pairs = zip(header, values, strict=True)
+            print_line("  ".join(f"{name}={value}" for name, value in pairs if value is not None))
+
 
 def plain(value: Any, timezone: Callable[[], str] | None = None) -> Any:
     """A value as JSON holds it: objects by their attributes, times in ISO 8601, bytes in base 64.
@@ -185,6 +205,15 @@ def print_line(text: str) -> None:
         text: The line.
     """
     click.echo(visible(text) if sys.stdout.isatty() else text)
+
+
+def visible_lines(text: str) -> str:
+    """Lines of text, with escapes for characters that would be commands to a terminal.
+
+    Args:
+        text: The lines.
+    """
+    return "\n".join(map(visible, text.splitlines()))
 
 
 def hidden_secrets(properties: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hoodie.cli.command import TableCall, table_command
+from hoodie.cli.command import TableCall, dry_run_option, table_command
 from hoodie.cli.reading import in_partition_option, keys_of, split_names, where_option
 from hoodie.common.util.shown_table import format_bytes, plural
 from hoodie.exception import HoodieConfigException
@@ -29,7 +29,6 @@ files_argument = click.argument("files", nargs=-1, required=True, type=click.Pat
 format_option = click.option(
     "--format", "form", type=click.Choice(["csv", "jsonl", "parquet", "arrow"]), help="By default the suffix tells."
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="Change nothing, and tell what would be changed.")
 
 
 def _input(call: TableCall, files: tuple[str, ...], form: str | None, *, is_new: bool = False) -> Any:

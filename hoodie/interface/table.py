@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -35,8 +35,11 @@ from hoodie.interface.changed_rows import changed_rows
 from hoodie.interface.description import TableDescription, describe
 from hoodie.interface.diagnosis import Diagnosis, diagnose
 from hoodie.interface.erasure import Erasure, TableErasure
+from hoodie.interface.instants import ExportedInstants, InstantDetails, TableDifference, compare, export, read_instant
+from hoodie.interface.locks import TableLock, break_lock, find_locks
 from hoodie.interface.merge import TableMerge
 from hoodie.interface.queued_calls import one_after_another
+from hoodie.interface.repairs import MarkedFile, markers_of, repair
 from hoodie.interface.report import Report, write_report
 from hoodie.interface.results import ArchiveResult, CleanResult, TableChanges, TableIndex, UndoResult
 from hoodie.interface.row_update import RowUpdate
@@ -54,6 +57,8 @@ from hoodie.storage.storage_options import StorageOptions, secrets_of
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint, savepoints
+from hoodie.table.property_change import PropertiesChange, change_properties
+from hoodie.table.repair.repaired_table import RepairResult
 from hoodie.table.table_removal import TableRemoval, drop_table
 from hoodie.table.upgrade.version_change import TableVersionChange
 from hoodie.validation.metadata_validation import MetadataTableValidation
@@ -524,15 +529,52 @@ class Table(TableReads):
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()
 
-    def history(self, limit: int | None = None) -> SummaryTable[InstantSummary]:
-        """The instants that are not archived, the newest first, with the results of completed writes.
+    def history(
+        self, limit: int | None = None, *, archived: bool = False, pending: bool = False
+    ) -> SummaryTable[InstantSummary]:
+        """The instants, the newest first, with the results of completed writes.
 
         Args:
             limit: The most instants; None for all.
+            archived: Whether to give those of the archive too.
+            pending: Whether to give only those that are not completed.
         """
         check_limit(limit)
-        found = list(self._meta_client().history())[::-1]
-        return SummaryTable(InstantSummary, found[:limit])
+        found = self._meta_client().history(archived=archived, pending=pending, newest=limit)
+        return SummaryTable(InstantSummary, reversed(found))
+
+    def instant(self, instant_time: str, action: str | None = None) -> InstantDetails:
+        """All that the timeline, or else the archive, holds of one instant: files, columns, extra metadata, its plan.
+
+        Args:
+            instant_time: The time of its request.
+            action: Its action, where several instants have that time: a savepoint has that of its commit.
+
+        Raises:
+            HoodieConfigException: There is no such instant.
+        """
+        return read_instant(self._load(), instant_time, action)
+
+    def diff(self, since: str, until: str) -> TableDifference:
+        """The file groups that the commits after one instant, up to another, wrote or replaced.
+
+        Args:
+            since: An instant time; commits up to it do not count.
+            until: A later one, which counts.
+
+        Raises:
+            HoodieConfigException: They are no instant times, or not in this order.
+        """
+        return compare(self._load(), since, until)
+
+    def export(self, folder: str | os.PathLike[str], *, archived: bool = False) -> ExportedInstants:
+        """Write each instant as a JSON file into a local folder: ``<instant time>.<action>.json``.
+
+        Args:
+            folder: The folder; it is made if it is missing. A file that is there is replaced.
+            archived: Whether archived instants are written too.
+        """
+        return export(self._load(), folder, archived=archived)
 
     def files(self, limit: int | None = None) -> SummaryTable[FileSummary]:
         """The newest slice of each file group, by partition.
@@ -555,6 +597,27 @@ class Table(TableReads):
     def properties(self) -> dict[str, str]:
         """The table's properties, as ``.hoodie/hoodie.properties`` holds them."""
         return dict(self._load().table_config.properties)
+
+    def set_properties(
+        self, properties: Mapping[str, Any] | None = None, *, unset: Iterable[str] = (), dry_run: bool = False
+    ) -> PropertiesChange:
+        """Change properties of the table, under its lock; a property that is so already is left as it is.
+
+        Properties that stored files follow are refused: keys, partitions, version, type and others; so are those that
+        merge rows, in a merge-on-read table. The message says what to do instead.
+
+        Args:
+            properties: Properties to set.
+            unset: Properties to remove; missing ones are ignored.
+            dry_run: Change nothing, and tell what would be changed.
+
+        Raises:
+            HoodieConfigException: A property cannot be changed.
+            HoodieLockException: The lock was not given.
+        """
+        config = self._config({})
+        with one_after_another(config):
+            return change_properties(config, properties, unset, dry_run=dry_run)
 
     def indexes(self) -> SummaryTable[TableIndex]:
         """The partitions of the metadata table: listing, statistics and indexes; empty without a metadata table."""
@@ -680,7 +743,8 @@ class Table(TableReads):
     def doctor(self, *, deep: bool = False) -> Diagnosis:
         """Look for what is wrong with the table, or will be, and tell the call that repairs it; changes nothing.
 
-        It looks at properties, writers that died, services that lag, log files and small files.
+        It looks at properties, unreadable instants, stuck locks, writers that died, services that lag, log files and
+        small files.
 
         Args:
             deep: Whether to look at all files too: those that no commit explains, metadata files of partitions, and the
@@ -728,6 +792,63 @@ class Table(TableReads):
             OSError: The file cannot be written.
         """
         return write_report(self._numbers(), path)
+
+    def repair(self, what: str, *, dry_run: bool = False, **options: Any) -> RepairResult:
+        """Repair what `doctor` finds; ``docs/operations.md`` says more of each repair.
+
+        ==============  ================================================  ==============================================
+        what            it                                                options
+        ==============  ================================================  ==============================================
+        ``duplicates``  keeps one row of each key                         ``partitions=``, ``across_partitions=``
+        ``orphans``     moves files that no commit explains               ``backup_folder=`` or ``delete=True``,
+                                                                          ``include_visible=``
+        ``partitions``  writes metadata files of partitions again
+        ``properties``  makes a lost ``hoodie.properties`` again          ``properties=``, ``check_rows=``
+        ==============  ================================================  ==============================================
+
+        Args:
+            what: The repair.
+            dry_run: Change nothing, and tell what would be done.
+            options: The options of the repair.
+
+        Raises:
+            HoodieConfigException: There is no such repair or option, or one is missing.
+            HoodieException: See the functions of `hoodie.table.repair`.
+        """
+        return repair(self._committing_config({}), what, dry_run=dry_run, options=options)
+
+    def recover(self) -> UndoResult:
+        """Undo the writes that failed, as the next write does: those whose writer has no living heartbeat."""
+        return self.rollback()
+
+    def locks(self) -> SummaryTable[TableLock]:
+        """The locks that keep writers apart, with their holders; takes none.
+
+        The lock provider is that of ``hoodie.write.lock.provider``; locks in files of the table are shown in any case.
+        """
+        return find_locks(self._config({}), self._load())
+
+    def break_lock(self, lock: TableLock) -> bool:
+        """Take a lock from a holder that is dead. A writer of hoodie that lives fails before it commits.
+
+        Args:
+            lock: One of `locks`.
+
+        Returns:
+            False if it was released, renewed or taken by another writer since.
+
+        Raises:
+            HoodieLockException: It cannot be broken: its holder releases it, or ends.
+        """
+        return break_lock(self._config({}), self._load(), lock)
+
+    def markers(self, instant_time: str) -> SummaryTable[MarkedFile]:
+        """The files that a write announced that is not completed.
+
+        Args:
+            instant_time: The write.
+        """
+        return markers_of(self._load(), instant_time)
 
     def upgrade(self, to_version: int = 9, *, dry_run: bool = False) -> TableVersionChange:
         """Upgrade the table to version 8 or 9; rows and history stay.

@@ -136,6 +136,29 @@ def read_note(path: str) -> bytes:
         return b""
 
 
+def is_process_lock_held(path: str) -> bool:
+    """Whether a process, this one or another, holds the lock of a file; False where files cannot be locked.
+
+    A process that tries once to take the lock in this very moment may fail.
+
+    Args:
+        path: The file; nothing is made where it is missing.
+    """
+    if fcntl is None:
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in _HELD_BY_OTHERS
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _lock(path: str, note: bytes) -> _Entry | None:
     """Lock a file that this process has not locked under this name."""
     while True:

@@ -36,7 +36,7 @@ def options_of(command: click.Command) -> set[str]:
 
 def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path) -> None:
     programs = re.findall(r"^<!-- run -->\n```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(programs) == 4
+    assert len(programs) == 6
     binaries = tmp_path / "bin"
     binaries.mkdir()
     for name, call in (("hoodie", "-m hoodie"), ("python", "")):
@@ -55,7 +55,7 @@ def test_the_programs_of_the_page_do_what_they_say(tmp_path: Path) -> None:
     assert "rome,30.0" in printed[1].splitlines()
     assert len((tmp_path / "all.jsonl").read_text().splitlines()) == 4
     assert printed[2].splitlines()[-1] == "4"
-    assert printed[3].splitlines()[0] == "2 rows would change"
+    assert printed[4].splitlines()[0] == "2 rows would change"
 
 
 def test_the_page_names_every_method_and_every_command() -> None:

@@ -294,12 +294,18 @@ def _problems(items: tuple[tuple[str, str], ...], to_write: bool) -> tuple[str, 
             f"{key}={value} (hoodie does not know this property, and a write could break the feature behind it: "
             "write to this table with Hudi, or remove the property if nothing needs it)"
             for key, value in properties.items()
-            if _is_unknown(key, is_later)
+            if is_unknown(key, is_later)
         ]
     return tuple(found)
 
 
-def _is_unknown(key: str, is_later: bool) -> bool:
+def is_unknown(key: str, is_later: bool) -> bool:
+    """Whether hoodie does not know a property of a table.
+
+    Args:
+        key: The property.
+        is_later: Whether the table is of version 8 or 9.
+    """
     if is_later and (key in _RULED_IN_LATER or key.startswith(MERGE_PROPERTY_PREFIX)):
         return False
     return (

@@ -24,7 +24,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot, is_table, refuse_l
 from hoodie.common.table.table_summary import FileSummary, InstantSummary, PartitionSummary, SummaryTable
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.archived_timeline import HoodieArchivedTimeline
-from hoodie.common.table.timeline.instant import HoodieInstant, State
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import newest
 from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.config.write_config import HoodieWriteConfig
@@ -411,17 +411,25 @@ class HoodieTableMetaClient:
         """
         return self.snapshot.load_avro_schema()
 
-    def history(self) -> SummaryTable[InstantSummary]:
-        """The instants of the active timeline, oldest first, with the results of completed writes.
+    def history(
+        self, *, archived: bool = False, pending: bool = False, newest: int | None = None
+    ) -> SummaryTable[InstantSummary]:
+        """The instants, oldest first, with the results of completed writes.
+
+        Args:
+            archived: Whether those of the archive come first.
+            pending: Whether to give only those that are not completed.
+            newest: The most instants, the newest ones; None for all.
 
         Raises:
             HoodieCorruptedDataException: Commit metadata is damaged.
             HoodieIOException: Storage failed.
         """
-        commits = frozenset(self.active_timeline.completed_writes())
-        return SummaryTable(
-            InstantSummary, [self._summarise(instant, instant in commits) for instant in self.active_timeline]
-        )
+        instants = self.snapshot.instants(archived=archived)
+        found = [instant for instant in instants if instant.is_pending or not pending]
+        if newest is not None:
+            found = found[max(len(found) - newest, 0) :]
+        return SummaryTable(InstantSummary, map(self._summarise, found))
 
     def files(self) -> SummaryTable[FileSummary]:
         """The newest slice of each file group, by partition.
@@ -458,16 +466,16 @@ class HoodieTableMetaClient:
         path = display_value("hoodie.base.path", self.base_path)
         return f"HoodieTableMetaClient({path}, table_name={self.table_config.table_name!r})"
 
-    def _summarise(self, instant: HoodieInstant, is_completed_commit: bool) -> InstantSummary:
+    def _summarise(self, instant: HoodieInstant) -> InstantSummary:
         summary = InstantSummary(
             instant.requested_time,
             instant.action.value,
             State(instant.state).name,
             completion_time=instant.completion_time,
         )
-        if not is_completed_commit:
+        if not instant.is_completed or instant.action.completed_action not in COMMIT_ACTIONS:
             return summary
-        metadata = self.active_timeline.read_commit_metadata(instant)
+        metadata = self.snapshot.read_commit_metadata(instant)
         return attrs.evolve(
             summary,
             operation=metadata.operation_type.value,

@@ -279,6 +279,38 @@ class TableSnapshot:
             )
         return self._archived[0]
 
+    def instants(self, *, archived: bool = False) -> list[HoodieInstant]:
+        """The instants, the oldest first; one that is being archived counts once.
+
+        Args:
+            archived: Whether those of the archive come first.
+
+        Raises:
+            HoodieCorruptedDataException: A file of the archive is damaged.
+            HoodieIOException: Storage failed.
+        """
+        active = list(self.active_timeline)
+        if not archived:
+            return active
+        known = {instant.key for instant in active}
+        return [*(instant for instant in self.archived_timeline if instant.key not in known), *active]
+
+    def is_archived(self, instant: HoodieInstant) -> bool:
+        """Whether an instant of `instants` is one of the archive."""
+        return self.active_timeline.find(instant.requested_time, instant.action) != instant
+
+    def read_commit_metadata(self, instant: HoodieInstant) -> HoodieCommitMetadata:
+        """The metadata of a write, active or archived.
+
+        Args:
+            instant: One of `instants`.
+
+        Raises:
+            HoodieException: See `HoodieActiveTimeline.read_commit_metadata`.
+        """
+        timeline = self.archived_timeline if self.is_archived(instant) else self.active_timeline
+        return timeline.read_commit_metadata(instant)
+
     @property
     def table_metadata(self) -> HoodieTableMetadata:
         """The listing of the table's partitions and files by storage, regardless of instants; nothing is cached.

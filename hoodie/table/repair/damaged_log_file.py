@@ -132,7 +132,7 @@ def salvage_log_file(config: HoodieWriteConfig, path: str, *, dry_run: bool = Tr
     """Save the whole blocks of a damaged log file; see `BaseHoodieTableServiceClient.salvage_log_file`."""
     check_flags(dry_run=dry_run)
     repaired = RepairedTable.open(config)
-    with repaired.lock("salvage of a log file") as snapshot:
+    with repaired.lock("salvage of a log file") as (snapshot, _):
         log_file = _log_file_of(snapshot, path)
         return _salvage(snapshot, log_file, is_dry_run=dry_run)
 

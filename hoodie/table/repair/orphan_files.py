@@ -182,7 +182,7 @@ def remove_orphan_files(
         if f"{backup_folder}/".startswith(f"{snapshot.base_path}/"):
             raise HoodieConfigException(f"the backup folder {backup_folder} is in the table: name one outside of it")
         backup = open_storage(backup_folder, repaired.config.storage_options)
-    with repaired.lock("removal of orphan files") as snapshot:
+    with repaired.lock("removal of orphan files", dry_run=dry_run) as (snapshot, _):
         files = _look(snapshot)
         wanted = tuple(file for file in files if include_visible or not file.is_visible)
         if not dry_run and any(file.is_visible for file in wanted):

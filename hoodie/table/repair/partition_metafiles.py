@@ -112,7 +112,7 @@ def repair_partition_metadata(
     """
     check_flags(dry_run=dry_run)
     repaired = RepairedTable.open(table, storage_options, changes_rows=False)
-    with repaired.lock("repair of partition metadata") as snapshot:
+    with repaired.lock("repair of partition metadata", dry_run=dry_run) as (snapshot, _):
         found = bad_metafiles(snapshot)
         for partition in found if not dry_run else ():
             if partition.is_repairable:

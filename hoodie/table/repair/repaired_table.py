@@ -17,7 +17,7 @@ from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.open_table import look_at_table
 from hoodie.table.table_state import refuse_pending_restore
-from hoodie.transaction.transaction_manager import TransactionManager
+from hoodie.transaction.transaction_manager import Transaction, TransactionManager
 
 
 @attrs.frozen
@@ -65,23 +65,27 @@ class RepairedTable:
         return cls(config, snapshot)
 
     @contextmanager
-    def lock(self, what: str) -> Iterator[TableSnapshot]:
-        """Hold the table's lock, where its writers have one.
+    def lock(self, what: str, *, dry_run: bool = False) -> Iterator[tuple[TableSnapshot, Transaction]]:
+        """Hold the table's lock, where its writers have one; threads of this process wait in any case.
 
         Args:
             what: A name of the work, for the log.
+            dry_run: Whether nothing will be changed; then no lock is taken.
 
         Yields:
-            The table as it is under the lock.
+            The table as it is under the lock, and the lock.
 
         Raises:
             HoodieLockException: The lock was not given.
             HoodieCommitException: A restore is pending.
         """
+        if dry_run:
+            yield self.look(what), Transaction(None)
+            return
         transactions = TransactionManager(self.config)
         try:
-            with transactions.transaction(self.snapshot, what):
-                yield self.look(what)
+            with transactions.held(self.snapshot, what) as transaction:
+                yield self.look(what), transaction
         finally:
             transactions.close()
 

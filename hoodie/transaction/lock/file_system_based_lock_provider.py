@@ -17,6 +17,7 @@ from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_clock import age_ms, is_older
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import METAFOLDER_NAME
+from hoodie.transaction.lock.lock_holding import LockHolding
 from hoodie.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
 
 logger = logging.getLogger(__name__)
@@ -103,12 +104,7 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
             age_s = age_ms(self._storage, status) / 1000
         except HoodieIOException as error:
             return f"unknown ({error})"
-        try:
-            known = json.loads(content)
-            who = f"{name_process(known)}, thread {known['thread']}"
-        except (ValueError, KeyError, TypeError, RecursionError):
-            who = "a writer that is not hoodie"
-        return f"{who}; {self._path} is {age_s:.0f} s old"
+        return f"{self._owner_in(content)}; {self._path} is {age_s:.0f} s old"
 
     def way_out(self) -> str:
         """See `LockProvider.way_out`."""
@@ -121,6 +117,14 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
             f"If that writer is dead, delete {self._path}; with hoodie.write.lock.filesystem.expire hoodie does that "
             "after that many minutes. The lock of a hoodie process on this machine that has ended is taken at once."
         )
+
+    @staticmethod
+    def _owner_in(content: bytes) -> str:
+        try:
+            known = json.loads(content)
+            return f"{name_process(known)}, thread {known['thread']}"
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return "a writer that is not hoodie"
 
     def _read(self, path: str) -> bytes | None:
         try:
@@ -141,15 +145,38 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
         old_content = self._read(self._path)
         if old_content is None or old is None or not self._is_abandoned(old, old_content):
             return False
-        identity = hashlib.sha256(old_content + str(old.modification_time_ms).encode()).hexdigest()[:16]
-        breaker = self._claim_breaking(f"{self._path}{_BREAK_INFIX}{identity}")
+        return self._replace(old, old_content, content)
+
+    def holding(self) -> LockHolding | None:
+        """See `LockProvider.holding`."""
+        old = self._storage.file_status(self._path)
+        old_content = self._read(self._path)
+        if old_content is None or old is None:
+            return None
+        is_abandoned = self._is_abandoned(old, old_content)
+        age = age_ms(self._storage, old)
+        return LockHolding(self._owner_in(old_content), age, is_abandoned, _identity(old, old_content))
+
+    def break_lock(self, version: str) -> bool:
+        """See `LockProvider.break_lock`."""
+        old = self._storage.file_status(self._path)
+        old_content = self._read(self._path)
+        if old_content is None or old is None or _identity(old, old_content) != version:
+            return False
+        return self._replace(old, old_content, None)
+
+    def _replace(self, old: FileStatus, old_content: bytes, content: bytes | None) -> bool:
+        """Delete a lock, and take it if there is a new content; False if it is not that lock any more."""
+        breaker = self._claim_breaking(f"{self._path}{_BREAK_INFIX}{_identity(old, old_content)}")
         if breaker is None:
             return False
         try:
             if self._storage.file_status(self._path) != old or self._read(self._path) != old_content:
                 return False
-            logger.warning("breaking %s: its holder died (%s)", self.name, self.owner_information())
+            logger.warning("breaking %s, held by %s", self.name, self.owner_information())
             self._storage.delete_file(self._path)
+            if content is None:
+                return True
             created = self._storage.create_if_absent(self._path, content)
             if created:
                 self._content = content
@@ -174,6 +201,10 @@ class FileSystemBasedLockProvider(LeaseLockProvider):
             if not self._is_abandoned(self._storage.file_status(path), self._read(path)):
                 return None
         return None
+
+
+def _identity(status: FileStatus, content: bytes) -> str:
+    return hashlib.sha256(content + str(status.modification_time_ms).encode()).hexdigest()[:16]
 
 
 def _details(content: bytes) -> dict[str, Any]:

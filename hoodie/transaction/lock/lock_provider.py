@@ -17,9 +17,10 @@ import attrs
 
 from hoodie.common.util.process_identity import describe_process
 from hoodie.config.lock_config import HoodieLockConfig
-from hoodie.exception import HoodieConfigException, HoodieException
+from hoodie.exception import HoodieConfigException, HoodieException, HoodieLockException
 from hoodie.storage.storage import HoodieStorage
 from hoodie.threads import start_thread
+from hoodie.transaction.lock.lock_holding import LockHolding
 from hoodie.transaction.lock.lock_waiting import LockClock, LockWaiting
 
 logger = logging.getLogger(__name__)
@@ -128,6 +129,30 @@ class LockProvider(ABC):
     def owner_information(self) -> str:
         """The holder of the lock, in words, for an error; never raises."""
         return "unknown"
+
+    def holding(self) -> LockHolding | None:
+        """The present holder of the lock; None if nobody holds it. Takes nothing.
+
+        Raises:
+            HoodieException: The service failed.
+        """
+        owner = self.owner_information()
+        return None if owner == "nobody" else LockHolding(owner)
+
+    def break_lock(self, version: str) -> bool:
+        """Take the lock from its holder, if it is still the same; a holder that lives notices before it commits.
+
+        Args:
+            version: `LockHolding.version` of that holder.
+
+        Returns:
+            False if the lock was released, renewed or taken by another writer meanwhile.
+
+        Raises:
+            HoodieLockException: Locks of this provider cannot be broken.
+            HoodieException: The service failed.
+        """
+        raise HoodieLockException(f"{self.name} cannot be broken by hand. {self.way_out()}")
 
     @property
     def name(self) -> str:

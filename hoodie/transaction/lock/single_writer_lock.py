@@ -13,8 +13,15 @@ from hoodie.common.util.process_identity import describe_process, name_process
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieLockException
 from hoodie.storage import storage_path
-from hoodie.storage.process_lock import LocksNotSupportedError, ProcessLock, read_note, try_process_lock
+from hoodie.storage.process_lock import (
+    LocksNotSupportedError,
+    ProcessLock,
+    is_process_lock_held,
+    read_note,
+    try_process_lock,
+)
 from hoodie.storage.storage_path import METAFOLDER_NAME
+from hoodie.transaction.lock.lock_holding import LockHolding
 from hoodie.transaction.lock.lock_waiting import LockClock, LockWaiting
 
 logger = logging.getLogger(__name__)
@@ -162,6 +169,21 @@ class SingleWriterLock:
 
     def _note(self) -> bytes:
         return json.dumps({**describe_process(), "since": self._clock.wall_ms()}).encode()
+
+    def holding(self) -> LockHolding | None:
+        """The process that holds the lock now, this one or another; None if nobody does."""
+        if not self._is_on or not is_process_lock_held(self._path):
+            return None
+        return LockHolding(self._holder())
+
+    def way_out(self) -> str:
+        """Advice for a user who waits for the lock."""
+        return self._way_out()
+
+    @property
+    def path(self) -> str:
+        """The file of the lock; "" where there is none."""
+        return self._path
 
     def _holder(self) -> str:
         try:

@@ -13,6 +13,7 @@ import attrs
 from hoodie.exception import HoodieCorruptedDataException, HoodieIOException
 from hoodie.storage import storage_path
 from hoodie.storage.storage_path import METAFOLDER_NAME
+from hoodie.transaction.lock.lock_holding import LockHolding
 from hoodie.transaction.lock.lock_provider import LeaseLockProvider, LockConfiguration
 
 logger = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ class StorageBasedLockProvider(LeaseLockProvider):
             # Nobody has taken it since this provider had it; its release may have failed.
             return True
         found = self._read()
-        if found is not None and not found[0].expired and self.clock.wall_ms() <= found[0].valid_until + _DRIFT_MS:
+        if found is not None and not found[0].expired and not self._is_over_for_others(found[0]):
             return False
         if found is not None and not found[0].expired:
             logger.warning("breaking %s: %s let its lease end", self.name, found[0].owner)
@@ -138,6 +139,27 @@ class StorageBasedLockProvider(LeaseLockProvider):
     def way_out(self) -> str:
         """See `LockProvider.way_out`."""
         return f"The lock of a dead writer is broken when its lease of {self.lease_ms // 1000} s is over."
+
+    def holding(self) -> LockHolding | None:
+        """See `LockProvider.holding`."""
+        found = self._read()
+        if found is None or found[0].expired:
+            return None
+        data, version = found
+        return LockHolding(data.owner, is_abandoned=self._is_over_for_others(data), version=version)
+
+    def break_lock(self, version: str) -> bool:
+        """See `LockProvider.break_lock`."""
+        found = self._read()
+        if found is None or found[0].expired or found[1] != version:
+            return False
+        logger.warning("breaking %s, held by %s", self.name, found[0].owner)
+        # One more than the end of the lease: no earlier content of the file is the same.
+        released = StorageLockData(True, found[0].valid_until + 1, found[0].owner)
+        return self._storage.replace_version(self._path, released.to_json(), version) is not None
+
+    def _is_over_for_others(self, data: StorageLockData) -> bool:
+        return self.clock.wall_ms() > data.valid_until + _DRIFT_MS
 
     def _read(self) -> tuple[StorageLockData, str] | None:
         try:

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -14,10 +15,12 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from hoodie import HoodieTableType, Table
+from hoodie import HoodieLocalWriteClient, HoodieTableType, HoodieWriteConfig, Table
 from hoodie.cli import command as command_module
+from hoodie.cli import looking
 from hoodie.cli.main import SECTIONS, command
 from hoodie.exception import HoodieHeartbeatException, HoodieLockException, HoodieWriteConflictException
+from hoodie.transaction.transaction_manager import TransactionManager
 
 MONDAY = 'id,city,ts,fare,day\n1,oslo,1,10.5,2026-01-01\n2,rome,1,20.5,2026-01-02\n3,oslo,1,,"2026-01-03"\n'
 TUESDAY = "id,city,ts,fare,day\n2,rome,2,22,2026-01-02\n4,rome,2,7,\n"
@@ -235,6 +238,70 @@ def test_summaries_are_shown_in_each_form(trips: Table, run: Run, name: str) -> 
     assert run(name, "trips", "--csv", "--json").code == 2
 
 
+def test_one_instant_is_shown_in_each_form(trips: Table, run: Run) -> None:
+    done = run("write", "trips", "tuesday.csv", "--json").json
+    time = done["instant_time"]
+    shown = run("history", "trips", time, "--json").json
+    assert (shown["instant_time"], shown["operation"]) == (time, "UPSERT")
+    assert shown["instant_time_iso"].endswith("Z")
+    assert [file["partition_path"] for file in shown["files"]] == ["rome"]
+    assert shown["contents"]["COMPLETED"]["operationType"] == "UPSERT"
+    assert run("history", "trips", time, "--csv").out.splitlines()[0].startswith("partition_path,files_added")
+    assert len(run("history", "trips", time, "--csv", "--files").out.splitlines()) == 1 + len(shown["files"])
+    assert "columns: id int64, city string" in run("history", "trips", time).out
+    saved = run("savepoint", "trips", "--user", "ann", "--json").json["instant_time"]
+    assert '"savepointedBy": "ann"' in run("history", "trips", saved, "--action", "savepoint").out
+    wrong = run("history", "trips", "20200101000000000")
+    assert wrong.code == 2 and "has no instant" in wrong.err
+    assert run("history", "trips", time, "--pending").code == 2
+    assert run("history", "trips", "--files").code == 2
+    assert run("history", "trips", "--pending", "--json").json == []
+    assert len(run("history", "trips", "--archived", "--json").json) == 3
+
+
+def test_the_difference_of_two_instants_is_shown_in_each_form(trips: Table, run: Run) -> None:
+    first = trips.history()[0].instant_time
+    second = run("write", "trips", "tuesday.csv", "--json").json["instant_time"]
+    found = run("diff", "trips", first, second, "--json").json
+    assert found["commits"] == [second]
+    assert {group["partition_path"] for group in found["file_groups"]} == {"rome"}
+    lines = run("diff", "trips", first, second, "--csv").out.splitlines()
+    assert len(lines) == 1 + len(found["file_groups"])
+    assert "1 commit, " in run("diff", "trips", first, second).out
+    assert run("diff", "trips", second, first).code == 2
+
+
+def test_instants_are_exported(trips: Table, run: Run) -> None:
+    assert run("export", "trips", "out", "--json").json == {"folder": "out", "count": 1}
+    (path,) = Path("out").iterdir()
+    assert json.loads(path.read_text())["state"] == "COMPLETED"
+    assert run("export", "trips", "monday.csv").code == 1
+
+
+def test_a_watch_shows_what_is_new(trips: Table, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleeps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        sleeps.append(seconds)
+        if len(sleeps) == 3:
+            raise KeyboardInterrupt
+        trips.upsert(trips.read(limit=1))
+
+    monkeypatch.setattr(looking, "time", SimpleNamespace(sleep=sleep))
+    shown = run("history", "trips", "--watch", "--csv")
+    assert shown.code == 130
+    lines = shown.out.splitlines()
+    assert lines[0].startswith("instant_time,action,state")
+    assert [line.split(",")[0] for line in lines[1:]] == [entry.instant_time for entry in trips.history()][::-1]
+    sleeps.clear()
+    shown = run("history", "trips", "--watch", "--json")
+    assert [json.loads(line)["instant_time"] for line in shown.out.splitlines()] == [
+        entry.instant_time for entry in trips.history()
+    ][::-1]
+    sleeps.clear()
+    assert "state=COMPLETED" in run("history", "trips", "--watch", "--limit", 1).out.splitlines()[0]
+
+
 def test_text_shows_20_rows_and_all_on_demand(trips: Table, run: Run) -> None:
     many = [{"id": number, "city": f"c{number}", "ts": 1, "fare": None, "day": None} for number in range(10, 40)]
     trips.upsert(pa.Table.from_pylist(many, trips.schema()))
@@ -256,6 +323,13 @@ def test_properties_indexes_and_savepoints_are_shown(trips: Table, table_version
     assert run("properties", "trips", "--json").json == trips.properties()
     assert f"hoodie.table.version,{table_version}" in run("properties", "trips", "--csv").out.splitlines()
     assert run("indexes", "trips", "--json").json == [attrs.asdict(index) for index in trips.indexes()]
+    assert run("properties", "trips", "--set", "my.owner=ann", "--dry-run").code == 0
+    assert "my.owner" not in trips.properties()
+    assert run("properties", "trips", "--set", "my.owner=ann", "--set", "my.aim=", "--yes").code == 0
+    assert (trips.properties()["my.owner"], trips.properties()["my.aim"]) == ("ann", "")
+    (changed,) = run("properties", "trips", "--unset", "my.owner", "--yes", "--json").json["properties"]
+    assert changed == {"key": "my.owner", "before": "ann", "after": None}
+    assert run("properties", "trips", "--unset", "hoodie.table.name", "--yes").code == 2
     made = run("savepoint", "trips", "--user", "ann", "--comment", "before the load", "--json").json
     assert made["user"] == "ann"
     (shown,) = run("savepoints", "trips", "--json").json
@@ -281,6 +355,10 @@ MUTATING = {
     "delete-savepoint": ("delete-savepoint", "trips", "20260101000000000"),
     "restore": ("restore", "trips", "20260101000000000"),
     "rollback": ("rollback", "trips"),
+    "properties": ("properties", "trips", "--set", "my.owner=ann"),
+    "repair": ("repair", "trips", "duplicates"),
+    "recover": ("recover", "trips"),
+    "locks": ("locks", "trips", "--break"),
 }
 
 
@@ -297,7 +375,8 @@ def test_what_asks_is_tested() -> None:
 @pytest.mark.parametrize("name", MUTATING)
 def test_nothing_is_changed_where_nobody_can_answer(trips: Table, run: Run, name: str) -> None:
     run("write", "trips", "tuesday.csv", "-p", "hoodie.clean.automatic=false")
-    run("write", "trips", "tuesday.csv", "-p", "hoodie.clean.automatic=false")
+    run("write", "trips", "tuesday.csv", "-p", "hoodie.clean.automatic=false", "--operation", "insert")
+    Path("trips/.hoodie/lock").write_text("of a Java writer")
     before = contents(Path("trips"))
     done = run(*MUTATING[name])
     assert (done.code, done.out) == (2, ""), done
@@ -468,6 +547,70 @@ def test_a_healthy_table_and_one_with_a_finding(trips: Table, run: Run) -> None:
     done = run("doctor", "trips", "--deep")
     assert done.code == 3
     assert "bad metadata file" in done.out
+
+
+def test_a_table_is_repaired(trips: Table, run: Run, table_type: str) -> None:
+    run("write", "trips", "tuesday.csv", "--operation", "insert")
+    told = run("repair", "trips", "duplicates", "--dry-run", "--json").json
+    assert len(told["rows"]) == 2 and told["instant_time"] is None
+    done = run("repair", "trips", "duplicates", "--across-partitions", "--yes")
+    assert done.code == 0 and "1 rows would be deleted" in done.err, done
+    assert trips.count() == 4
+    assert "0 keys" in run("repair", "trips", "duplicates").out
+    Path("trips/rome/.hoodie_partition_metadata").unlink()
+    assert run("repair", "trips", "partitions", "--yes", "--json").json["is_dry_run"] is False
+    assert Path("trips/rome/.hoodie_partition_metadata").exists()
+    assert run("repair", "trips", "orphans").code == 2
+    assert "0 orphan" in run("repair", "trips", "orphans", "--delete").out
+    assert run("repair", "trips", "partitions", "--delete", "--yes").code == 2
+
+
+def test_lost_properties_are_told_and_made_again(trips: Table, run: Run) -> None:
+    properties = Path("trips/.hoodie/hoodie.properties")
+    trips.set_properties({"my.password": "pearl"})
+    properties.rename(properties.with_name("hoodie.properties.backup"))
+    done = run("repair", "trips", "properties", "--yes")
+    assert done.code == 0 and "from their backup" in done.out and "pearl" not in done.out + done.err
+    kept = trips.properties()
+    properties.unlink()
+    missing = run("repair", "trips", "properties")
+    assert missing.code == 2 and "hoodie.table.name" in missing.err
+    left_out = ("hoodie.table.checksum", "hoodie.table.metadata.partitions.inflight", "my.password")
+    known = {key: value for key, value in kept.items() if key not in left_out}
+    given = [f"--set={key}={value}" for key, value in known.items()]
+    done = run("repair", "trips", "properties", *given, "--yes", "--json")
+    assert done.code == 0, done
+    assert trips.properties().items() >= known.items()
+    assert "nothing to do" in run("repair", "trips", "properties").out
+
+
+def test_failed_writes_are_shown_by_their_markers_and_undone(trips: Table, run: Run) -> None:
+    config = HoodieWriteConfig.from_properties("trips", {"hoodie.auto.commit": "false"})
+    with HoodieLocalWriteClient(config) as client:
+        left = client.start_commit()
+        client.upsert(trips.read(), left)
+    (pending,) = run("history", "trips", "--pending", "--json").json
+    assert pending["instant_time"] == left
+    marked = run("markers", "trips", left, "--json").json
+    assert {file["partition_path"] for file in marked} == {"oslo", "rome"}
+    done = run("recover", "trips", "--yes")
+    assert done.code == 0 and left in done.err and f"1 instant undone: {left}" in done.out, done
+    assert run("markers", "trips", left, "--json").json == []
+    assert run("markers", "trips", "monday").code == 2
+
+
+def test_locks_are_shown_and_broken(trips: Table, run: Run) -> None:
+    (lock,) = run("locks", "trips", "--json").json
+    assert (lock["kind"], lock["state"]) == ("single writer", "free")
+    assert run("locks", "trips", "--break").out == "locks broken: none is held\n"
+    path = Path("trips/.hoodie/lock")
+    path.write_text("of Java")
+    assert "a writer that is not hoodie" in run("locks", "trips", "--csv").out
+    done = run("locks", "trips", "--break", "--yes", "--json")
+    assert done.code == 0 and len(done.json["broken"]) == 1 and not path.exists(), done
+    with TransactionManager(HoodieWriteConfig.from_properties("trips", {})).alone():
+        refused = run("locks", "trips", "--break", "--yes")
+        assert refused.code == 4 and "cannot be broken" in refused.err
 
 
 def test_commits_are_undone(trips: Table, run: Run) -> None:

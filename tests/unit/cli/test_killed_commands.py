@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hoodie import Table
+from hoodie import HoodieLocalWriteClient, HoodieWriteConfig, Table
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = {
@@ -29,6 +30,10 @@ COMMANDS = {
     "rollback": ["rollback", "{table}", "{newest}", "--yes"],
     "restore": ["restore", "{table}", "{oldest}", "--yes"],
     "savepoint": ["savepoint", "{table}"],
+    "properties": ["properties", "{table}", "--set", "my.owner=ann", "--yes"],
+    "repair": ["repair", "{table}", "properties", "--yes"],
+    "recover": ["recover", "{table}", "--yes"],
+    "locks": ["locks", "{table}", "--break", "--yes"],
     "downgrade": ["downgrade", "{table}", "--to", "8", "--yes"],
 }
 TWICE = {"add-column": 2, "rollback": 4, "savepoint": 1}
@@ -53,6 +58,13 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     return process.returncode, words.decode()
 
 
+def leave_a_write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows that are never committed."""
+    config = HoodieWriteConfig.from_properties(str(path), {"hoodie.auto.commit": "false"})
+    with HoodieLocalWriteClient(config) as client:
+        client.upsert(rows, client.start_commit())
+
+
 def rows_of(path: Path) -> list[str]:
     """The rows, as text, without columns of nulls."""
     rows = Table(path).read().to_pylist()
@@ -72,6 +84,13 @@ def test_a_killed_command_leaves_the_table_as_before_or_as_after(tmp_path: Path,
     for fare in (2.5, 3.5):
         table.upsert([{**row, "fare": fare} for row in rows], properties=keeps)
     times = [entry.instant_time for entry in table.history()]
+    if name == "repair":
+        stored = path / ".hoodie" / "hoodie.properties"
+        stored.rename(stored.with_name("hoodie.properties.backup"))
+    if name == "recover":
+        leave_a_write(path, rows)
+    if name == "locks":
+        (path / ".hoodie" / "lock").write_text("of a Java writer")
     shutil.copytree(path, done)
 
     def arguments(of: Path) -> list[str]:

@@ -97,12 +97,12 @@ def test_a_full_disk_is_no_closed_pipe(table: str) -> None:
     assert "No space left" in done.stderr
 
 
-def on_terminal(arguments: Sequence[str], answer: bytes = b"") -> tuple[int, str]:
+def on_terminal(arguments: Sequence[str], answer: bytes = b"", **more: str) -> tuple[int, str]:
     """Run a command on a terminal of 60 columns."""
     pid, terminal = pty.fork()
     if pid == 0:
         program = [sys.executable, "-m", "hoodie", *arguments]
-        os.execve(sys.executable, program, environment(COLUMNS="60", TERM="xterm"))
+        os.execve(sys.executable, program, environment(COLUMNS="60", TERM="xterm", **more))
     if answer:
         time.sleep(0.1)
         os.write(terminal, answer)
@@ -137,6 +137,31 @@ def test_a_terminal_is_asked(table: str, answer: bytes, code: int, rows: int) ->
     assert "[y/N]" in shown
     assert ended == code, shown
     assert Table(table).count() == rows
+
+
+def test_a_pager_shows_what_a_terminal_shows(table: str) -> None:
+    arguments = ["read", table, "--limit", "3"]
+    _, plain = on_terminal(arguments)
+    code, shown = on_terminal([*arguments, "--pager"], PAGER="sed s/^/p:/")
+    assert code == 0
+    assert shown.splitlines() == [f"p:{line}" for line in plain.splitlines()]
+    code, shown = on_terminal(arguments, PAGER="sed s/^/p:/", HOODIE_PAGER="sed s/^/h:/")
+    assert shown.splitlines() == [f"h:{line}" for line in plain.splitlines()]
+    assert on_terminal(arguments, PAGER="sed s/^/p:/") == (0, plain)
+    assert hoodie(*arguments, "--pager", HOODIE_PAGER="sed s/^/h:/").stdout.startswith("{")
+
+
+def test_a_pager_that_is_left_ends_a_command_quietly(table: str) -> None:
+    code, shown = on_terminal(["read", table, "--format", "jsonl"], HOODIE_PAGER="head -n 2")
+    assert (code, len(shown.splitlines())) == (0, 2), shown
+    code, shown = on_terminal(["count", f"{table}/nothing"], HOODIE_PAGER="cat")
+    assert code == 1 and "no Hudi table" in shown
+
+
+def test_a_question_comes_before_the_pager(table: str) -> None:
+    code, shown = on_terminal(["delete", table, "--where", "id < '01000'"], b"y\n", HOODIE_PAGER="sed s/^/h:/")
+    assert code == 0 and "[y/N]" in shown and "h:" in shown.split("[y/N]")[1], shown
+    assert Table(table).count() == 2000
 
 
 def test_an_interrupt_at_a_question_changes_nothing(table: str) -> None:

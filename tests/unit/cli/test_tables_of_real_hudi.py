@@ -13,9 +13,9 @@ from hoodie.cli.main import SECTIONS, command
 
 DATA = Path(__file__).parents[2] / "data"
 LOOKS = [
-    *SECTIONS["Look"],
+    *(entry for entry in SECTIONS["Look"] if entry.name not in ("diff", "export")),
     *(entry for entry in SECTIONS["Read"] if entry.name in ("read", "count", "explain", "changes")),
-    *(entry for entry in SECTIONS["Take care"] if entry.name in ("validate", "doctor")),
+    *(entry for entry in SECTIONS["Take care"] if entry.name in ("validate", "doctor", "locks")),
 ]
 pytestmark = pytest.mark.table_version(9)
 
@@ -43,6 +43,34 @@ def test_looking_commands_show_them(table: str) -> None:
         assert run(entry.name, table), entry.name
         assert json.loads(run(entry.name, table, "--json")) is not None
     assert len(json.loads(run("read", table, "--json"))) == count
+
+
+def test_instants_are_shown_compared_and_exported(table: str, tmp_path: Path) -> None:
+    every = json.loads(run("history", table, "--archived", "--json"))
+    for entry in every:
+        shown = json.loads(run("history", table, entry["instant_time"], "--action", entry["action"], "--json"))
+        assert shown["operation"] == entry["operation"]
+        assert sum(file["rows_inserted"] for file in shown["files"]) == (entry["rows_inserted"] or 0)
+        assert run("history", table, entry["instant_time"], "--files")
+    run("export", table, str(tmp_path / "out"), "--archived")
+    assert len(list((tmp_path / "out").iterdir())) == len(every)
+    difference = json.loads(run("diff", table, "20200101000000000", every[0]["instant_time"], "--json"))
+    groups = {group["file_id"] for group in difference["file_groups"] if group["change"] == "added"}
+    assert groups == {file["file_id"] for file in json.loads(run("files", table, "--json"))}
+
+
+def test_properties_are_changed_and_nothing_needs_a_repair(table: str) -> None:
+    before = json.loads(run("properties", table, "--json"))
+    run("properties", table, "--set", "my.owner=ann", "--yes")
+    assert json.loads(run("properties", table, "--json")) == {**before, "my.owner": "ann"}
+    run("properties", table, "--unset", "my.owner", "--yes")
+    assert json.loads(run("properties", table, "--json")) == before
+    rows = sorted(run("read", table).splitlines())
+    for what in ("duplicates", "orphans", "partitions", "properties"):
+        found = run("repair", table, what, "--dry-run")
+        assert len(found.splitlines()) == 1 or what == "properties", found
+    run("recover", table, "--yes")
+    assert sorted(run("read", table).splitlines()) == rows
 
 
 def test_rows_are_changed_and_the_change_undone(table: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hoodie import HoodieLocalWriteClient, HoodieTableType, HoodieWriteConfig, Table
+from hoodie.cli.main import SECTIONS
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
 
 ROWS = pa.table({"id": ["a", "b"], "city": ["oslo", "rome"], "ts": [1, 1]})
@@ -136,4 +138,81 @@ def test_properties_that_cannot_be_read_are_named(table: Table) -> None:
     backup.unlink(missing_ok=True)
     stored.write_bytes(b"hoodie.table.name")
     (finding,) = table.doctor().findings
-    assert (finding.kind, "rebuild_table_properties" in finding.remedy) == ("properties", True)
+    assert (finding.kind, "repair('properties')" in finding.remedy) == ("properties", True)
+
+
+def test_a_backup_of_properties_that_differs_is_named(table: Table) -> None:
+    stored = Path(table.path, ".hoodie", "hoodie.properties")
+    backup = stored.with_name("hoodie.properties.backup")
+    backup.write_bytes(stored.read_bytes())
+    assert table.doctor().is_healthy
+    backup.write_bytes(b"my.owner=ann\n" + stored.read_bytes())
+    (finding,) = table.doctor().findings
+    assert (finding.kind, "changed my.owner" in finding.problem) == ("properties", True)
+    table.set_properties({"my.owner": "bob"})
+    assert table.doctor().is_healthy and not backup.exists()
+
+
+def test_a_lock_of_a_dead_holder_and_an_old_one_are_named(table: Table) -> None:
+    path = Path(table.path, ".hoodie", "lock")
+    path.write_text("of Java")
+    assert table.doctor().is_healthy
+    then = time.time() - 7200
+    os.utime(path, (then, then))
+    (finding,) = table.doctor().findings
+    assert finding.kind == "lock" and "s old, held by a writer that is not hoodie" in finding.problem
+    assert finding.command == f"hoodie locks {table.path} --break"
+    path.unlink()
+    lease = Path(table.path, ".hoodie", ".locks", "table_lock.json")
+    lease.parent.mkdir(exist_ok=True)
+    lease.write_text('{"expired":false,"validUntil":1000,"owner":"of Java"}')
+    (finding,) = table.doctor().findings
+    assert "is dead: of Java" in finding.problem
+    assert table.break_lock(next(lock for lock in table.locks() if lock.version))
+    assert table.doctor().is_healthy
+
+
+@pytest.mark.parametrize("damage", [b"", b"Obj\x01 no more", b"[1]"], ids=["empty", "Avro", "JSON"])
+def test_an_instant_that_cannot_be_read_is_named(table: Table, damage: bytes) -> None:
+    first = table.history()[0].instant_time
+    table.upsert(ROWS.set_column(2, "ts", pa.array([2, 2])))
+    newest = table.history()[0].instant_time
+    folder = Path(table.path, ".hoodie")
+    (path,) = (path for path in [*folder.glob(f"{newest}*commit"), *folder.glob(f"timeline/{newest}*commit")])
+    kept = path.read_bytes()
+    path.write_bytes(damage)
+    findings = table.doctor().findings
+    assert findings[0].kind == "timeline" and newest in findings[0].problem
+    assert findings[0].command == f"hoodie restore {table.path} {first}"
+    path.write_bytes(kept)
+    assert table.doctor().is_healthy
+
+
+def test_what_a_pending_compaction_holds_up_is_told(table: Table) -> None:
+    if table.describe().table_type == "COPY_ON_WRITE":
+        return
+    table.upsert(ROWS.set_column(2, "ts", pa.array([2, 2])))
+    config = HoodieWriteConfig.from_properties(table.path, {"hoodie.compact.inline.max.delta.commits": "1"})
+    with HoodieLocalWriteClient(config) as client:
+        planned = client.schedule_compaction()
+    (finding,) = table.doctor().findings
+    assert str(planned) in finding.problem and "nothing newer is archived" in finding.problem
+    assert finding.command == f"hoodie compact {table.path}"
+    table.compact()
+    assert table.doctor().is_healthy
+
+
+def test_each_finding_names_a_command_that_exists(tmp_path: Path, table_version: int) -> None:
+    table = Table.create(tmp_path / "my trips", ROWS, record_key_fields="id", table_version=table_version)
+    for number in range(4):
+        table.bulk_insert(ROWS.slice(0, 1).set_column(0, "id", pa.array([f"n{number}"])))
+    left = leave_a_write(table)
+    properties = Path(table.path, ".hoodie", "hoodie.properties")
+    properties.rename(properties.with_name("hoodie.properties.backup"))
+    findings = table.doctor().findings
+    assert [finding.kind for finding in findings] == ["properties", "pending", "small files"]
+    commands = {entry.name for made in SECTIONS.values() for entry in made}
+    for finding in findings:
+        program, name, path, *_ = shlex.split(finding.command)
+        assert (program, path) == ("hoodie", table.path) and name in commands
+    assert findings[1].command.endswith(left)

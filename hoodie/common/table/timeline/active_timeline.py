@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 
@@ -575,6 +575,29 @@ class HoodieActiveTimeline(HoodieTimeline):
                 "timeline was loaded; load it again"
             ) from error
 
+    def stored_states(self) -> dict[tuple[str, Action], dict[State, HoodieInstant]]:
+        """Key of an instant -> state -> the instant in that state, for each file that the timeline has now.
+
+        Raises:
+            HoodieIOException: Storage failed.
+        """
+        found: dict[tuple[str, Action], dict[State, HoodieInstant]] = {}
+        for instant in self._list_states():
+            found.setdefault(instant.key, {})[instant.state] = instant
+        return found
+
+    def read_fields(self, instant: HoodieInstant) -> dict[str, Any]:
+        """The content of the file of an instant in its state, by the names that its writer gave; {} of an empty file.
+
+        Args:
+            instant: The instant.
+
+        Raises:
+            HoodieCorruptedDataException: The content is neither JSON nor Avro of a timeline.
+            HoodieIOException: There is no such file (any more), or storage failed.
+        """
+        return self.layout.decode_fields(self.read_details(instant), self.path_of(instant))
+
     def read_as(self, instant: HoodieInstant, record: type[ContentT]) -> ContentT:
         """The content of the file of an instant in its state, as a value.
 
@@ -746,8 +769,7 @@ class HoodieActiveTimeline(HoodieTimeline):
 
     def _states_of(self, instant_time: str, action: Action) -> dict[State, HoodieInstant]:
         """An instant in each state that has a file now; listed, as layouts may have completed names that vary."""
-        key = instant_time, action.completed_action
-        return {found.state: found for found in self._list_states() if found.key == key}
+        return self.stored_states().get((instant_time, action.completed_action), {})
 
     def _list_states(self) -> TimelineStates:
         return list_states(self.storage, self.meta_path, self.layout)

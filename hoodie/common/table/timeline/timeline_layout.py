@@ -15,12 +15,13 @@ Layout 2 (table versions 8 and 9) keeps them in ``.hoodie/timeline``, and names 
 
 from __future__ import annotations
 
+import json
 import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -29,7 +30,7 @@ from hoodie.common.model.commit_metadata import HoodieCommitMetadata, HoodieRepl
 from hoodie.common.table.timeline.archived_entry import encode_archived_entry
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import format_instant_time
-from hoodie.exception import HoodieNotSupportedException
+from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
 
@@ -116,6 +117,29 @@ class TimelineLayout(ABC):
         Raises:
             HoodieCorruptedDataException: The content is truncated, damaged or another record.
         """
+
+    @staticmethod
+    def decode_fields(data: bytes, source: str) -> dict[str, Any]:
+        """The content of any file, JSON or Avro, by the names that its writer gave.
+
+        Args:
+            data: The content of the file; {} if it is empty.
+            source: The path of the file, for the error message.
+
+        Raises:
+            HoodieCorruptedDataException: It is neither.
+        """
+        if not data:
+            return {}
+        if data.startswith(_AVRO_MAGIC):
+            return timeline_metadata.decode_as_written(data, timeline_metadata.RECORDS_OF_LAYOUT_2, source)
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise HoodieCorruptedDataException(f"Cannot read {source} as JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise HoodieCorruptedDataException(f"Cannot read {source}: its JSON is no object")
+        return found
 
     def archive_file_name(self, number: int) -> str:
         """The name of a file of the archive.
