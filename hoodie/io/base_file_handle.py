@@ -75,6 +75,7 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
             bloom_filter=bloom_filter,
             avro_schema=self.context.records.avro_schema,
             stored_keys=stored_keys,
+            renews_range=self._renews_range,
             dictionary_columns=self._dictionary_columns(),
             path=self.path,
             kept_keys=self._kept_keys,
@@ -90,6 +91,11 @@ class HoodieBaseFileHandle(HoodieWriteHandle):
         if writer is not None:
             writer.abort()
         return writer is not None
+
+    @property
+    def _renews_range(self) -> bool:
+        """Whether the range of keys is that of the rows that are written, although the filter is continued."""
+        return False
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
         """The bloom filter to start from, and the range of its keys; no filter if keys are virtual."""

@@ -42,8 +42,6 @@ from hoodie.io.write_context import WriteContext
 from hoodie.io.write_handle import RowCounter, constant_column
 from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING
 
-_DELETES = frozenset({WriteOperationType.DELETE, WriteOperationType.DELETE_PREPPED})
-
 
 class HoodieMergeHandle(HoodieBaseFileHandle):
     """Write the next version of one base file: its records merged with the incoming ones.
@@ -120,7 +118,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         updates, inserts = self._updates_and_inserts(incoming)
         placed = PlacedUpdates(updates)
         # Without the old file's bloom filter, the keys must be decoded.
-        copied = self._source.columns_to_copy(updates) if self._goes_on else []
+        copied = self._source.columns_to_copy(updates) if self._goes_on and not self._renews_range else []
         self.writer.keep_apart(copied)
         BoundedInMemoryExecutor(
             [self._source.rows(copied)],
@@ -264,13 +262,15 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
         ]
 
     def _start_keys(self) -> tuple[BloomFilter | None, KeyRange | None]:
-        """Continue with the old file's filter, so that only new keys are hashed; without a valid one, hash all keys.
-
-        A delete hashes all that stay: the footer must not name the keys that go.
-        """
-        found = None if self.context.operation in _DELETES else self._keys_of(self._source)
+        """Continue with the old file's filter, so that only new keys are hashed; without a valid one, hash all keys."""
+        found = self._keys_of(self._source)
         self._goes_on = found is not None
         return super()._start_keys() if found is None else found
+
+    @property
+    def _renews_range(self) -> bool:
+        """See `HoodieBaseFileHandle`; a delete renews it, so that the footer does not name a key that is gone."""
+        return self.context.operation in (WriteOperationType.DELETE, WriteOperationType.DELETE_PREPPED)
 
     def _dictionary_columns(self) -> frozenset[str]:
         return self._source.dictionary_columns()

@@ -207,7 +207,13 @@ class HoodieParquetReader:
         found = [metadata.row_group(number).column(column).statistics for number in range(metadata.num_row_groups)]
         if not all(one is not None and one.has_min_max for one in found):
             return bool(found)
-        return bool(found) and KeyRange(min(one.min for one in found), max(one.max for one in found)) == key_range
+        if not found or KeyRange(min(one.min for one in found), max(one.max for one in found)) == key_range:
+            return bool(found)
+        if key_range.is_of_any_order:
+            return False
+        # Statistics have the order of UTF-8 bytes.
+        ends = pa.array([key_range.min_key, key_range.max_key])
+        return bool(pc.all(pc.is_in(ends, self.read_columns([RECORD_KEY_META])[RECORD_KEY_META])).as_py())
 
     def read_columns(self, columns: Sequence[str]) -> pa.Table:
         """Whole columns, in the types of the file.

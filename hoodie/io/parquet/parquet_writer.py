@@ -50,7 +50,7 @@ class HoodieParquetWriter:
 
     A new version of a file can start from the old version's filter: pass that filter, and the old file's range as
     ``stored_keys``. Only the keys that are given to `write` are then added to both. The range may become wider than the
-    keys, if the row of the smallest or largest key is deleted, but never narrower.
+    keys, if the row of the smallest or largest key is deleted, but never narrower; unless ``renews_range``.
 
     Columns with the same bytes (the record key, and the user's column from which it is made) are encoded once. Columns
     of a row group of an older file can be kept as they are stored, see `start_row_group`.
@@ -65,6 +65,8 @@ class HoodieParquetWriter:
             have neither filter nor range.
         avro_schema: Avro schema for the footer, meta columns included.
         stored_keys: The range of keys that ``bloom_filter`` holds already; None for a new filter.
+        renews_range: Whether the range in the footer is that of all rows that are written, not joined with
+            ``stored_keys``. Then the keys of all rows must be in the batches.
         dictionary_columns: Paths of the leaf columns that an older version of the file stored as dictionaries. They
             stay dictionaries unless hardly a value repeats, so that rows take no more space than before.
         path: The file, for messages.
@@ -84,6 +86,7 @@ class HoodieParquetWriter:
         bloom_filter: BloomFilter | None,
         avro_schema: str | None,
         stored_keys: KeyRange | None = None,
+        renews_range: bool = False,
         dictionary_columns: Collection[str] = (),
         path: str = "a base file",
         kept_keys: list[pa.Array | range] | None = None,
@@ -96,7 +99,7 @@ class HoodieParquetWriter:
         self._schema = pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
         self._bloom_filter = bloom_filter
         self._avro_schema = avro_schema
-        self._footer_keys = _FooterKeys(bloom_filter, stored_keys) if bloom_filter is not None else None
+        self._footer_keys = _FooterKeys(bloom_filter, stored_keys, renews_range) if bloom_filter is not None else None
         self._file: SplicingWriter | None = None
         self._apart: frozenset[str] = frozenset()
         self._kept = StoredChunks()
@@ -396,15 +399,17 @@ class _FooterKeys:
     Args:
         bloom_filter: The filter to which the keys are added.
         stored_keys: The range of keys that the filter holds already; then only keys that are passed as new count.
+        renews_range: Whether all keys count for the range even so.
 
     Attributes:
         key_range: The smallest and the largest key; None without keys.
     """
 
-    def __init__(self, bloom_filter: BloomFilter, stored_keys: KeyRange | None) -> None:
+    def __init__(self, bloom_filter: BloomFilter, stored_keys: KeyRange | None, renews_range: bool) -> None:
         self._bloom_filter = bloom_filter
         self._starts_from_stored_keys = stored_keys is not None
-        self.key_range = stored_keys
+        self._renews_range = renews_range
+        self.key_range = None if renews_range else stored_keys
         self._waiting: list[pa.Array] = []
 
     def filter_bytes_with(self, more_keys: int) -> int:
@@ -429,7 +434,7 @@ class _FooterKeys:
             new = stored
         if new is not None and len(new):
             self._hash_soon(checked_keys(new))
-        ranged = new if self._starts_from_stored_keys else stored
+        ranged = new if self._starts_from_stored_keys and not self._renews_range else stored
         found = KeyRange.of(ranged) if ranged is not None else None
         if found is not None:
             self.key_range = found.union(self.key_range)

@@ -130,7 +130,7 @@ def test_footers_of_earlier_releases_are_renewed(tmp_path: Path, monkeypatch: py
     table = make(tmp_path / "t", "key", "COPY_ON_WRITE", 9, commits=1)
     with monkeypatch.context() as patch:
         # So a delete was before: it continued the range of the older file.
-        patch.setattr(merge_handle, "_DELETES", frozenset())
+        patch.setattr(merge_handle.HoodieMergeHandle, "_renews_range", False)
         table.delete(where=CONDITIONS["key"])
     newest = max((tmp_path / "t" / "oslo").glob("*.parquet"), key=lambda path: path.name.rpartition("_")[2])
     assert PERSON.encode() in newest.read_bytes()
@@ -138,6 +138,15 @@ def test_footers_of_earlier_releases_are_renewed(tmp_path: Path, monkeypatch: py
     assert table.forget(CONDITIONS["key"], yes=True).rows == 0
     assert files_with(PERSON, tmp_path) == set()
     assert sorted(table.read().to_pylist(), key=lambda each: str(each["id"])) == before
+
+
+def test_keys_whose_order_is_another_in_java_are_erased(tmp_path: Path) -> None:
+    rows = [{"id": key, "ts": 1} for key in ("a", "\uffee", PERSON, "\U0001f600")]
+    table = Table.create(tmp_path / "t", rows, record_key_fields="id", ordering_fields="ts")
+    for key in (PERSON, "a", "\U0001f600"):
+        table.forget(f"id = '{key}'", yes=True)
+    assert table.read("id").to_pylist() == [{"id": "\uffee"}]
+    assert files_with(PERSON, tmp_path) | files_with("\U0001f600", tmp_path) == set()
 
 
 def test_what_prevents_an_erasure_is_told_first(tmp_path: Path, table_type: HoodieTableType) -> None:
