@@ -3,7 +3,8 @@
     python -m benchmarks.metadata_simulation --files 10000 100000 1000000
 
 Two plans are measured: the newest file slices of the partitions that an upsert touches, as an index over these needs
-them, and all of an upsert with RECORD_INDEX, which is global and lists all partitions. The table has as many partitions
+them, and all of an upsert with RECORD_INDEX, which is global and lists all partitions; then `hoodie.Table.describe` and
+`doctor`. The table has as many partitions
 as fit 1,000 files each; the upsert goes to 100 of them. Each size runs in a process of
 its own, whose peak of memory is told.
 """
@@ -99,7 +100,12 @@ def simulate(count: int) -> None:
             "    plan = client.explain_upsert(rows)\n"
             "taken = time.perf_counter() - started\n"
             "print(f'RECORD_INDEX in {taken:.2f} s, {peak() / 1024:.0f} MiB '\n"
-            "      f'({before / 1024:.0f} MiB before)')\n"
+            "      f'({before / 1024:.0f} MiB before);', end=' ')\n"
+            "from hoodie import Table\n"
+            "for look in (Table.describe, Table.doctor):\n"
+            "    started = time.perf_counter()\n"
+            f"    look(Table({path!r}))\n"
+            "    print(f'{look.__name__} in {time.perf_counter() - started:.2f} s', end=' ')\n"
         )
         told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
         print(f"{count:9,} files: built in {built:5.1f} s; upsert to {len(partitions)} partitions: "

@@ -35,14 +35,13 @@ from hoodie.index.bucket.layout_check import check_layout
 from hoodie.index.bucket.table_layout import TableLayout, config_of_table
 from hoodie.index.index_factory import create_index
 from hoodie.index.index_report import IndexReport, IndexWork
-from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
 from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.query.read_plan import check_columns
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import checked_columns
 from hoodie.storage.storage_options import StorageOptions
 from hoodie.table.key_lookup import KeyedInput, KeyLookup
-from hoodie.table.open_table import look_at_table
+from hoodie.table.open_table import look_as_writer
 from hoodie.table.table import HoodieTable
 
 T = TypeVar("T")
@@ -367,7 +366,7 @@ class HoodieReadClient:
     def _load(self) -> TableSnapshot:
         config = self._config
         with self._metrics.step("load the table"):
-            snapshot = look_at_table(config, MetadataListingChoice(config.metadata.enable is not False))
+            snapshot = look_as_writer(config)
             snapshot.table_config.check_readable()
             config.check_against_table(snapshot.table_config)
         return snapshot

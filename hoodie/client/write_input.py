@@ -312,11 +312,13 @@ class WriteInput:
         combines = operation in _COMBINED_INSERTS and (
             write.combine_before_insert or write.duplicates_of_inserts is InsertDupPolicy.DROP
         )
-        twin = spelled_otherwise(columns.names, [field.partition(".")[0]])
-        if combines or twin or operation is WriteOperationType.UPSERT:
+        name = field.partition(".")[0]
+        hint = spelled_otherwise(columns.names, [name])
+        has_twin = name.lower() in map(str.lower, columns.names)
+        if combines or has_twin or operation is WriteOperationType.UPSERT:
             raise MissingSchemaFieldException(
                 f"the ordering field '{field}' of the table ({ordering_key(fields)}) is not a column of the "
-                f"input{twin}, so it is unknown which record of a key is newer; nothing was written. Its columns "
+                f"input{hint}, so it is unknown which record of a key is newer; nothing was written. Its columns "
                 f"are: {', '.join(columns.names)}"
             )
 

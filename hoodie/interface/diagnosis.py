@@ -31,7 +31,7 @@ from hoodie.interface.locks import find_locks
 from hoodie.storage.storage_factory import open_storage
 from hoodie.storage.storage_path import normalise_path, parent
 from hoodie.table.action.clean.clean_planner import CleanPlanner
-from hoodie.table.open_table import look_at_table
+from hoodie.table.open_table import look_as_writer
 from hoodie.table.repair.orphan_files import find_orphan_files
 from hoodie.table.repair.partition_metafiles import bad_metafiles
 from hoodie.table.repair.repaired_table import RepairResult
@@ -140,7 +140,7 @@ def diagnose(config: HoodieWriteConfig, *, deep: bool = False) -> Diagnosis:
     """
     path = normalise_path(config.base_path)
     try:
-        table = look_at_table(config)
+        table = look_as_writer(config)
     except TableNotFoundException:
         raise
     except InvalidTableException as error:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.data.normalise import normalise_table
 from hoodie.common.data.record_source import record_batches
-from hoodie.common.data.stored_types import field_finder
+from hoodie.common.data.stored_types import field_finder, spelled_otherwise
 from hoodie.common.data.unknown_columns import unknown_columns
 from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.record_columns import META_COLUMN_SET
@@ -89,9 +89,10 @@ class RowUpdate:
         for name, value in self.values.items():
             field = find(name)
             if field is None or field.name in META_COLUMN_SET:
-                users = ", ".join(other for other in schema.names if other not in META_COLUMN_SET)
+                users = [other for other in schema.names if other not in META_COLUMN_SET]
                 raise HoodieSchemaException(
-                    f"set names {name!r}, which is no column of {path}: its columns are {users}; nothing was written"
+                    f"set names {name!r}, which is no column of {path}{spelled_otherwise(users, [name])}: its columns "
+                    f"are {', '.join(users)}; nothing was written"
                 )
             if field.name in of_keys:
                 raise HoodieKeyException(

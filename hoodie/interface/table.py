@@ -57,6 +57,7 @@ from hoodie.storage.storage_options import StorageOptions, secrets_of
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint, savepoints
+from hoodie.table.open_table import look_as_writer
 from hoodie.table.property_change import PropertiesChange, change_properties
 from hoodie.table.repair.repaired_table import RepairResult
 from hoodie.table.table_removal import TableRemoval, drop_table
@@ -524,7 +525,8 @@ class Table(TableReads):
 
         Rows are counted by footers, and only where that is cheap.
         """
-        return describe(self._load(), self._config({}))
+        config = self._config({})
+        return describe(look_as_writer(config), config)
 
     def _repr_html_(self) -> str:
         return self.describe()._repr_html_()

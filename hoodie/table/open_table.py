@@ -28,7 +28,7 @@ def find_table(config: HoodieWriteConfig) -> TableSnapshot | None:
         HoodieIOException: Storage failed.
     """
     try:
-        return look_at_table(config, MetadataListingChoice(config.metadata.enable is not False))
+        return look_as_writer(config)
     except TableNotFoundException:
         return None
 
@@ -46,11 +46,23 @@ def load_table(config: HoodieWriteConfig, found: TableSnapshot | None = None) ->
         HoodieConfigException: The configuration contradicts the table, or names it by globs.
         HoodieCommitException: Commits of the table are in the timeline of another version.
     """
-    snapshot = found or look_at_table(config, MetadataListingChoice(config.metadata.enable is not False))
+    snapshot = found or look_as_writer(config)
     snapshot.check_named_by(config.base_path)
     snapshot.table_config.check_writable()
     config.check_against_table(snapshot.table_config)
     return refuse_moved_commits(snapshot, snapshot.meta_names)
+
+
+def look_as_writer(config: HoodieWriteConfig) -> TableSnapshot:
+    """The table as its writers see it: a metadata table lists the files, unless the configuration turns that off.
+
+    Args:
+        config: The configuration.
+
+    Raises:
+        HoodieException: See `look_at_table`.
+    """
+    return look_at_table(config, MetadataListingChoice(config.metadata.enable is not False))
 
 
 def look_at_table(

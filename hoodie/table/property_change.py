@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from hoodie.common.config.property import check_properties, display_value, is_sensitive, to_property_value
+from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_features import is_unknown, problems
@@ -174,7 +175,7 @@ def _missing_columns(table: TableSnapshot, names: str) -> str | None:
         return None
     columns = table.load_schema().names
     missing = [name for part in names.split(",") if (name := part.strip()) and name.partition(".")[0] not in columns]
-    return f"there is no column {', '.join(missing)}" if missing else None
+    return f"there is no column {', '.join(missing)}{spelled_otherwise(columns, missing)}" if missing else None
 
 
 def _without_secret(change: ChangedProperty) -> ChangedProperty:

@@ -463,7 +463,8 @@ def test_nested_key_fields(spark: SparkSession, tmp_path: Path) -> None:
             ON,
             lambda w: w.whenMatched().update({"fair": 1.0}),
             HoodieConfigException,
-            r"assigns to 'fair', which is not a column of the target; its columns are: id, region, ts, fare",
+            r"assigns to 'fair', which is not a column of the target \(did you mean 'fare'\?\); its columns are: id, "
+            "region, ts, fare",
         ),
         (
             ON,

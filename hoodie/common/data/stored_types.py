@@ -30,6 +30,7 @@ Values never change silently: a conversion that would lose something is refused,
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
 
@@ -119,14 +120,15 @@ def field_finder(fields: Iterable[pa.Field]) -> Callable[[str], pa.Field | None]
 
 
 def spelled_otherwise(names: Iterable[str], wanted: Iterable[str]) -> str:
-    """A hint for messages about missing columns: existing columns whose names differ only in upper and lower case.
+    """A hint for messages about missing columns: for each, the existing column whose name is similar, in any case.
 
     Returns:
         `` (did you mean 'fare'?)``; empty if there is no such name.
     """
     by_lower = {name.lower(): name for name in names}
-    twins = [repr(by_lower[name.lower()]) for name in wanted if name.lower() in by_lower]
-    return f" (did you mean {', '.join(twins)}?)" if twins else ""
+    near = (difflib.get_close_matches(name.lower(), by_lower, n=1) for name in wanted)
+    found = [repr(by_lower[lower]) for lowers in near for lower in lowers]
+    return f" (did you mean {', '.join(dict.fromkeys(found))}?)" if found else ""
 
 
 def is_dropped(name: str) -> bool:

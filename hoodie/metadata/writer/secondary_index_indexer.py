@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.common.model.write_stat import HoodieWriteStat
@@ -70,8 +71,9 @@ def check_indexed_column(schema: pa.Schema, column: str) -> None:
         HoodieNotSupportedException: hoodie does not know how Java prints its values.
     """
     if column not in schema.names:
+        hint = spelled_otherwise(schema.names, [column])
         raise HoodieIndexException(
-            f"the table has no column {column} on its top level, which could be indexed: it has "
+            f"the table has no column {column} on its top level{hint}, which could be indexed: it has "
             + ", ".join(schema.names)
         )
     kind = schema.field(column).type

@@ -419,6 +419,29 @@ def test_rows_are_updated(trips: Table, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["read", "trips", "--columns", "id,fear"],
+        ["read", "trips", "--where", "fear > 1"],
+        ["count", "trips", "--where", "fear > 1"],
+        ["delete", "trips", "--where", "fear > 1", "--yes"],
+        ["update", "trips", "--where", "id = 1", "--set", "fear=1", "--yes"],
+        ["update", "trips", "--where", "fear = 1", "--set", "fare=1", "--yes"],
+        ["update", "trips", "--all-rows", "--set-null", "fear", "--yes"],
+        ["changes", "trips", "--columns", "fear"],
+        ["lookup", "trips", "1", "--in-partition", "oslo", "--columns", "fear"],
+        ["create", "other", "monday.csv", "--key", "fear"],
+        ["create", "other", "monday.csv", "--key", "id", "--partition", "fear"],
+        ["create", "other", "monday.csv", "--key", "id", "--ordering", "fear"],
+    ],
+)
+def test_a_misspelt_column_is_answered_with_the_nearest(trips: Table, run: Run, arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert done.code != 0 and "did you mean 'fare'?" in done.err, done
+    assert fares(trips) == FARES and not Path("other").exists()
+
+
+@pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (["--set", "fare=1"], 2),

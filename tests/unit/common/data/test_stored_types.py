@@ -57,4 +57,6 @@ def test_a_struct_without_fields_is_the_tables_where_all_its_fields_are_missing(
 
 def test_names_that_differ_in_case_only_are_asked_for() -> None:
     assert spelled_otherwise(["Fare", "tip"], ["fare"]) == " (did you mean 'Fare'?)"
-    assert spelled_otherwise(["Fare", "tip"], ["fares"]) == ""
+    assert spelled_otherwise(["Fare", "tip"], ["fares"]) == " (did you mean 'Fare'?)"
+    assert spelled_otherwise(["Fare", "tip"], ["FAER", "fares", "tpi"]) == " (did you mean 'Fare', 'tip'?)"
+    assert spelled_otherwise(["Fare", "tip"], ["when"]) == ""
