@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.timeline.instant import Action, State
 from hoodie.common.util.shown_table import format_bytes, plural
 from hoodie.picture.charts import (
@@ -122,8 +123,10 @@ def growth(numbers: TableNumbers) -> Picture:
     runs = [table[start : start + size] for start in range(0, len(table), size)]
     names = time_names([moment_of(run[-1].instant_time, timezone) for run in runs])
     last = table[-1]
+    # Commits tell what log files hold, not what is left of it once it is merged.
+    about = "about " if numbers.snapshot.table_config.table_type is HoodieTableType.MERGE_ON_READ else ""
     summary = (
-        f"{plural(len(table), 'commit')}, archived ones too: {plural(last.row_count, 'row')} in "
+        f"{plural(len(table), 'commit')}, archived ones too: {about}{plural(last.row_count, 'row')} in "
         f"{format_bytes(last.live_bytes)}"
     )
     if size > 1:

@@ -64,9 +64,9 @@ class Growth:
         rows_updated: Replaced rows.
         rows_deleted: Deleted rows.
         bytes_written: The size of its files.
-        row_count: The rows of the table after it. Of a merge-on-read table, as far as log files are concerned: rows
-            that were inserted less rows that were deleted.
-        live_bytes: The size of the newest slices after it.
+        row_count: The rows of the table after it. Of log files, it is an estimate until they are compacted: rows that
+            were inserted less rows that were deleted, as the writer counted them.
+        live_bytes: The size of the newest slices after it, without change data.
     """
 
     instant_time: str

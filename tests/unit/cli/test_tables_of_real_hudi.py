@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 import zipfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from hoodie.cli.main import SECTIONS, command
+from hoodie.cli.pictures import NAMES
 from tests.unit.test_tables_of_real_hudi import folders_of_tables
 
 DATA = Path(__file__).parents[2] / "data"
@@ -72,6 +74,16 @@ def test_properties_are_changed_and_nothing_needs_a_repair(table: str) -> None:
         assert len(found.splitlines()) == 1 or what == "properties", found
     run("recover", table, "--yes")
     assert sorted(run("read", table).splitlines()) == rows
+
+
+def test_numbers_and_pictures_of_them(table: str, tmp_path: Path) -> None:
+    count = int(run("count", table))
+    for name in NAMES:
+        assert json.loads(run("stats", table, name, "--json")), name
+        ET.fromstring(run("plot", table, name))
+    assert json.loads(run("stats", table, "growth", "--json"))[0]["row_count"] == count
+    written = json.loads(run("report", table, "--out", str(tmp_path / "r.html"), "--json"))
+    assert written["failed_pictures"] == []
 
 
 def test_rows_are_changed_and_the_change_undone(table: str) -> None:

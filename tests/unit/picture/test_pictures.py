@@ -177,6 +177,7 @@ def test_log_files_are_drawn_on_their_base_files(tmp_path: Path) -> None:
     assert any(text.startswith("x/") for text in shown)
     assert any(text.startswith(("1 log file", "2 log files")) for text in shown)
     assert {"base file", "log files"} <= set(shown)
+    assert ": about 2 rows in " in Table(path).plot("growth").summary
 
 
 def test_pending_instants_are_open_to_the_right_and_savepoints_are_flags(table: Table) -> None:
