@@ -58,9 +58,8 @@ from hoodie.table.history_erasure import HistoryErasure
 from hoodie.table.open_table import look_at_table
 from hoodie.table.repair.damaged_log_file import KEPT_FOLDER
 from hoodie.table.repair.orphan_files import find_orphan_files
-from hoodie.table.repair.repaired_table import RepairResult
+from hoodie.table.repair.repaired_table import RepairedTable, RepairResult
 from hoodie.transaction.heartbeat_client import is_heartbeat_expired
-from hoodie.transaction.transaction_manager import TransactionManager
 
 _SHOWN = 3
 
@@ -335,23 +334,18 @@ class TableErasure:
 
     def _erase_history(self) -> tuple[str, ...]:
         """Steps 5 and 6; returns the partitions that are gone."""
-        transactions = TransactionManager(self.config)
-        table = look_at_table(self.config)
-        try:
-            with transactions.alone(), transactions.held(table, "erasure of history") as transaction:
-                table = table.with_properties_reloaded().refreshed()
-                _refuse_pending(table)
-                # Its listing goes: what storage lists counts.
-                MetadataTable(table).set_aside(is_usual=True)
-                table = look_at_table(self.config)
-                filled = self._drop_empty_folders(table)
-                history = HistoryErasure(table, transaction.check_held)
-                gone = history.erase(lambda named: self._may_match(table, sorted(set(named) - filled - {""})))
-                upkeep = MetadataTableUpkeep.of(self.config, LocalEngineContext())
-                MetadataTable(look_at_table(self.config), upkeep).build()
-                return gone
-        finally:
-            transactions.close()
+        with RepairedTable.open(self.config).lock("the erasure of history") as (table, transaction):
+            _refuse_pending(table)
+            # Its listing goes: what storage lists counts.
+            MetadataTable(table.with_properties_reloaded()).set_aside(is_usual=True)
+            table = look_at_table(self.config)
+            filled = self._drop_empty_folders(table)
+            gone = HistoryErasure(table, transaction.check_held).erase(
+                lambda named: self._may_match(table, sorted(set(named) - filled - {""}))
+            )
+            upkeep = MetadataTableUpkeep.of(self.config, LocalEngineContext())
+            MetadataTable(look_at_table(self.config), upkeep).build()
+            return gone
 
     def _drop_empty_folders(self, table: TableSnapshot) -> set[str]:
         """Delete the folders of partitions without files; returns the partitions with files."""

@@ -69,6 +69,7 @@ def test_the_parts_of_a_writer_are_made_in_one_place() -> None:
         "hoodie/client/table_replacement.py",
         "hoodie/table/repair/repaired_table.py",
         "hoodie/table/table_overwrite.py",
+        "hoodie/table/table_removal.py",
         "hoodie/table/table_session.py",
         "hoodie/table/upgrade/table_upgrade.py",
     }

@@ -234,7 +234,7 @@ def now() -> dict[str, Any]:
 def overwrite(folder: Path) -> Iterator[Names]:
     table = Table(folder)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(HoodieIOException):
-        patch.setattr(TableOverwrite, "_delete_old", _die)
+        patch.setattr(TableOverwrite, "delete_old", _die)
         hoodie.write_table(table.rows("bc", 2), table.base_path, mode="overwrite", table_name="other")
     with pytest.raises(HoodiePendingOverwriteException):
         hoodie.read_table(table.base_path)

@@ -594,7 +594,7 @@ def test_a_process_that_comes_late_deletes_nothing_of_the_new_table(tmp_path: Pa
     with pytest.raises(HoodieException):
         overwrite_of_it.finish(pending, content)
     with pytest.raises(HoodieWriteConflictException, match="nothing more is done here"):
-        overwrite_of_it._delete_old(content)
+        overwrite_of_it.delete_old(content)
     assert read_rows(path) == [*NEW, ("n", "z", 1)]
 
 
@@ -709,13 +709,13 @@ def test_new_rows_stay_where_others_write_the_properties_while_old_files_go(
 ) -> None:
     path = make(tmp_path / "t")
     properties = tmp_path / "t/.hoodie/hoodie.properties"
-    old, delete = properties.read_bytes(), TableOverwrite._delete_old
+    old, delete = properties.read_bytes(), TableOverwrite.delete_old
 
     def overtaken(self: TableOverwrite, content: bytes) -> None:
         properties.write_bytes(old)
         delete(self, content)
 
-    monkeypatch.setattr(TableOverwrite, "_delete_old", overtaken)
+    monkeypatch.setattr(TableOverwrite, "delete_old", overtaken)
     with pytest.raises(HoodieWriteConflictException) as caught:
         overwrite(path, rows(*NEW), record_key_fields="id,region")
     (folder,) = (tmp_path / "t/.hoodie/.overwrite").iterdir()
@@ -926,7 +926,7 @@ def test_a_process_notices_another_one_that_finishes_too(tmp_path: Path, monkeyp
             assert found is not None
             assert found[0].phase is OverwritePhase.DELETING
             with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                patch.setattr(TableOverwrite, "_delete_old", stop)
+                patch.setattr(TableOverwrite, "delete_old", stop)
                 TableOverwrite(self, path, found[0].time).finish(*found)
         return delete(self, file)
 
