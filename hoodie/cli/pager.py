@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+
+from hoodie.exception import HoodieConfigException
 
 PAGER_VARIABLE = "HOODIE_PAGER"
 """The program of ``--pager``; where it is set, each command on a terminal has a pager."""
@@ -22,12 +26,22 @@ def paged(is_asked: bool) -> Iterator[None]:
 
     Args:
         is_asked: Whether ``--pager`` was given; without it, `PAGER_VARIABLE` decides.
+
+    Raises:
+        HoodieConfigException: There is no such program.
     """
     program = os.environ.get(PAGER_VARIABLE) or (is_asked and (os.environ.get("PAGER") or "less"))
     if not program or not sys.stdout.isatty():
         yield
         return
-    terminal, entry = sys.stdout, _PagerInput(program)
+    words: list[str] = []
+    with suppress(ValueError):
+        words = shlex.split(program)
+    if not words or shutil.which(words[0]) is None:
+        raise HoodieConfigException(
+            f"the pager {program!r} is no program that is installed: set {PAGER_VARIABLE} or PAGER to one, such as less"
+        )
+    terminal, entry = sys.stdout, _PagerInput(words)
     encoding = terminal.encoding or "utf-8"
     sys.stdout = io.TextIOWrapper(io.BufferedWriter(entry), encoding=encoding, errors="backslashreplace")
     try:
@@ -45,8 +59,8 @@ def paged(is_asked: bool) -> Iterator[None]:
 class _PagerInput(io.RawIOBase):
     """The input of a pager, which is started by the first output."""
 
-    def __init__(self, program: str) -> None:
-        self._program = program
+    def __init__(self, words: list[str]) -> None:
+        self._words = words
         self._process: subprocess.Popen[bytes] | None = None
 
     def writable(self) -> bool:
@@ -57,7 +71,7 @@ class _PagerInput(io.RawIOBase):
 
     def write(self, data: object) -> int:
         if self._process is None:
-            self._process = subprocess.Popen(self._program, shell=True, stdin=subprocess.PIPE)
+            self._process = subprocess.Popen(self._words, stdin=subprocess.PIPE)
         assert self._process.stdin is not None
         written = self._process.stdin.write(data)  # type: ignore[call-overload]
         self._process.stdin.flush()

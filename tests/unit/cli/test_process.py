@@ -158,6 +158,12 @@ def test_a_pager_that_is_left_ends_a_command_quietly(table: str) -> None:
     assert code == 1 and "no Hudi table" in shown
 
 
+@pytest.mark.parametrize("program", ["no-such-program -x", "less '"])
+def test_a_pager_that_is_not_there_is_named(table: str, program: str) -> None:
+    code, shown = on_terminal(["count", table], HOODIE_PAGER=program)
+    assert code == 2 and program in shown and "HOODIE_PAGER" in shown
+
+
 def test_a_question_comes_before_the_pager(table: str) -> None:
     code, shown = on_terminal(["delete", table, "--where", "id < '01000'"], b"y\n", HOODIE_PAGER="sed s/^/h:/")
     assert code == 0 and "[y/N]" in shown and "h:" in shown.split("[y/N]")[1], shown
