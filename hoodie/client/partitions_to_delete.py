@@ -6,7 +6,7 @@ Hudi: HoodieSparkSqlWriter (DELETE_PARTITION, resolvePartitionWildcards).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import attrs
@@ -59,7 +59,8 @@ class PartitionsOfRows:
     rows: Any
 
 
-Partitions: TypeAlias = MatchingPartitions | PartitionsOfRows | Iterable[str]
+Partitions: TypeAlias = MatchingPartitions | PartitionsOfRows | Callable[[HoodieTable], Iterable[str]] | Iterable[str]
+"""What a delete_partition deletes; a function finds them in the table that the write begins from."""
 
 
 def paths_to_delete(partitions: Partitions, table: HoodieTable) -> Iterable[str]:
@@ -76,4 +77,6 @@ def paths_to_delete(partitions: Partitions, table: HoodieTable) -> Iterable[str]
         return partitions.among(table.view.list_partitions())
     if isinstance(partitions, PartitionsOfRows):
         return WriteInput(table).partition_paths(partitions.rows)
+    if callable(partitions):
+        return partitions(table)
     return partitions

@@ -25,6 +25,7 @@ import attrs
 import pyarrow as pa
 
 from hoodie.client.local_write_client import HoodieLocalWriteClient
+from hoodie.client.write_input import MadeOfTable
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.fs.pending_overwrite import overwrite_folder
@@ -289,17 +290,17 @@ class TableErasure:
             if plan.rows:
                 instant_time = client.delete(where=self.where).instant_time
             client.compact()
-            if rows := self._rows_of_stale_footers():
-                client.upsert_prepped_records(pa.concat_tables(rows))
+            # Looked at first, so that nothing is committed without need; and again inside of the write, so that it
+            # conflicts with what others commit.
+            if self._rows_of_stale_footers(look_at_table(self.config)).num_rows:
+                client.upsert_prepped_records(MadeOfTable(lambda table: self._rows_of_stale_footers(table.snapshot)))
                 client.compact()
-            empty = self._partitions_without_rows()
-            if empty:
-                client.delete_partitions(empty)
+            if self._partitions_without_rows(look_at_table(self.config)):
+                client.delete_partitions(lambda table: self._partitions_without_rows(table.snapshot))
             client.clean()
         return instant_time
 
-    def _partitions_without_rows(self) -> list[str]:
-        table = look_at_table(self.config)
+    def _partitions_without_rows(self, table: TableSnapshot) -> list[str]:
         view = table.view()
         found = []
         for path in self._may_match(table, [path for path in view.list_partitions() if path]):
@@ -308,20 +309,19 @@ class TableErasure:
                 found.append(path)
         return found
 
-    def _rows_of_stale_footers(self) -> list[pa.Table]:
+    def _rows_of_stale_footers(self, table: TableSnapshot) -> pa.Table:
         """One row of each file whose footer names the key of a row that was deleted: writing it renews the footer."""
-        table = look_at_table(self.config)
         if table.load_avro_schema() is None:
-            return []
+            return pa.table({})
         plan = plan_of(table, TableQuery.of())
-        found = []
+        found = [plan.result_schema.empty_table()]
         are_stale = map_concurrently(partial(_names_deleted_key, table), [one.file_slice for one in plan.slices])
         for one, is_stale in zip(plan.slices, are_stale, strict=True):
             if is_stale:
                 with scan(attrs.evolve(plan, slices=(one,))) as batches:
                     rows = next((batch.slice(0, 1) for batch in batches if batch.num_rows), None)
                 found += [] if rows is None else [pa.Table.from_batches([rows])]
-        return found
+        return pa.concat_tables(found)
 
     def _may_match(self, table: TableSnapshot, partitions: Sequence[str]) -> list[str]:
         """The partitions that may hold, or may have held, rows of the condition."""
@@ -358,12 +358,17 @@ class TableErasure:
         return filled
 
     def _check(self) -> None:
-        """Look whether files of older versions are left.
+        """Look whether files of older versions are left, or rows came meanwhile.
 
         Raises:
             HoodieWriteConflictException: There are some.
         """
         table = look_at_table(self.config)
+        if came := sum(partition.rows for partition in self._matches(table)):
+            raise HoodieWriteConflictException(
+                f"another writer stored {plural(came, 'row')} that the condition matches in {table.base_path} "
+                "meanwhile, and they stay. Call forget() again"
+            )
         pending = table.active_timeline.filter_pending().times
         view = table.stored_view()
         for path, files in table.table_metadata.list_stored_files().items():

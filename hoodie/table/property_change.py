@@ -6,13 +6,14 @@ stored files follow are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
+import pyarrow as pa
 
 from hoodie.common.config.property import check_properties, display_value, is_sensitive, to_property_value
-from hoodie.common.data.stored_types import spelled_otherwise
+from hoodie.common.data.stored_types import find_field, spelled_otherwise
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_features import is_unknown, problems
@@ -20,9 +21,10 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.exception import HoodieConfigException
+from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.merge.merge_modes import MERGE_PROPERTY_PREFIX
 from hoodie.merge.merge_properties import DELETE_FIELD_KEYS, DELETE_MARKER_KEYS
+from hoodie.merge.merge_spec import MergeSpec
 from hoodie.table.repair.repaired_table import RepairedTable, RepairResult
 from hoodie.table.upgrade.version_change import ChangedProperty, changed_properties
 
@@ -39,13 +41,15 @@ _MERGING = frozenset(
         "hoodie.record.merge.strategy.id",
     }
 )
+_LOGGING_MODE = "hoodie.table.cdc.supplemental.logging.mode"
 _FREE = frozenset(
     {
         "hoodie.table.cdc.enabled",
-        "hoodie.table.cdc.supplemental.logging.mode",
+        _LOGGING_MODE,
         "hoodie.table.partition_extractor_class",
     }
 )
+_LOGGING_MODES = ("op_key_only", "data_before", "data_before_after")
 _COPY = "copy the rows into a new table that has it"
 _INSTEAD = (
     (("hoodie.table.version", "hoodie.table.initial.version", "hoodie.timeline.layout"), "call upgrade or downgrade"),
@@ -55,7 +59,6 @@ _INSTEAD = (
         ("hoodie.table.metadata.", "hoodie.table.secondary.indexes.", "hoodie.table.index."),
         "create_index and drop_index change indexes, and hoodie.metadata.enable of the next write the metadata table",
     ),
-    (("hoodie.table.checksum",), "it is computed"),
 )
 """Beginnings of keys that are not changed by hand, and what to do instead; for all others, `_COPY`."""
 
@@ -103,7 +106,8 @@ def change_properties(
             could not write the table then; or it names a column that is not there.
         HoodieException: Other ones are those of `RepairedTable`.
     """
-    set_to, removed = _texts(updates), _names(removals, updates or {})
+    set_to = _texts(updates)
+    removed = _names(removals, set_to)
     repaired = RepairedTable.open(config, changes_rows=False)
     with repaired.lock("a change of properties", dry_run=dry_run) as (table, transaction):
         planned = _plan(table, set_to, removed)
@@ -135,8 +139,9 @@ def _texts(updates: Mapping[str, Any] | None) -> dict[str, str]:
     return texts
 
 
-def _names(removals: Iterable[str], updates: Mapping[str, Any]) -> frozenset[str]:
-    names = [removals] if isinstance(removals, str) else list(removals)
+def _names(removals: Iterable[str], updates: Mapping[str, str]) -> frozenset[str]:
+    given = [removals] if isinstance(removals, str) else list(removals)
+    names = [name.strip() if isinstance(name, str) else name for name in given]
     if wrong := [name for name in names if not isinstance(name, str) or name in updates]:
         raise HoodieConfigException(
             f"{shown_value(wrong[0])} is to be unset, but is no name or is set too; nothing was changed"
@@ -151,6 +156,8 @@ def _check(
     refused = [f"{change.key}: {why}" for change in changes if (why := _refusal(table, change, after))]
     known = problems(before, to_write=True)
     refused += [problem for problem in problems(after, to_write=True) if problem not in known]
+    if not refused and not _merging_problems(before):
+        refused += _merging_problems(after)
     if refused:
         raise HoodieConfigException(
             f"the properties of {table.base_path} cannot be changed so, and nothing was changed: {'; '.join(refused)}"
@@ -162,20 +169,45 @@ def _refusal(table: TableSnapshot, change: ChangedProperty, after: Mapping[str, 
     if key in _MERGING or key.startswith(MERGE_PROPERTY_PREFIX):
         if table.table_config.table_type is HoodieTableType.MERGE_ON_READ:
             return f"log files that are there would merge otherwise: {_COPY}"
-        return _missing_columns(table, after[key]) if key in _ORDERING and key in after else None
+        is_named = key.removeprefix(MERGE_PROPERTY_PREFIX) in (*_ORDERING, *DELETE_FIELD_KEYS)
+        return _missing_columns(table, after[key]) if is_named and key in after else None
+    if key.lower().startswith("hoodie.") and not key.startswith("hoodie."):
+        return "the names of Hudi's properties begin with hoodie. in lower case"
+    if key == _LOGGING_MODE and after.get(key, _LOGGING_MODES[0]).lower() not in _LOGGING_MODES:
+        return f"it is {', '.join(_LOGGING_MODES[:-1])} or {_LOGGING_MODES[-1]}"
+    advice = next((advice for prefixes, advice in _INSTEAD if key.startswith(prefixes)), None)
+    if advice is not None:
+        return advice
     is_later = table.table_config.timeline_layout_version >= 2
     if key in _FREE or not key.startswith("hoodie.") or is_unknown(key, is_later):
         # A key that hoodie does not know may be removed; a new one is among the problems.
         return None
-    return next((advice for prefixes, advice in _INSTEAD if key.startswith(prefixes)), f"files follow it: {_COPY}")
+    return f"files follow it: {_COPY}"
+
+
+def _merging_problems(properties: Mapping[str, str]) -> list[str]:
+    """The reason for which a write of hoodie could not merge records, if there is one."""
+    try:
+        MergeSpec.from_table_config(HoodieTableConfig(properties))
+    except HoodieException as error:
+        return [str(error)]
+    return []
 
 
 def _missing_columns(table: TableSnapshot, names: str) -> str | None:
     if table.load_avro_schema() is None:
         return None
-    columns = table.load_schema().names
-    missing = [name for part in names.split(",") if (name := part.strip()) and name.partition(".")[0] not in columns]
+    schema = table.load_schema()
+    columns = schema.names
+    missing = [name for part in names.split(",") if (name := part.strip()) and not _has_path(schema, name.split("."))]
     return f"there is no column {', '.join(missing)}{spelled_otherwise(columns, missing)}" if missing else None
+
+
+def _has_path(fields: Iterable[pa.Field], path: Sequence[str]) -> bool:
+    field = find_field(fields, path[0])
+    if field is None or len(path) == 1:
+        return field is not None
+    return pa.types.is_struct(field.type) and _has_path(field.type.fields, path[1:])
 
 
 def _without_secret(change: ChangedProperty) -> ChangedProperty:

@@ -122,7 +122,8 @@ class PendingOverwrite:
         if self.phase is OverwritePhase.DROPPING:
             return HoodiePendingOverwriteException(
                 f"the table at {base_path} is being dropped since {self.time}, and files of it are deleted. Wait if "
-                f"that is going on. If its process died, hoodie.Table({base_path!r}).drop() ends it"
+                f"that is going on. If its process died, hoodie.Table({base_path!r}).drop() ends it (where writers "
+                "have a lock provider, give it by properties)"
             )
         way_out = f"HoodieTableMetaClient.finish_overwrite({base_path!r}) makes the new table take its place"
         state = "files of the old table are deleted"

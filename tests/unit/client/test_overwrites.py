@@ -941,4 +941,7 @@ def test_a_process_notices_another_one_that_finishes_too(tmp_path: Path, monkeyp
 def test_a_refusal_says_what_to_give_where_writers_have_a_lock_provider(tmp_path: Path) -> None:
     for phase in OverwritePhase:
         told = str(PendingOverwrite("20260101000000000", phase, {}).refusal(str(tmp_path)))
-        assert told.endswith("(where writers have a lock provider, give their HoodieWriteConfig instead of the path)")
+        given = (
+            "it by properties" if phase is OverwritePhase.DROPPING else "their HoodieWriteConfig instead of the path"
+        )
+        assert told.endswith(f"(where writers have a lock provider, give {given})")

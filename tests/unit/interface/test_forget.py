@@ -21,6 +21,7 @@ from hoodie.exception import (
     HoodieSavepointException,
     HoodieWriteConflictException,
 )
+from hoodie.interface.erasure import TableErasure
 from hoodie.io import merge_handle
 from tests.support.hookable_storage import Faults, FaultyStorage, faults_of, run_with_faults, use_for_local_files
 from tests.support.stored_files import files_with
@@ -147,6 +148,39 @@ def test_keys_whose_order_is_another_in_java_are_erased(tmp_path: Path) -> None:
         table.forget(f"id = '{key}'", yes=True)
     assert table.read("id").to_pylist() == [{"id": "\uffee"}]
     assert files_with(PERSON, tmp_path) | files_with("\U0001f600", tmp_path) == set()
+
+
+@pytest.mark.parametrize("look", ["_partitions_without_rows", "_rows_of_stale_footers"])
+def test_rows_that_another_writer_commits_beside_it_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    table = Table.create(
+        tmp_path / "t", [{**person("key"), "city": "rome"}, person("key"), row(1)],
+        record_key_fields="id", partition_fields="city", ordering_fields="ts",
+    )  # fmt: skip
+    table.upsert([{**person("key"), "_hoodie_is_deleted": True}])
+    new = [{**row(1), "name": "new"}, {**row(2), "city": "rome"}]
+    looking, is_first = getattr(TableErasure, look), True
+
+    def beside(erasure: TableErasure, *given: Any) -> Any:
+        nonlocal is_first
+        found = looking(erasure, *given)
+        if is_first:
+            is_first = False
+            table.upsert(new)
+        return found
+
+    monkeypatch.setattr(TableErasure, look, beside)
+    # Another object stands for another process: the calls of one wait for each other.
+    Table(table.path, properties={"hoodie.write.lock.wait_time_ms": "60000"}).forget(CONDITIONS["key"], yes=True)
+    assert not is_first
+    found = {(one["id"], one["city"]): one["name"] for one in table.read().to_pylist()}
+    assert found == {("k1", "oslo"): "new", ("k2", "rome"): "n2"}
+    is_first, new[:] = True, [person("key")]
+    with pytest.raises(HoodieWriteConflictException, match="stored 1 row that the condition matches"):
+        Table(table.path).forget(CONDITIONS["key"], yes=True)
+    table.forget(CONDITIONS["key"], yes=True)
+    assert files_with(PERSON, tmp_path) == set()
 
 
 def test_what_prevents_an_erasure_is_told_first(tmp_path: Path, table_type: HoodieTableType) -> None:

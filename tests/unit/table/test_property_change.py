@@ -71,6 +71,8 @@ def test_properties_are_set_and_unset(table: Table) -> None:
         ({"hoodie.table.create.schema": "{}"}, "add_columns"),
         ({"hoodie.table.cdc.enabled": True}, "write to this table with Hudi"),
         ({"hoodie.table.news": 1}, "does not know this property"),
+        ({"HOODIE.table.name": "other"}, "in lower case"),
+        ({"hoodie.table.cdc.supplemental.logging.mode": "all"}, "it is op_key_only, data_before or"),
         ({"my.list": {}}, "must be"),
         ({7: "a"}, "give text"),
         ([("a", "b")], "give a dict"),
@@ -90,6 +92,27 @@ def test_what_a_table_needs_is_not_unset(table: Table, key: str) -> None:
         table.set_properties(unset=[key])
     with pytest.raises(HoodieConfigException, match="set too"):
         table.set_properties({"my.key": 1}, unset=["my.key"])
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"hoodie.table.precombine.field": "ts.x"}, "no column ts.x"),
+        ({"hoodie.table.ordering.fields": "ts.x"}, "no column ts.x"),
+        ({"hoodie.payload.delete.field": "nope", "hoodie.payload.delete.marker": "D"}, "no column nope"),
+        ({"hoodie.record.merge.property.hoodie.payload.delete.field": "nope"}, "no column nope"),
+        ({"hoodie.payload.delete.field": "city"}, "go together|not the value that marks them"),
+    ],
+)
+def test_a_table_whose_records_could_not_be_merged_is_refused(
+    table: Table, table_type: str, change: dict[str, str], why: str
+) -> None:
+    file = stored(table)
+    with pytest.raises(HoodieConfigException, match="would merge otherwise" if table_type == "MERGE_ON_READ" else why):
+        table.set_properties(change)
+    with pytest.raises(HoodieConfigException, match="set too"):
+        table.set_properties({" my.key": 1}, unset=["my.key "])
+    assert stored(table) == file
 
 
 def test_another_ordering_field_counts_from_then_on(table: Table, table_type: str, table_version: int) -> None:
