@@ -11,7 +11,7 @@ import click
 from hoodie.cli.command import FOUND, REFUSED, TableCall, dry_run_option, pairs_option, say, table_command
 from hoodie.cli.looking import all_option, limit_option, show_summary
 from hoodie.common.config.property import is_sensitive
-from hoodie.exception import HoodieLockException
+from hoodie.exception import HoodieLockException, HoodieRollbackException
 
 CARE: list[click.Command] = []
 UNDO: list[click.Command] = []
@@ -256,6 +256,11 @@ def _roll_back(call: TableCall, instant: str | None) -> None:
                if (entry.state != "COMPLETED" if instant is None else entry.instant_time == instant)]  # fmt: skip
     if instant is None:
         plan = f"roll back the writes of {call.path} that failed; pending are"
+    elif not pending:
+        raise HoodieRollbackException(
+            f"{call.path} has no instant {instant} that could be rolled back: hoodie history {call.path} shows them; "
+            "nothing was changed"
+        )
     else:
         plan = f"roll back {instant} of {call.path}"
     call.ask("\n".join([plan, *(pending or ["  nothing of the active timeline"])]))

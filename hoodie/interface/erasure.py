@@ -44,7 +44,12 @@ from hoodie.config.clean_config import CleaningPolicy
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.engine.local_engine_context import LocalEngineContext
-from hoodie.exception import HoodieNotSupportedException, HoodieSavepointException, HoodieWriteConflictException
+from hoodie.exception import (
+    HoodieConfigException,
+    HoodieNotSupportedException,
+    HoodieSavepointException,
+    HoodieWriteConflictException,
+)
 from hoodie.io.parquet.parquet_fragments import ParquetFragment
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.metadata.metadata_table import MetadataTable, MetadataTableUpkeep
@@ -170,6 +175,7 @@ class TableErasure:
         """Look; nothing is changed.
 
         Raises:
+            HoodieConfigException: A savepoint that is given up is no instant of the table.
             HoodieNotSupportedException: The table has no meta columns, which tell the files of rows.
             HoodieException: The table cannot be read, or the condition does not fit it.
         """
@@ -181,6 +187,12 @@ class TableErasure:
                 "files of its rows"
             )
         held = tuple(in_order(table.active_timeline.filter_actions(Action.SAVEPOINT).times))
+        # A savepoint that a call before this one deleted may be given up again.
+        if unknown := sorted(set(self.give_up_savepoints) - set(table.active_timeline.times)):
+            raise HoodieConfigException(
+                f"{table.base_path} has no savepoint {', '.join(unknown)}: its savepoints are "
+                f"{', '.join(held) or 'none'}; nothing was changed"
+            )
         return Erasure(
             table.base_path,
             tuple(self._matches(table)),

@@ -405,7 +405,7 @@ class Table(TableReads):
             The plan, or what was done; prints as a table of partitions.
 
         Raises:
-            HoodieConfigException: There is no condition.
+            HoodieConfigException: There is no condition, or no such savepoint.
             HoodieSavepointException: With ``yes``: a savepoint is not given up; nothing was changed.
             HoodieWriteConflictException: With ``yes``: something else prevents it, as the plan tells, and nothing was
                 changed; or another writer worked beside it: call again.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as csv
 
 from hoodie.common.data.iso_times import is_time_of_text
@@ -25,6 +26,7 @@ FORMATS: Mapping[str, str] = {
     ".ipc": "arrow",
 }
 """Suffix of a file -> its format."""
+_CODE = r"^\s*[-+]?0[0-9]"
 _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError)
 
 
@@ -42,8 +44,9 @@ def rows_of_files(paths: Sequence[str], form: str, known: pa.Schema | None) -> A
     """The rows of files with the same columns.
 
     Files of text name no types. Where the table has a column, its type counts: ``007`` stays a text. Else types are
-    guessed. In CSV an empty field is a null, and ``""`` is empty text. JSON lines are read into memory, as a column may
-    begin on any line.
+    guessed by the first megabyte; a column of CSV whose numbers begin with a zero there, as in ``007``, is text. In CSV
+    an empty field is a null, and ``""`` is empty text. JSON lines are read into memory, as a column may begin on any
+    line.
 
     Args:
         paths: Files of one format.
@@ -65,7 +68,7 @@ def rows_of_files(paths: Sequence[str], form: str, known: pa.Schema | None) -> A
         given = ds.CsvFileFormat(convert_options=_csv_options({})) if form == "csv" else form
         schema = _common_schema({path: ds.dataset(path, format=given).schema for path in paths})
         if form == "csv":
-            types = _types_of(known, schema)
+            types = _codes_in(paths, schema) | _types_of(known, schema)
             given = ds.CsvFileFormat(convert_options=_csv_options(types))
             schema = pa.schema([field.with_type(types.get(field.name, field.type)) for field in schema])
         return ds.dataset(list(paths), format=given, schema=schema)
@@ -124,6 +127,21 @@ def _types_of(known: pa.Schema | None, schema: pa.Schema) -> dict[str, pa.DataTy
         for name, kind in types.items()
         if not pa.types.is_nested(kind)
     }
+
+
+def _codes_in(paths: Sequence[str], schema: pa.Schema) -> dict[str, pa.DataType]:
+    """The type of text for columns that look like integers and are codes: as numbers they would lose their zeros."""
+    integers = [field.name for field in schema if pa.types.is_integer(field.type)]
+    if not integers:
+        return {}
+    as_text = csv.ConvertOptions(column_types=dict.fromkeys(integers, pa.string()), include_columns=integers)
+    codes: set[str] = set()
+    for path in paths:
+        with csv.open_csv(path, convert_options=as_text) as reader:
+            first = next(iter(reader), None)
+        if first is not None:
+            codes |= {name for name in integers if pc.any(pc.match_substring_regex(first[name], _CODE)).as_py()}
+    return dict.fromkeys(codes, pa.string())
 
 
 def _rows_of_json(paths: Sequence[str], known: pa.Schema | None) -> pa.Table:

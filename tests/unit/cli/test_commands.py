@@ -645,6 +645,8 @@ def test_commits_are_undone(trips: Table, run: Run) -> None:
     assert f"  {newest} " in done.err
     assert fares(trips) == FARES
     assert run("rollback", "trips", "--yes").out == "rollback: nothing to undo\n"
+    unknown = run("rollback", "trips", newest, "--yes")
+    assert unknown.code == 4 and f"no instant {newest}" in unknown.err
     run("write", "trips", "tuesday.csv")
     assert run("savepoint", "trips", first).code == 0
     undone = trips.history()[0].instant_time

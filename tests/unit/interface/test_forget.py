@@ -177,6 +177,8 @@ def test_rows_that_another_writer_commits_beside_it_stay(
     found = {(one["id"], one["city"]): one["name"] for one in table.read().to_pylist()}
     assert found == {("k1", "oslo"): "new", ("k2", "rome"): "n2"}
     is_first, new[:] = True, [person("key")]
+    with pytest.raises(HoodieConfigException, match="no savepoint 123"):
+        table.forget(CONDITIONS["key"], yes=True, give_up_savepoints=["123"])
     with pytest.raises(HoodieWriteConflictException, match="stored 1 row that the condition matches"):
         Table(table.path).forget(CONDITIONS["key"], yes=True)
     table.forget(CONDITIONS["key"], yes=True)

@@ -151,6 +151,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_codes_with_leading_zeros_are_text_in_a_new_table(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,n,zip,share\n7,1,-01,0.5\n8,0,2,0\n")
+    (tmp_path / "b.csv").write_text("id,n,zip,share\n007,2,3,1\n")
+    table = Table.create(tmp_path / "t", str(tmp_path / "?.csv"), record_key_fields="id")
+    assert table.schema().types == [pa.string(), pa.int64(), pa.string(), pa.float64()]
+    assert sorted(table.read("id")["id"].to_pylist()) == ["007", "7", "8"]
+    assert sorted(table.read("zip")["zip"].to_pylist()) == ["-01", "2", "3"]
+
+
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.csv", "rows.jsonl"])
 def test_files_are_rows_in_the_types_of_the_table(folder: Path, name: str) -> None:
     for given in (folder / name, str(folder / name), [folder / name], str(folder / f"r*{name[4:]}")):
