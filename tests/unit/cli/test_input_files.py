@@ -47,7 +47,8 @@ def test_csv_has_the_types_of_the_table(tmp_path: Path) -> None:
     assert rows([path], STORED) == [
         {"id": "007", "day": date(2026, 1, 2), "price": Decimal("1.50"), "n": 3, "text": "2026-01-01", "more": 9}
     ]
-    assert rows([path])[0]["id"] == 7
+    assert rows([path])[0]["id"] == "007"
+    assert rows([path], pa.schema([("id", pa.int64())]))[0]["id"] == 7
 
 
 def test_an_empty_field_is_null_and_quotes_are_empty_text(tmp_path: Path) -> None:
