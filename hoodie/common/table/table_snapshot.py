@@ -136,7 +136,7 @@ class TableSnapshot:
                 refuse_lost_properties(storage, path)
                 raise TableNotFoundException(
                     f"There is no Hudi table at {given_path} (no {METAFOLDER_NAME}/{PROPERTIES_FILE_NAME}): check the "
-                    "path, or create the table with HoodieTableMetaClient.init_table"
+                    "path, or create the table: hoodie.Table.create, hoodie create, or HoodieTableMetaClient.init_table"
                 ) from None
             _refuse_choosing_globs(given_path, path)
             table_config = HoodieTableConfig.load(storage, path)

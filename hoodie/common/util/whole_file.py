@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,12 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[str]:
         path: The file that is written or replaced.
 
     Raises:
+        FileNotFoundError: Its folder is not there.
         OSError: The file cannot take its place.
     """
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", os.fspath(folder))
     part = f"{os.fspath(path)}.{os.getpid()}.part"
     try:
         yield part

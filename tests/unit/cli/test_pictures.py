@@ -104,6 +104,6 @@ def test_a_report_is_written(path: str, tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_an_error_of_one_line(path: str, tmp_path: Path) -> None:
     failed = run("report", path, "-o", tmp_path / "nowhere" / "r.html", code=1)
-    assert "FileNotFoundError" in failed.output
+    assert f"there is no such folder: '{tmp_path / 'nowhere'}'" in failed.output
     run("plot", path, "sizs", code=2)
     assert "There is no Hudi table" in run("stats", tmp_path / "nowhere", "sizes", code=1).output
