@@ -1,67 +1,144 @@
-"""In-process reads of a Hudi table beside bare pyarrow on the same files, and hudi-rs where it is installed.
+"""In-process reads of Hudi tables beside hudi-rs 0.6 on the same tables, and bare pyarrow on the same files.
 
-    python -m benchmarks.local_read [--rows 1000000] [--runs 5] [--json FILE]
+    python -m benchmarks.local_read [--rows 1000000] [--runs 5] [--later 3] [--table-types COPY_ON_WRITE,MERGE_ON_READ]
+        [--reads "all columns,one key"] [--engines hoodie,hudi-rs,pyarrow] [--options KEY=VALUE ...] [--json FILE]
 
-The table is bulk-inserted and then upserted once, so that file groups have two versions. The floor reads the latest
-files, by their names, with pyarrow's dataset and the same columns and filter: it lists nothing and knows no timeline.
+A tenth of the rows is updated after the bulk insert: file groups have two versions, or log files. Each run is a new
+process, the engines in turn. Its first call includes the imports; ``--later`` calls follow. Peak memory is that of the
+first call above a process that has imported pyarrow. The floor reads the latest base files, by their names, with
+pyarrow's dataset: it lists nothing and knows no timeline, so it is left out for merge-on-read tables.
+
+hudi-rs is the module ``hudi_rs06``; it is left out where it cannot be imported.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import json
+import os
+import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
-import attrs
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
-
-import hoodie
-from benchmarks.local_upsert import client, make_table
-from benchmarks.measure import Timing, describe_machine, trip_updates, trips, write_json
+ENGINES = {"hoodie": "hoodie", "hudi-rs": "hudi_rs06", "pyarrow": "pyarrow"}
+MEGABYTE = 1 << 20
 
 
-@attrs.frozen
-class Read:
-    """What is read.
+def reader(
+    engine: str, base_path: str, files: list[str], columns: list[str] | None, where: list[str]
+) -> Callable[[], Any]:
+    """Import an engine and return its read as a function that gives an Arrow table.
 
-    Attributes:
-        name: In the figures.
-        columns: Of the user; all by default.
-        filters: Column, operator, value.
+    Args:
+        engine: Its name.
+        base_path: The table.
+        files: The newest base files of the table.
+        columns: Names; None for all, with Hudi's.
+        where: A column and the value that it must have; empty for all rows.
     """
+    # Imported here, because the first call of a process includes the imports of its engine, and of no other one.
+    if engine == "hudi-rs":
+        import hudi_rs06
+        import pyarrow as pa
 
-    name: str
-    columns: list[str]
-    filters: list[tuple[str, str, object]] | None = None
+        filters = [(where[0], "=", where[1])] if where else []
+        return lambda: pa.Table.from_batches(hudi_rs06.open(base_path).read(columns, filters))
+    if engine == "pyarrow":
+        import pyarrow.compute as pc
+        import pyarrow.dataset as ds
 
-    @property
-    def expression(self) -> pc.Expression | None:
-        """The filter for pyarrow; it compares by equality only."""
-        return None if self.filters is None else pc.field(self.filters[0][0]) == self.filters[0][2]
+        condition = pc.field(where[0]) == where[1] if where else None
+        return lambda: ds.dataset(files).to_table(columns=columns, filter=condition)
+    import hoodie
+
+    if where[:1] == ["key"]:
+        client = hoodie.HoodieReadClient(base_path)
+        return lambda: client.read([hoodie.HoodieKey(*where[1:])])
+    return lambda: hoodie.read_table(base_path, columns=columns, filters=[(where[0], "=", where[1])] if where else None)
 
 
-def measured(name: str, runs: int, read: Callable[[], pa.Table], row_count: int) -> Timing:
-    """Wall clock and CPU of a read, which must give the rows that are there."""
+def run_child(later: int, arguments: list[Any]) -> None:
+    """Time the first call and later ones in this process; prints the figures as JSON."""
     seconds, cpu = [], []
-    for _ in range(runs):
-        started, used = time.perf_counter(), time.process_time()
-        found = read().num_rows
+    started, used = time.perf_counter(), time.process_time()
+    importlib.import_module("pyarrow")
+    empty = resident("VmRSS")
+    read = reader(*arguments)
+    for number in range(later + 1):
+        if number:
+            started, used = time.perf_counter(), time.process_time()
+        found = read()
         seconds.append(time.perf_counter() - started)
         cpu.append(time.process_time() - used)
-        if found != row_count:
-            raise ValueError(f"{name} read {found} rows, {row_count} are there")
-    return Timing(name, seconds, cpu=cpu)
+        if not number:
+            peak = resident("VmHWM") - empty
+            result = found.nbytes
+        rows = found.num_rows
+        # The next call must not be beside this one in memory.
+        del found
+    json.dump({"rows": rows, "seconds": seconds, "cpu": cpu, "peak": peak, "result": result}, sys.stdout)
 
 
-def hudi_rs(base_path: str) -> pa.Table:
-    """The whole table by hudi-rs, with Hudi's columns."""
-    from hudi import HudiTableBuilder  # a peer, not a dependency
+def resident(entry: str) -> int:
+    """Resident memory of this process, in bytes (Linux): ``VmRSS`` now, ``VmHWM`` at most."""
+    status = Path("/proc/self/status").read_text().split(f"{entry}:")[1]
+    return int(status.split()[0]) << 10
 
-    return pa.Table.from_batches(HudiTableBuilder.from_base_uri(base_path).build().read())
+
+def build(base_path: str, table_type: str, rows: int, options: dict[str, str]) -> dict[str, Any]:
+    """Write a table; returns its newest base files, and values to look for."""
+    # Imported here for the same reason as in `reader`.
+    import hoodie
+    from benchmarks.local_upsert import make_table
+    from benchmarks.measure import trip_updates, trips
+
+    table = trips(rows).combine_chunks()
+    make_table(base_path, table_type)
+    with hoodie.HoodieLocalWriteClient(hoodie.HoodieWriteConfig.from_properties(base_path, options)) as writer:
+        writer.bulk_insert(table)
+        writer.upsert(trip_updates(table, rows // 10, 0))
+    files = hoodie.HoodieTableMetaClient.load(base_path).files()
+    return {
+        "files": [f"{base_path}/{file.partition_path}/{file.file_name}" for file in files],
+        "key": table["uuid"][rows // 2].as_py(),
+        "partition": table["partitionpath"][rows // 2].as_py(),
+        "rider": table["rider"][rows // 2].as_py(),
+        "columns": table.column_names,
+    }
+
+
+def reads_of(table: dict[str, Any]) -> dict[str, tuple[list[str] | None, list[str]]]:
+    """Columns and filter of each line."""
+    return {
+        "all columns": (None, []),
+        "the user's columns": (table["columns"], []),
+        "two columns": (["uuid", "fare"], []),
+        "filter on a string": (None, ["rider", table["rider"]]),
+        "one key": (None, ["uuid", table["key"]]),
+        "one record key": (None, ["_hoodie_record_key", table["key"]]),
+        "read client": (None, ["key", table["key"], table["partition"]]),
+    }
+
+
+def measured(engine: str, runs: list[dict[str, Any]]) -> dict[str, float]:
+    """The medians of an engine's runs, seconds and megabytes."""
+    later = [(second, used) for run in runs for second, used in zip(run["seconds"][1:], run["cpu"][1:], strict=True)]
+    return {
+        "first": statistics.median(run["seconds"][0] for run in runs),
+        "first CPU": statistics.median(run["cpu"][0] for run in runs),
+        "later": statistics.median(second for second, _ in later),
+        "later CPU": statistics.median(used for _, used in later),
+        "fastest": min(second for second, _ in later),
+        "peak": statistics.median(run["peak"] for run in runs) / MEGABYTE,
+        "result": statistics.median(run["result"] for run in runs) / MEGABYTE,
+    }
 
 
 def main() -> None:
@@ -69,53 +146,60 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--later", type=int, default=3)
+    parser.add_argument("--table-types", default="COPY_ON_WRITE,MERGE_ON_READ")
+    parser.add_argument("--reads", help="names of lines; all by default")
+    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--options", nargs="*", default=[], metavar="KEY=VALUE", help="of the writer of the tables")
+    parser.add_argument("--folder", help="for the tables; a temporary one by default")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    table = trips(arguments.rows).combine_chunks()
-    partition, key = table["partitionpath"][0].as_py(), table["uuid"][0].as_py()
-    reads = [
-        Read("all columns", table.column_names),
-        Read("two columns", ["uuid", "fare"]),
-        Read("one partition", table.column_names, [("partitionpath", "==", partition)]),
-        Read("one key", table.column_names, [("uuid", "==", key)]),
-    ]
-    machine = describe_machine("pyarrow", "hudi")
-    print(machine)
-    timings: list[Timing] = []
+    if arguments.child:
+        run_child(arguments.later, json.loads(arguments.child))
+        return
+    # Imported here for the same reason as in `reader`.
+    from benchmarks.measure import describe_machine
 
-    def show(timing: Timing, other: Timing | None = None) -> None:
-        timings.append(timing)
-        print(timing.line(other), flush=True)
-
-    with tempfile.TemporaryDirectory() as folder:
-        base_path = make_table(f"{folder}/trips")
-        with client(base_path) as writer:
-            writer.bulk_insert(table)
-            writer.upsert(trip_updates(table, arguments.rows // 20, 0))
-        files = hoodie.HoodieTableMetaClient.load(base_path).files()
-        latest = ds.dataset([f"{base_path}/{file.partition_path}/{file.file_name}" for file in files])
-        for read in reads:
-            rows = latest.count_rows(filter=read.expression)
-            floor = measured(
-                f"pyarrow {read.name} (floor)",
-                arguments.runs,
-                lambda read=read: latest.to_table(columns=read.columns, filter=read.expression),
-                rows,
-            )
-            show(floor)
-            ours = measured(
-                f"hoodie {read.name}",
-                arguments.runs,
-                lambda read=read: hoodie.read_table(base_path, columns=read.columns, filters=read.filters),
-                rows,
-            )
-            show(ours, floor)
-        if find_spec("hudi") is not None:
-            show(
-                measured("hudi-rs all columns", arguments.runs, lambda: hudi_rs(base_path), arguments.rows), timings[0]
-            )
+    engines = [name for name in arguments.engines.split(",") if find_spec(ENGINES[name]) is not None]
+    machine = f"{describe_machine('pyarrow')}, load {os.getloadavg()[0]:.1f}"
+    print(machine, flush=True)
+    figures: dict[str, dict[str, dict[str, float]]] = {}
+    options = dict(option.split("=", 1) for option in arguments.options)
+    for table_type in arguments.table_types.split(","):
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            base_path = f"{folder}/trips"
+            table = build(base_path, table_type, arguments.rows, options)
+            print(f"\n{table_type}, seconds (CPU): first call of a process, later calls; MB: peak, result")
+            for name, (columns, where) in reads_of(table).items():
+                if arguments.reads and name not in arguments.reads.split(","):
+                    continue
+                runs: dict[str, list[dict[str, Any]]] = {}
+                for _ in range(arguments.runs):
+                    for engine in engines:
+                        if where[:1] == ["key"] and engine != "hoodie":
+                            continue
+                        if table_type == "MERGE_ON_READ" and engine == "pyarrow":
+                            continue
+                        specification = json.dumps([engine, base_path, table["files"], columns, where])
+                        call = [sys.executable, "-m", __spec__.name, f"--later={arguments.later}"]
+                        done = subprocess.run([*call, "--child", specification], stdout=subprocess.PIPE, check=True)
+                        runs.setdefault(engine, []).append(json.loads(done.stdout))
+                if len({run["rows"] for found in runs.values() for run in found}) > 1:
+                    raise SystemExit(f"{name}: the engines find different numbers of rows")
+                for engine, found in runs.items():
+                    line = measured(engine, found)
+                    figures.setdefault(f"{table_type}, {name}", {})[engine] = line
+                    print(
+                        f"{name:<20} {engine:<8} {line['first']:7.3f} ({line['first CPU']:.2f})  "
+                        f"{line['later']:7.3f} ({line['later CPU']:.2f}), fastest {line['fastest']:.3f}  "
+                        f"{line['peak']:6.0f} {line['result']:6.0f}",
+                        flush=True,
+                    )
+    print(f"load {os.getloadavg()[0]:.1f}")
     if arguments.json:
-        write_json(arguments.json, machine, {"rows": arguments.rows, "runs": arguments.runs}, timings)
+        content = {"machine": machine, "rows": arguments.rows, "runs": arguments.runs, "reads": figures}
+        Path(arguments.json).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
