@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.common.data.expression_tree import parse_expression
 from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
-    COMMIT_TIME_META,
     RECORD_KEY_META,
 )
 from hoodie.common.table.table_metadata import map_concurrently
@@ -26,7 +26,6 @@ from hoodie.exception import HoodieException
 from hoodie.io.merge_source import MergeSource
 from hoodie.io.merging_reader import MergingReader
 from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
-from hoodie.io.parquet.parquet_fragments import count_rows as count_rows_of_fragments
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.merge.merge_spec import MergeSpec
@@ -212,10 +211,11 @@ class HoodieFileGroupReader:
         Raises:
             HoodieException: See `iter_batches`.
         """
-        if not self._may_take:
+        if not self._may_take or (self._rows is not None and len(self._rows) > MOST_FEW_ROWS):
             return None
-        rows = self._rows if self._rows is not None else self.find_few()
-        return None if rows is None or len(rows) > MOST_FEW_ROWS else list(self.take(rows))
+        with HoodieParquetReader(self._storage, self._path, size_bytes=self._size_bytes) as reader:
+            rows = self._rows if self._rows is not None else self._find_few(reader)
+            return None if rows is None else list(self._context.wanted(self._at(reader, rows)))
 
     def find_few(self) -> npt.NDArray[np.int64] | None:
         """The positions of the rows that pass the filter; None if there are too many.
@@ -229,25 +229,32 @@ class HoodieFileGroupReader:
         """
         if self._rows is not None:
             return self._rows
+        with HoodieParquetReader(self._storage, self._path, size_bytes=self._size_bytes) as reader:
+            return self._find_few(reader)
+
+    def _find_few(
+        self, reader: HoodieParquetReader, row_groups: Sequence[int] | None = None, *, on_all_cores: bool = True
+    ) -> npt.NDArray[np.int64] | None:
+        """See `find_few`; of the given row groups, or those of the plan."""
         row_filter = self._context.row_filter
         assert row_filter is not None
         columns = row_filter.read_columns([], self._schema)
+        counts = reader.row_group_rows
+        groups = row_groups if row_groups is not None else self._row_groups
+        groups = range(len(counts)) if groups is None else groups
+        most = min(MOST_FEW_ROWS, max(int(counts[list(groups)].sum()) // FEW_ROWS_IN, ALWAYS_FEW_ROWS))
         positions = []
-        # A file holds few commit times; they are not made to strings.
-        dictionaries = [COMMIT_TIME_META] if COMMIT_TIME_META in columns else []
-        with HoodieParquetReader(self._storage, self._path, dictionaries, size_bytes=self._size_bytes) as reader:
-            counts = reader.row_group_rows
-            groups = range(len(counts)) if self._row_groups is None else self._row_groups
-            most = min(MOST_FEW_ROWS, max(int(counts.sum()) // FEW_ROWS_IN, ALWAYS_FEW_ROWS))
-            for group in groups:
-                first = int(counts[:group].sum())
-                for batch in reader.iter_batches(columns, self._schema, [group], READ_BATCH_ROWS):
-                    places = row_filter.places(batch)
-                    most -= len(places)
-                    if most < 0:
-                        return None
-                    positions.append(places + first)
-                    first += batch.num_rows
+        for group in groups:
+            first = int(counts[:group].sum())
+            for batch in reader.iter_batches(
+                columns, self._schema, [group], READ_BATCH_ROWS, on_all_cores=on_all_cores
+            ):
+                places = row_filter.places(batch)
+                most -= len(places)
+                if most < 0:
+                    return None
+                positions.append(places + first)
+                first += batch.num_rows
         return np.concatenate(positions) if positions else np.zeros(0, dtype=np.int64)
 
     def stored_bytes(self) -> int:
@@ -261,35 +268,41 @@ class HoodieFileGroupReader:
             found = self._log_bytes
             if base_file is not None:
                 fragment = ParquetFragment.open(self._storage, base_file.path, base_file.size_bytes)
-                found += fragment.stored_bytes(self._context.read_columns)
+                found += fragment.reader.stored_bytes(self._context.read_columns)
             return found
-        fragment = ParquetFragment.open(self._storage, self._path, self._size_bytes)
-        row_groups = self._row_groups
-        pushed = self._context.pushed
-        if row_groups is None and pushed is not None and fragment.stores(self._schema):
-            row_groups = fragment.row_groups_of(pushed, self._schema)
-        return fragment.stored_bytes(self._context.read_columns, row_groups)
+        fragment = self._open_fragment()
+        return fragment.reader.stored_bytes(self._context.read_columns, fragment.row_groups)
 
     @property
     def _log_bytes(self) -> int:
         """The size of the log files that hold records."""
         return sum(log_file.size_bytes for log_file in self._file_slice.log_files if not log_file.is_cdc)
 
-    def _scan(self, fragments: Sequence[ParquetFragment]) -> Iterator[pa.RecordBatch]:
-        context = self._context
-        if context.is_exact:
-            names = context.result_columns
-            yield from scan_fragments(fragments, self._schema, names, context.pushed, READ_BATCH_ROWS)
-        else:
-            names = context.read_columns
-            yield from context.wanted(scan_fragments(fragments, self._schema, names, context.pushed, READ_BATCH_ROWS))
-
-    def _open_fragment(self) -> ParquetFragment | None:
-        """The file for a scan together with others; None if its columns have to be converted."""
+    def _open_fragment(self) -> ParquetFragment:
+        """The file for a scan together with others, without the row groups whose statistics exclude the filter."""
         fragment = ParquetFragment.open(self._storage, self._path, self._size_bytes)
-        if not fragment.stores(self._schema, self._context.read_columns):
-            return None
-        return fragment if self._row_groups is None else fragment.subset(self._row_groups)
+        if self._row_groups is not None:
+            return fragment.subset(self._row_groups)
+        condition = self._context.pushed
+        tree = None if condition is None else parse_expression(condition)
+        return fragment if tree is None else fragment.subset(fragment.row_groups_of(tree, self._schema))
+
+    def _rows_of_group(self, reader: HoodieParquetReader, number: int, on_all_cores: bool) -> Iterator[pa.RecordBatch]:
+        """The rows of a row group that pass the filter.
+
+        The columns of the filter are read first. If few rows pass, only these are taken of the others.
+        """
+        context, row_filter = self._context, self._context.row_filter
+        columns = context.read_columns
+        if row_filter is not None and row_filter.columns is not None and not row_filter.columns.issuperset(columns):
+            rows = self._find_few(reader, [number], on_all_cores=on_all_cores)
+            if rows is not None:
+                if len(rows):
+                    yield from context.wanted(reader.take_rows(columns, self._schema, rows))
+                return
+        yield from context.wanted(
+            reader.iter_batches(columns, self._schema, [number], READ_BATCH_ROWS, on_all_cores=on_all_cores)
+        )
 
     def _at(self, reader: HoodieParquetReader, positions: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         """The rows at some positions; see `take`."""
@@ -315,7 +328,7 @@ class HoodieFileGroupReader:
                 first += batch.num_rows
 
 
-def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
+def scan_file_groups(readers: Sequence[HoodieFileGroupReader], *, keeps_all: bool = False) -> Iterator[pa.RecordBatch]:
     """The rows of file groups one after the other, on all cores, with some files and batches read ahead.
 
     Row groups whose statistics exclude the filter are not read, unless the slice has log files. Memory: some batches,
@@ -323,6 +336,7 @@ def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Re
 
     Args:
         readers: A reader for each file group, all with the same schema, columns, filter and range.
+        keeps_all: Whether the caller keeps all batches, so that no thread has to wait for it.
 
     Raises:
         HoodieIOException: A file is missing, or storage failed.
@@ -333,7 +347,7 @@ def scan_file_groups(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Re
         if has_logs:
             yield from _scan_merged(list(group))
         else:
-            yield from _scan_base_files(list(group))
+            yield from _scan_base_files(list(group), keeps_all)
 
 
 def _scan_merged(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
@@ -362,10 +376,10 @@ def _scan_merged(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Record
                 merged.close()
 
 
-def _scan_base_files(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
+def _scan_base_files(readers: Sequence[HoodieFileGroupReader], keeps_all: bool) -> Iterator[pa.RecordBatch]:
     """The rows of file groups without log files; see `scan_file_groups`."""
     if not readers[0]._may_take:
-        yield from _scan_together(readers)
+        yield from _scan_together(readers, keeps_all)
         return
     for start in range(0, len(readers), _TAKEN_AT_ONCE):
         some = readers[start : start + _TAKEN_AT_ONCE]
@@ -375,21 +389,16 @@ def _scan_base_files(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.Re
                 for _, batches in group:
                     yield from batches or ()
             else:
-                yield from _scan_together([reader for reader, _ in group])
+                yield from _scan_together([reader for reader, _ in group], keeps_all)
 
 
-def _scan_together(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
+def _scan_together(readers: Sequence[HoodieFileGroupReader], keeps_all: bool) -> Iterator[pa.RecordBatch]:
     """All rows that pass the filter, however many; see `scan_file_groups`."""
     for start in range(0, len(readers), _FILES_AT_ONCE):
         some = readers[start : start + _FILES_AT_ONCE]
-        opened = list(zip(some, map_concurrently(HoodieFileGroupReader._open_fragment, some), strict=True))
-        # Files that store all columns in the wanted types are scanned together; the order of files stays.
-        for as_wanted, group in groupby(opened, key=lambda pair: pair[1] is not None):
-            if as_wanted:
-                yield from some[0]._scan([fragment for _, fragment in group if fragment is not None])
-            else:
-                for reader, _ in group:
-                    yield from reader._decoded(READ_BATCH_ROWS)
+        opened = list(map_concurrently(HoodieFileGroupReader._open_fragment, some))
+        # Readers of one scan differ in their files only.
+        yield from scan_fragments(opened, some[0]._rows_of_group, keeps_all=keeps_all)
 
 
 def count_rows(readers: Sequence[HoodieFileGroupReader]) -> int:
@@ -404,16 +413,12 @@ def count_rows(readers: Sequence[HoodieFileGroupReader]) -> int:
     merged = [reader for reader in readers if reader.has_log_files]
     total = sum(batch.num_rows for reader in merged for batch in reader.with_columns([RECORD_KEY_META]).scan())
     without_logs = [reader for reader in readers if not reader.has_log_files]
-    for start in range(0, len(without_logs), _FILES_AT_ONCE):
-        batch_readers = without_logs[start : start + _FILES_AT_ONCE]
-        fragments: list[ParquetFragment] = []
-        for reader, fragment in zip(
-            batch_readers, map_concurrently(HoodieFileGroupReader._open_fragment, batch_readers), strict=True
-        ):
-            if fragment is not None and reader._context.is_exact:
-                fragments.append(fragment)
-            else:
-                total += sum(batch.num_rows for batch in reader.with_columns(reader._schema.names[:1]).scan())
-        if fragments:
-            total += count_rows_of_fragments(fragments, batch_readers[0]._schema, batch_readers[0]._context.pushed)
+    if without_logs and without_logs[0]._context.has_all_rows:
+        for start in range(0, len(without_logs), _FILES_AT_ONCE):
+            some = without_logs[start : start + _FILES_AT_ONCE]
+            total += sum(opened.num_rows for opened in map_concurrently(HoodieFileGroupReader._open_fragment, some))
+    elif without_logs:
+        # A column that is read anyway.
+        columns = without_logs[0].with_columns([])._context.read_columns[:1] or [RECORD_KEY_META]
+        total += sum(batch.num_rows for batch in scan_file_groups([r.with_columns(columns) for r in without_logs]))
     return int(total)

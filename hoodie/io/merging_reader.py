@@ -422,10 +422,12 @@ class MergingReader:
     ) -> Iterator[pa.RecordBatch]:
         """All rows of the base file, in their order."""
         if on_all_cores:
-            fragment = self._opened(path)
-            if fragment.stores(self._schema, columns):
-                yield from scan_fragments([fragment], self._schema, columns, None, batch_rows)
-                return
+
+            def rows_of(reader: HoodieParquetReader, number: int, on_all_cores: bool) -> Iterator[pa.RecordBatch]:
+                return reader.iter_batches(columns, self._schema, [number], batch_rows, on_all_cores=on_all_cores)
+
+            yield from scan_fragments([self._opened(path)], rows_of)
+            return
         with HoodieParquetReader(self._storage, path, size_bytes=self._base_bytes) as reader:
             yield from reader.iter_batches(columns, self._schema, batch_rows=batch_rows)
 

@@ -63,9 +63,9 @@ class HoodieReaderContext:
         return self.row_filter.pushed if self.row_filter is not None else None
 
     @property
-    def is_exact(self) -> bool:
-        """Whether a scan with what is pushed down gives the rows of the result and no others."""
-        return self.instant_range is None and (self.row_filter is None or self.row_filter.is_exact)
+    def has_all_rows(self) -> bool:
+        """Whether every row is in the result."""
+        return self.instant_range is None and self.row_filter is None
 
     @property
     def may_seek(self) -> bool:

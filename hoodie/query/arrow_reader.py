@@ -85,7 +85,8 @@ def read_table(
         >>> hoodie.read_table("/data/trips", as_of="2026-01-02 10:15:30")  # doctest: +SKIP
         >>> hoodie.read_table("/data/trips", query_type="incremental", begin="20260102101530123")  # doctest: +SKIP
     """
-    with scan_table(base_path, storage_options=storage_options, **arguments) as reader:
+    plan = plan_read(base_path, storage_options=storage_options, **arguments)
+    with scan(plan, keeps_all=True) as reader:
         return reader.read_all()
 
 
@@ -121,18 +122,19 @@ def dataset(
     return HoodieDataset(plan_read(base_path, storage_options=storage_options, **arguments))
 
 
-def scan(plan: ReadPlan) -> pa.RecordBatchReader:
+def scan(plan: ReadPlan, *, keeps_all: bool = False) -> pa.RecordBatchReader:
     """The rows of a plan as a stream, on all cores.
 
     Memory: some batches, the footers of some files, and the log records of one file slice.
 
     Args:
         plan: The plan of the read.
+        keeps_all: Whether the caller keeps all batches, so that no thread has to wait for it.
     """
     schema = plan.result_schema
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for batch in scan_file_groups(readers_of(plan)):
+        for batch in scan_file_groups(readers_of(plan), keeps_all=keeps_all):
             yield batch.cast(schema) if batch.schema != schema else batch
 
     return pa.RecordBatchReader.from_batches(schema, batches())

@@ -20,8 +20,6 @@ from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
-from hoodie.io.parquet.parquet_footer import parse_footer
-from hoodie.io.parquet.parquet_fragments import ParquetFragment
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.partition_values import PartitionValues
 from hoodie.query.read_plan import ColumnValues, PlannedSlice, Pruned
@@ -112,39 +110,42 @@ class _FooterLook:
         if base_file is None or any(not log_file.is_cdc for log_file in file_slice.log_files):
             # Log files may add rows that the base file does not have.
             return PlannedSlice(file_slice)
-        fragment = ParquetFragment.open(self.storage, base_file.path, base_file.size_bytes)
+        with HoodieParquetReader(self.storage, base_file.path, size_bytes=base_file.size_bytes) as reader:
+            return self._look(file_slice, reader)
+
+    def _look(self, file_slice: FileSlice, reader: HoodieParquetReader) -> PlannedSlice | str:
         row_groups = None
-        if self.row_filter.pushed is not None and fragment.stores(self.schema):
-            row_groups = tuple(fragment.row_groups_of(self.row_filter.pushed, self.schema))
+        tree = None if self.row_filter.pushed is None else parse_expression(self.row_filter.pushed)
+        if tree is not None and reader.stores(self.schema):
+            row_groups = tuple(reader.row_groups_of(tree, self.schema))
             if not row_groups:
                 return BY_STATISTICS
         if self.searched is not None:
             is_key = self.searched.column == RECORD_KEY_META
-            if is_key and not self._may_hold_keys(fragment):
+            if is_key and not self._may_hold_keys(reader):
                 return BY_BLOOM_FILTER
-            if fragment.stores(self.schema, [self.searched.column]):
-                rows = self._searched_rows(fragment, row_groups)
+            if reader.stores(self.schema, [self.searched.column]):
+                rows = self._searched_rows(reader, row_groups)
                 if not len(rows):
                     return BY_KEYS if is_key else BY_VALUES
-                numbers = np.searchsorted(np.cumsum(fragment.row_counts), rows, side="right")
-                return PlannedSlice(file_slice, tuple(np.unique(numbers).tolist()), fragment.num_row_groups, rows)
-        return PlannedSlice(file_slice, row_groups, fragment.num_row_groups)
+                numbers = np.searchsorted(np.cumsum(reader.row_group_rows), rows, side="right")
+                return PlannedSlice(file_slice, tuple(np.unique(numbers).tolist()), reader.num_row_groups, rows)
+        return PlannedSlice(file_slice, row_groups, reader.num_row_groups)
 
-    def _searched_rows(self, fragment: ParquetFragment, row_groups: tuple[int, ...] | None) -> npt.NDArray[np.int64]:
+    def _searched_rows(self, reader: HoodieParquetReader, row_groups: tuple[int, ...] | None) -> npt.NDArray[np.int64]:
         """The rows with one of the values. Only the column of the values is read. Empty if the file lacks the
         column.
         """
         assert self.searched is not None
-        with HoodieParquetReader(self.storage, fragment.path) as reader:
-            if self.searched.column not in reader.file_schema.names:
-                return np.zeros(0, dtype=np.int64)
-            return reader.find_record_keys(self.searched.values, row_groups, self.searched.column)[1]
+        if self.searched.column not in reader.file_schema.names:
+            return np.zeros(0, dtype=np.int64)
+        return reader.find_record_keys(self.searched.values, row_groups, self.searched.column)[1]
 
-    def _may_hold_keys(self, fragment: ParquetFragment) -> bool:
+    def _may_hold_keys(self, reader: HoodieParquetReader) -> bool:
         """Whether the bloom filter may know one of the keys. A filter that cannot be read excludes nothing."""
         assert self.searched is not None
         try:
-            bloom_filter = parse_footer(fragment.path, fragment.entries).bloom_filter
+            bloom_filter = reader.footer().bloom_filter
         except (HoodieCorruptedDataException, HoodieNotSupportedException):
             return True
         return bloom_filter is None or bool(bloom_filter.might_contain(self.searched.values).any())

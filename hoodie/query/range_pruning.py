@@ -10,8 +10,7 @@ files alone may hold the row; partial updates can make a row that no single file
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import reduce
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -19,7 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.data.expression_tree import Call, Field, Literal, Node, parse_expression
+from hoodie.common.data.expression_tree import Call, Field, Node, parse_expression
+from hoodie.common.data.range_matching import may_match
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMN_SET
@@ -33,8 +33,6 @@ from hoodie.metadata.records.metadata_partition_type import MetadataPartitionTyp
 Flags = npt.NDArray[np.bool_]
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
 _PARTITION_STATS = MetadataPartitionType.PARTITION_STATS.partition_path
-_MAX_SEARCHED = 100
-"""The limit of values that are compared one by one; for larger sets only the smallest and the largest are."""
 
 
 def partitions_by_statistics(
@@ -174,62 +172,3 @@ def _columns_of(node: Node, schema: pa.Schema) -> list[str]:
     if isinstance(node, Call):
         return list(dict.fromkeys(name for part in node.arguments for name in _columns_of(part, schema)))
     return []
-
-
-def may_match(node: Node, bounds: Mapping[str, ColumnBounds], count: int) -> Flags:
-    """True for each place whose ranges allow a row that meets a condition.
-
-    Args:
-        node: A condition of the form of `RowFilter.pushed`: comparisons of columns with values of their types, sets,
-            "is not null", and, or. Any other part is taken as true for some row.
-        bounds: Ranges of columns.
-        count: The number of ranges of each column.
-    """
-    if isinstance(node, Call):
-        match node.function:
-            case "and_kleene":
-                return reduce(np.logical_and, (may_match(part, bounds, count) for part in node.arguments))
-            case "or_kleene":
-                return reduce(np.logical_or, (may_match(part, bounds, count) for part in node.arguments))
-        column = node.arguments[0] if node.arguments else None
-        known = bounds.get(column.path[0]) if isinstance(column, Field) and len(column.path) == 1 else None
-        if known is not None:
-            try:
-                within = _within(node, known)
-            except pa.ArrowException:
-                within = None
-            if within is not None:
-                flags: Flags = pc.fill_null(within, True).to_numpy(zero_copy_only=False)
-                return flags & ~known.is_void
-    return np.ones(count, np.bool_)
-
-
-def _within(call: Call, known: ColumnBounds) -> pa.Array | None:
-    """Whether ranges hold a value that meets a comparison; null where ranges are unknown, None for other functions."""
-    low, high = known.low, known.high
-    if call.function == "is_valid":
-        return pa.nulls(len(low), pa.bool_())
-    if call.function == "is_in" and call.options is not None:
-        values = call.options["value_set"].values
-        if values.type != low.type or values.null_count or not len(values):
-            return None
-        if len(values) > _MAX_SEARCHED:
-            ends = pc.min_max(values)
-            return pc.and_(pc.less_equal(low, ends["max"]), pc.greater_equal(high, ends["min"]))
-        each = (pc.and_(pc.less_equal(low, value), pc.greater_equal(high, value)) for value in values)
-        return reduce(pc.or_, each)
-    value = call.arguments[1].value if len(call.arguments) == 2 and isinstance(call.arguments[1], Literal) else None
-    if value is None or not value.is_valid or value.type != low.type:
-        return None
-    match call.function:
-        case "equal":
-            return pc.and_(pc.less_equal(low, value), pc.greater_equal(high, value))
-        case "less":
-            return pc.less(low, value)
-        case "less_equal":
-            return pc.less_equal(low, value)
-        case "greater":
-            return pc.greater(high, value)
-        case "greater_equal":
-            return pc.greater_equal(high, value)
-    return None

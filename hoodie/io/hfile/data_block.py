@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.util.arrow_buffers import pieces_of, rows_of
+from hoodie.common.util.arrow_buffers import numbers_of, pieces_of, rows_of
 from hoodie.exception import HoodieCorruptedDataException
 
 ENTRY_SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
@@ -127,7 +127,7 @@ class DataBlock:
         offsets = ends.reshape(-1)
         spans = pieces_of(self.content, offsets)
         first = np.arange(0, len(offsets), len(bounds))
-        return [spans.take(pa.array(first + place)) for place in which]
+        return [spans.take(numbers_of(first + place, pa.int64())) for place in which]
 
     def _texts(self, keys: pa.BinaryArray) -> pa.StringArray:
         try:

@@ -14,7 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hoodie.common.model.record_columns import RECORD_KEY_META
+from hoodie.common.data.expression_tree import Node, columns_of
+from hoodie.common.data.range_matching import may_match
+from hoodie.common.model.record_columns import (
+    COMMIT_TIME_META,
+    FILE_NAME_META,
+    PARTITION_PATH_META,
+    RECORD_KEY_META,
+)
+from hoodie.common.util.arrow_buffers import structs_of
 from hoodie.exception import (
     HoodieCorruptedDataException,
     HoodieException,
@@ -25,8 +33,10 @@ from hoodie.io.parquet.column_adaptation import adapt_batch, chosen_schema
 from hoodie.io.parquet.footer_tail import missing_base_file
 from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, known_range, merged_rows
 from hoodie.io.parquet.parquet_footer import Footer, KeyRange, parse_footer
+from hoodie.io.parquet.repeated_texts import RepeatedTexts
 from hoodie.io.parquet.row_taking import RowTaker
 from hoodie.io.parquet.splicing import StoredColumns
+from hoodie.io.parquet.stored_ranges import StoredRanges
 from hoodie.storage.listed_files import open_listed_file
 from hoodie.storage.storage import HoodieStorage
 
@@ -339,6 +349,8 @@ class HoodieParquetReader:
         schema: pa.Schema,
         row_groups: Sequence[int] | None = None,
         batch_rows: int = 65536,
+        *,
+        on_all_cores: bool = True,
     ) -> Iterator[pa.RecordBatch]:
         """Rows in the types of a schema.
 
@@ -349,9 +361,11 @@ class HoodieParquetReader:
             schema: The types of the result. A field of a batch is nullable if it is nullable here.
             row_groups: Numbers of the row groups to read; None for all.
             batch_rows: Most rows of a batch.
+            on_all_cores: Whether columns are decoded side by side. If not, several threads may iterate at the same
+                time.
 
         Yields:
-            Batches in the order of the file.
+            Batches in the order of the file. Equal values of a column may share their bytes in memory.
 
         Raises:
             MissingSchemaFieldException: A column is not in ``schema``.
@@ -361,18 +375,19 @@ class HoodieParquetReader:
         wanted = chosen_schema(schema, columns)
         stored = set(self.file_schema.names)
         present = [name for name in wanted.names if name in stored]
-        file = self._opened
+        file, texts = self._with_dictionaries(present), RepeatedTexts(self._dictionaries)
         for number in range(self.num_row_groups) if row_groups is None else row_groups:
             if not present:
                 with translated_errors(self._path):
                     rows = file.metadata.row_group(number).num_rows
                 for start in range(0, rows, batch_rows):
                     count = min(batch_rows, rows - start)
-                    nulls = [pa.nulls(count, field.type) for field in wanted]
-                    yield pa.RecordBatch.from_arrays(nulls, schema=wanted)
+                    yield _nulls(wanted, count)
                 continue
             with translated_errors(self._path):
-                batches = file.iter_batches(batch_size=batch_rows, row_groups=[number], columns=present)
+                batches = file.iter_batches(
+                    batch_size=batch_rows, row_groups=[number], columns=present, use_threads=on_all_cores
+                )
             found = 0
             while True:
                 with translated_errors(self._path):
@@ -380,8 +395,61 @@ class HoodieParquetReader:
                 if batch is None:
                     break
                 found += batch.num_rows
-                yield self._adapted(batch, wanted)
+                yield self._adapted(batch, wanted, texts)
             self._check_rows(found, [number])
+
+    def stores(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> bool:
+        """Whether columns of the file have the types of a schema. A column that the file lacks counts as yes.
+
+        Args:
+            schema: The wanted types.
+            columns: The columns; None for all of the schema.
+        """
+        stored = self.file_schema
+        known = set(stored.names)
+        names = [name for name in columns or schema.names if name in known]
+        return all(stored.field(name).type == schema.field(name).type for name in names)
+
+    def row_groups_of(self, condition: Node, schema: pa.Schema) -> list[int]:
+        """Numbers of the row groups that may hold rows of a condition, by their statistics.
+
+        Args:
+            condition: A condition that statistics can decide; see `hoodie.common.data.row_filter`.
+            schema: The columns; the file must store these types.
+        """
+        with translated_errors(self._path):
+            columns = self.top_level_columns()
+            names = [name for name in columns_of(condition) if name in columns]
+            groups = [self._opened.metadata.row_group(number) for number in range(self.num_row_groups)]
+            ranges = {
+                name: StoredRanges.of([group.column(columns[name]) for group in groups], schema.field(name).type)
+                for name in names
+            }
+        return np.flatnonzero(may_match(condition, ranges, len(groups))).tolist()
+
+    def stored_bytes(self, columns: Sequence[str], row_groups: Sequence[int] | None = None) -> int:
+        """The stored bytes of columns.
+
+        Args:
+            columns: Names; columns that the file lacks have no bytes.
+            row_groups: Numbers of row groups; None for all.
+        """
+        metadata = self._opened.metadata
+        wanted = set(columns)
+        numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
+        chunks = [
+            metadata.row_group(number).column(column) for number in numbers for column in range(metadata.num_columns)
+        ]
+        return sum(
+            int(chunk.total_compressed_size) for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted
+        )
+
+    def top_level_columns(self) -> dict[str, int]:
+        """The number of each column that is not nested, as metadata counts columns."""
+        metadata, names = self._opened.metadata, set(self.file_schema.names)
+        paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+        # A column that is not nested has its name as its path; a name with a dot may be the path of another column.
+        return {path: number for number, path in enumerate(paths) if path in names and "." not in path}
 
     def take_rows(
         self, columns: Sequence[str] | None, schema: pa.Schema, rows: npt.NDArray[np.int64]
@@ -414,8 +482,7 @@ class HoodieParquetReader:
             with translated_errors(self._path):
                 found = taker.take(number, present, places)
             if not found:
-                nulls = [pa.nulls(len(places), field.type) for field in wanted]
-                yield pa.RecordBatch.from_arrays(nulls, schema=wanted)
+                yield _nulls(wanted, len(places))
             else:
                 yield self._adapted(pa.RecordBatch.from_arrays(found, names=present), wanted)
 
@@ -433,9 +500,28 @@ class HoodieParquetReader:
         if found != expected_rows:
             raise _corrupted(self._path, f"its footer tells of {expected_rows} rows where {found} could be read")
 
-    def _adapted(self, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    def _with_dictionaries(self, columns: Sequence[str]) -> pq.ParquetFile:
+        """The file, to be read with dictionaries of the meta columns that have few values in a file."""
+        file, schema = self._opened, self.file_schema
+        names = [
+            name
+            for name in (COMMIT_TIME_META, PARTITION_PATH_META, FILE_NAME_META)
+            if name in columns and name not in self._dictionaries and pa.types.is_string(schema.field(name).type)
+        ]
+        if not names:
+            return file
+        with translated_errors(self._path):
+            return pq.ParquetFile(
+                self._stream, metadata=file.metadata, buffer_size=_BUFFER_BYTES, pre_buffer=False,
+                coerce_int96_timestamp_unit="us", read_dictionary=[*self._dictionaries, *names],
+                page_checksum_verification=True,
+            )  # fmt: skip
+
+    def _adapted(self, batch: pa.RecordBatch, wanted: pa.Schema, texts: RepeatedTexts | None = None) -> pa.RecordBatch:
         with translated_errors(self._path):
             check_indices(batch.columns)
+            if texts is not None:
+                batch = texts.in_batch(batch)
         return adapt_batch(batch, wanted, self._path, self._dictionaries)
 
 
@@ -444,6 +530,12 @@ def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:
         f"base file {path} is cut short or damaged: {problem}. If no completed commit wrote it, a rollback "
         "of the failed write removes it; otherwise restore it from a copy, or the table to a savepoint before it"
     )
+
+
+def _nulls(schema: pa.Schema, count: int) -> pa.RecordBatch:
+    """Rows of nulls; without columns, they still have their number."""
+    columns = [pa.nulls(count, field.type) for field in schema]
+    return pa.RecordBatch.from_struct_array(structs_of(columns, pa.struct(list(schema)), count))
 
 
 def check_indices(columns: Iterable[pa.Array]) -> None:

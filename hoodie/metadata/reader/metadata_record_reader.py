@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieLogFile
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.table.view.committed_log_files import CommittedLogFiles
+from hoodie.common.util.arrow_buffers import texts_of
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.hfile.hfile_reader import HFileReader, open_hfile
 from hoodie.io.log.log_block_filter import LogBlockFilter
@@ -48,7 +49,7 @@ class MetadataRecords:
     def joined(cls, parts: Sequence[MetadataRecords], payload: MetadataPayload) -> MetadataRecords:
         """The records of several file groups as one value."""
         return cls(
-            pa.concat_arrays([pa.array([], pa.string()), *(part.keys for part in parts)]),
+            pa.concat_arrays([texts_of([]), *(part.keys for part in parts)]),
             one_batch([part.rows for part in parts], payload.schema),
         )
 

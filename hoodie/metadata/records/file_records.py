@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.avro.timeline_metadata import HoodieRollbackMetadata
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.util.arrow_buffers import numbers_of, scalar_of
 from hoodie.exception import HoodieCommitException
 from hoodie.metadata.records.metadata_entries import MetadataEntries
 from hoodie.metadata.records.metadata_keys import ALL_PARTITIONS_KEY, NON_PARTITIONED, partition_identifier
@@ -136,15 +137,17 @@ def listing_of(keys: pa.Array, rows: pa.RecordBatch) -> pa.Table:
         `FILE_LISTING`.
     """
     owners, names, infos = flat_files(rows.column("files"))
-    is_file = pc.not_equal(rows.column("type"), int(MetadataRecordType.ALL_PARTITIONS)).take(pa.array(owners))
-    paths = pc.if_else(pc.equal(keys, NON_PARTITIONED), "", keys).take(pa.array(owners))
+    owners = numbers_of(owners, pa.int64())
+    all_partitions = numbers_of(np.array([MetadataRecordType.ALL_PARTITIONS], np.int32), pa.int32())[0]
+    is_file = pc.not_equal(rows.column("type"), all_partitions).take(owners)
+    paths = pc.if_else(pc.equal(keys, scalar_of(NON_PARTITIONED)), scalar_of(""), keys).take(owners)
     columns = [paths, names, infos.field("size_bytes"), infos.field("is_deleted")]
     return pa.Table.from_arrays(columns, schema=FILE_LISTING).filter(is_file)
 
 
 def partitions_of(keys: pa.Array, rows: pa.RecordBatch) -> list[str]:
     """The partitions in the list of partitions, without deleted ones; see `listing_of`."""
-    place = pc.index(keys, ALL_PARTITIONS_KEY).as_py()
+    place = pc.index(keys, scalar_of(ALL_PARTITIONS_KEY)).as_py()
     if place < 0:
         return []
     _, names, infos = flat_files(rows.column("files").slice(place, 1))

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.util.arrow_buffers import booleans_of, flags_in, numbers_in, numbers_of, texts_of
 from hoodie.metadata.records.metadata_records import FILE_INFO, MetadataPayload, flat_files
 from hoodie.metadata.records.range_union import union_of_ranges
 
@@ -72,7 +73,7 @@ def merge_records(
     order = sorted_places(keys)
     if order is not None:
         keys, rows = keys.take(order), rows.take(order)
-        is_deleted = None if is_deleted is None else is_deleted[order.to_numpy()]
+        is_deleted = None if is_deleted is None else is_deleted[numbers_in(order, np.uint64)]
     starts = run_starts(keys)
     ends = np.append(starts[1:], len(keys)) if len(starts) else starts
     deleted = np.zeros(len(keys), np.bool_) if is_deleted is None else is_deleted
@@ -82,18 +83,18 @@ def merge_records(
     elif payload is MetadataPayload.COLUMN_STATS:
         merged = _merge_column_stats(rows, deleted, starts, ends)
     else:
-        merged = rows.take(pa.array(ends - 1))
-    distinct = keys.take(pa.array(starts))
+        merged = rows.take(numbers_of(ends - 1, pa.int64()))
+    distinct = keys.take(numbers_of(starts, pa.int64()))
     is_kept = ~is_gone
     if drop_tombstones:
         if "is_deleted" in payload.schema.names:
             is_kept &= ~_flags(merged.column("is_deleted"))
         deleted_keys = distinct.slice(0, 0)
     else:
-        deleted_keys = distinct.filter(pa.array(is_gone))
+        deleted_keys = distinct.filter(booleans_of(is_gone))
     if is_kept.all():
         return MergedRecords(distinct, merged, deleted_keys)
-    return MergedRecords(distinct.filter(pa.array(is_kept)), merged.filter(pa.array(is_kept)), deleted_keys)
+    return MergedRecords(distinct.filter(booleans_of(is_kept)), merged.filter(booleans_of(is_kept)), deleted_keys)
 
 
 def sorted_places(keys: pa.Array) -> pa.Array | None:
@@ -107,13 +108,12 @@ def run_starts(keys: pa.Array) -> Longs:
     """The place in sorted keys at which each key begins."""
     if not len(keys):
         return np.empty(0, np.int64)
-    changes = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+    changes = flags_in(pc.not_equal(keys[1:], keys[:-1]))
     return np.flatnonzero(np.append(True, changes))
 
 
 def _flags(values: pa.Array) -> Flags:
-    flags: Flags = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
-    return flags
+    return flags_in(values)
 
 
 def _last_true(flags: Flags, starts: Longs) -> Longs:
@@ -132,18 +132,18 @@ def _merge_files(rows: pa.RecordBatch, deleted: Flags, starts: Longs, drop_tombs
     owners, names, infos = flat_files(rows.column("files"))
     table = pa.table(
         {
-            "run": run_of[owners],
+            "run": numbers_of(run_of[owners], pa.int64()),
             "name": names,
             "size": infos.field("size_bytes"),
             "is_deleted": infos.field("is_deleted"),
         }
-    ).filter(pa.array(is_counted[owners]))
+    ).filter(booleans_of(is_counted[owners]))
     run, names, sizes, is_live = _merge_entries(table, drop_tombstones)
     offsets = np.searchsorted(run, np.arange(len(starts) + 1)).astype(np.int32)
-    infos = pa.StructArray.from_arrays([pa.array(sizes), pa.array(~is_live)], fields=list(FILE_INFO))
-    merged = pa.MapArray.from_arrays(pa.array(offsets), names, infos)
+    infos = pa.StructArray.from_arrays([numbers_of(sizes, pa.int64()), booleans_of(~is_live)], fields=list(FILE_INFO))
+    merged = pa.MapArray.from_arrays(numbers_of(offsets, pa.int32()), names, infos)
     ends = np.append(starts[1:], len(deleted)) - 1 if len(starts) else starts
-    types = rows.column("type").take(pa.array(ends))
+    types = rows.column("type").take(numbers_of(ends, pa.int64()))
     schema = MetadataPayload.FILES.schema
     return pa.RecordBatch.from_arrays([types, merged], schema=schema)
 
@@ -151,16 +151,16 @@ def _merge_files(rows: pa.RecordBatch, deleted: Flags, starts: Longs, drop_tombs
 def _merge_entries(table: pa.Table, drop_tombstones: bool) -> tuple[Longs, pa.Array, Longs, Flags]:
     """The entries of each file folded into one, or none: run, name, size, whether the file is live."""
     if not table.num_rows:
-        return np.empty(0, np.int64), pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.bool_)
+        return np.empty(0, np.int64), texts_of([]), np.empty(0, np.int64), np.empty(0, np.bool_)
     # Sorting is stable: equal names keep their order of time.
     table = table.take(pc.sort_indices(table, sort_keys=[("run", "ascending"), ("name", "ascending")]))
-    run = table.column("run").to_numpy()
+    run = numbers_in(table.column("run").combine_chunks(), np.int64)
     names = table.column("name").combine_chunks()
-    is_new = np.append(True, (run[1:] != run[:-1]) | pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False))
+    is_new = np.append(True, (run[1:] != run[:-1]) | flags_in(pc.not_equal(names[1:], names[:-1])))
     starts = np.flatnonzero(is_new)
     ends = np.append(starts[1:], len(run))
-    sizes = table.column("size").to_numpy()
-    deleted = table.column("is_deleted").to_numpy()
+    sizes = numbers_in(table.column("size").combine_chunks(), np.int64)
+    deleted = flags_in(table.column("is_deleted").combine_chunks())
     last_deleted = _last_true(deleted, starts)
     is_live = last_deleted < ends - 1
     # After the last delete there are only live entries.
@@ -170,7 +170,12 @@ def _merge_entries(table: pa.Table, drop_tombstones: bool) -> tuple[Longs, pa.Ar
     before = np.maximum(ends - 2, starts)
     had_entry = (ends - starts > 1) & ~deleted[before]
     is_kept = is_live | (False if drop_tombstones else ~had_entry)
-    return run[starts][is_kept], names.take(pa.array(starts[is_kept])), merged_sizes[is_kept], is_live[is_kept]
+    return (
+        run[starts][is_kept],
+        names.take(numbers_of(starts[is_kept], pa.int64())),
+        merged_sizes[is_kept],
+        is_live[is_kept],
+    )
 
 
 # --- column statistics ------------------------------------------------------------------------------------------------

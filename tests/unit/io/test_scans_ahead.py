@@ -128,9 +128,11 @@ class Storage:
         return [path for path in self.open_files.values() if path != self.failed or ".log." in path]
 
     def _around(self, call: Call) -> Any:
-        if call.name != "open":
+        if call.name not in ("open", "read"):
             return call.apply()
         self._step(call.path, HoodieIOException)
+        if call.name == "read":
+            return call.apply()
         return pa.PythonFile(CountedFile(call.path, self._step, self.open_files), mode="r")
 
     def _step(self, path: str, error: type[Exception] = OSError) -> None:

@@ -19,13 +19,12 @@ import hoodie
 from hoodie.common.data.expression_tree import parse_expression
 from hoodie.common.model.column_range import HoodieColumnRange, RangeValue, ValueType, widest_range
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.io.parquet.parquet_fragments import ParquetFragment
+from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.metadata.reader.column_bounds import ColumnBounds
 from hoodie.metadata.records.column_stats_records import FileColumnRanges, column_stats_entries
 from hoodie.metadata.records.metadata_records import MetadataPayload
 from hoodie.query.arrow_reader import scan
 from hoodie.query.range_pruning import may_match
-from hoodie.storage.storage import HoodieStorage
 from tests.support.metadata_tampering import Entry, copied, tamper
 from tests.support.table_builder import init_table, local_client
 
@@ -307,13 +306,13 @@ def test_no_footer_is_read_where_the_metadata_table_has_ranges(
     later_tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    open_footer = ParquetFragment.open
+    open_footer = HoodieParquetReader.open
 
-    def watched(storage: HoodieStorage, path: str, size_bytes: int | None = None) -> ParquetFragment:
-        opened.append(path)
-        return open_footer(storage, path, size_bytes)
+    def watched(reader: HoodieParquetReader) -> HoodieParquetReader:
+        opened.append(reader.path)
+        return open_footer(reader)
 
-    monkeypatch.setattr(ParquetFragment, "open", watched)
+    monkeypatch.setattr(HoodieParquetReader, "open", watched)
     table = str(later_tables / "v9_cow_mdt/v9_cow_mdt")
     hoodie.plan_read(table, filters=pc.field("ts") > 0)
     assert not opened

@@ -225,9 +225,9 @@ def test_few_rows_of_a_commit_or_key_are_taken_and_many_are_scanned(
     scanned: list[int] = []
     scan_fragments = file_group_reader.scan_fragments
 
-    def noted(fragments: Any, *arguments: Any) -> Any:
+    def noted(fragments: Any, *arguments: Any, **options: Any) -> Any:
         scanned.append(len(fragments))
-        return scan_fragments(fragments, *arguments)
+        return scan_fragments(fragments, *arguments, **options)
 
     monkeypatch.setattr(file_group_reader, "scan_fragments", noted)
     begun = hoodie.read_table(trips, columns=["_hoodie_commit_time"]).column(0).unique().to_pylist()[-1]
