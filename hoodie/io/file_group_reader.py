@@ -22,6 +22,7 @@ from hoodie.common.model.record_columns import (
     RECORD_KEY_META,
 )
 from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.common.util.arrow_buffers import numbers_of
 from hoodie.exception import HoodieException
 from hoodie.io.merge_source import MergeSource
 from hoodie.io.merging_reader import MergingReader
@@ -322,7 +323,7 @@ class HoodieFileGroupReader:
             ):
                 low, high = np.searchsorted(places, [first, first + batch.num_rows]).tolist()
                 if low < high:
-                    yield take_rows(batch, pa.array(places[low:high] - first))
+                    yield take_rows(batch, numbers_of(places[low:high] - first, pa.int64()))
                 if high == len(places):
                     break
                 first += batch.num_rows

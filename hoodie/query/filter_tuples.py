@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.common.util.arrow_buffers import without_views
+from hoodie.common.util.arrow_buffers import scalar_of, without_views
 from hoodie.common.util.shown_value import short_repr, shown_value, typed_repr
 from hoodie.exception import HoodieConfigException
 
@@ -188,7 +188,7 @@ def _with_known_unit(times: Any) -> Any:
 def _scalar(plain: Any, value: Any, where: str) -> pa.Scalar:
     """The result of `_plain` for a value, as an Arrow scalar."""
     try:
-        return plain if isinstance(plain, pa.Scalar) else pa.scalar(plain)
+        return plain if isinstance(plain, pa.Scalar) else scalar_of(plain)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise HoodieConfigException(f"{where} compares with {typed_repr(value)}: {error}") from error
 

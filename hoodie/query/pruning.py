@@ -19,6 +19,7 @@ from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.common.util.arrow_buffers import array_of
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.partition_values import PartitionValues
@@ -182,7 +183,7 @@ def values_of(
     tree = parse_expression(row_filter.expression)
     found = texts_of(tree, column, is_type) if tree is not None else None
     return (
-        None if found is None or len(found) > MAX_VALUES else ColumnValues(column, pa.array(sorted(found), pa.string()))
+        None if found is None or len(found) > MAX_VALUES else ColumnValues(column, array_of(sorted(found), pa.string()))
     )
 
 

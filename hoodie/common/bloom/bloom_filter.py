@@ -42,6 +42,7 @@ from hoodie.common.bloom.key_blocks import (
     plain_keys,
 )
 from hoodie.common.bloom.murmur_hash import MurmurBlock
+from hoodie.common.util.arrow_buffers import numbers_of
 from hoodie.exception import HoodieCorruptedDataException, HoodieKeyException, HoodieNotSupportedException
 
 DEFAULT_MAX_ENTRIES = 100_000
@@ -296,7 +297,7 @@ class DynamicBloomFilter(BloomFilter):
             open_keys = np.flatnonzero(~found)
             if not len(open_keys):
                 break
-            found[open_keys] = row.might_contain(plain.take(pa.array(open_keys)))
+            found[open_keys] = row.might_contain(plain.take(numbers_of(open_keys, pa.int64())))
         return found
 
     @property

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.expression_tree import Call, Field, Literal, Node
+from hoodie.common.util.arrow_buffers import flags_in
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 _MAX_SEARCHED = 100
@@ -57,7 +58,7 @@ def may_match(node: Node, bounds: Mapping[str, ValueRanges], count: int) -> Flag
             except pa.ArrowException:
                 within = None
             if within is not None:
-                flags: Flags = pc.fill_null(within, True).to_numpy(zero_copy_only=False)
+                flags = flags_in(within) | ~flags_in(within.is_valid())
                 return flags & ~known.is_void
     return np.ones(count, np.bool_)
 

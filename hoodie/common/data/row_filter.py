@@ -28,6 +28,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+try:
+    # `pyarrow.acero`, which makes them public, imports pandas, which takes longer than the rest of hoodie.
+    from pyarrow._acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
+except ImportError:
+    from pyarrow.acero import Declaration, FilterNodeOptions, TableSourceNodeOptions
+
 from hoodie.common.data.expression_tree import (
     Call,
     Field,
@@ -40,6 +46,7 @@ from hoodie.common.data.expression_tree import (
 )
 from hoodie.common.data.filter_values import MIRRORED, MisfitValue, with_typed_values
 from hoodie.common.data.stored_types import spelled_otherwise
+from hoodie.common.util.arrow_buffers import numbers_in, numbers_of
 from hoodie.common.util.shown_value import short_repr, type_name
 from hoodie.exception import HoodieSchemaException
 
@@ -130,9 +137,9 @@ class RowFilter:
             built = build_expression(typed)
             tree, expression = (typed, built) if built is not None else (tree, expression)
         # One row, because some functions check their values only if there is a row.
-        row = pa.table([pa.nulls(1, field.type) for field in schema], names=schema.names)
+        row = pa.Table.from_arrays([pa.nulls(1, field.type) for field in schema], names=schema.names)
         try:
-            row.filter(expression)
+            rows_passing(row, expression)
         except (pa.ArrowException, TypeError) as error:
             raise HoodieSchemaException(
                 f"the filter {shown_expression(expression)} does not fit the table {base_path}: "
@@ -163,7 +170,7 @@ class RowFilter:
             HoodieSchemaException: The filter cannot be computed on the batch's values.
         """
         try:
-            return pa.Table.from_batches([batch]).filter(self.expression)
+            return rows_passing(pa.Table.from_batches([batch]), self.expression)
         except pa.ArrowException as error:
             raise HoodieSchemaException(
                 f"{self.described} cannot be computed on the rows: {_first_line(error)}. {_ADVICE}"
@@ -178,10 +185,24 @@ class RowFilter:
         Raises:
             HoodieSchemaException: See `take`.
         """
-        numbers = pa.array(np.arange(batch.num_rows))
+        numbers = numbers_of(np.arange(batch.num_rows), pa.int64())
         numbered = pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, _NUMBER])
-        places: npt.NDArray[np.int64] = self.take(numbered).column(_NUMBER).to_numpy()
-        return places
+        return numbers_in(self.take(numbered).column(_NUMBER).combine_chunks(), np.int64)
+
+
+def rows_passing(table: pa.Table, expression: pc.Expression) -> pa.Table:
+    """The rows of a table that pass a filter, in their order, computed on this thread.
+
+    Args:
+        table: The rows.
+        expression: The filter.
+
+    Raises:
+        pa.ArrowException: The filter does not fit the rows.
+    """
+    source = Declaration("table_source", TableSourceNodeOptions(table))
+    filtered = Declaration("filter", FilterNodeOptions(expression), inputs=[source])
+    return filtered.to_table(use_threads=False)
 
 
 def _implied(node: Node, schema: pa.Schema, truth: bool = True) -> _Pushed:

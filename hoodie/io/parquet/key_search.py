@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.common.bloom.key_blocks import quick_hashes, utf8_bytes
-from hoodie.common.util.arrow_buffers import rows_of
+from hoodie.common.util.arrow_buffers import flags_in, numbers_in, numbers_of, rows_of, scalar_of
 from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, StoredValues, iter_plain_pages
 
 FoundRows: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
@@ -43,8 +43,8 @@ def find_keys(stored: pa.Array | pa.ChunkedArray, keys: pa.Array) -> FoundRows:
     """
     found = pc.index_in(stored, value_set=keys)
     found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-    rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-    return found.drop_null().to_numpy(), rows.astype(np.int64)
+    rows = np.flatnonzero(flags_in(found.is_valid()))
+    return numbers_in(found.drop_null(), np.int32), rows.astype(np.int64)
 
 
 class KeySearch:
@@ -205,9 +205,9 @@ class _KeysOfLength:
     """
 
     def __init__(self, keys: pa.Array, length: int) -> None:
-        is_so_long = pc.fill_null(pc.equal(pc.binary_length(keys), length), False)
-        self._entries = np.flatnonzero(is_so_long.to_numpy(zero_copy_only=False)).astype(np.int32)
-        self._keys = keys if len(self._entries) == len(keys) else keys.take(pa.array(self._entries))
+        is_so_long = flags_in(pc.equal(pc.binary_length(keys), scalar_of(length).cast(pa.int32())))
+        self._entries = np.flatnonzero(is_so_long).astype(np.int32)
+        self._keys = keys if len(self._entries) == len(keys) else keys.take(numbers_of(self._entries, pa.int32()))
         count = len(self._keys)
         self._bits = _bits_for(count)
         self._is_taken = np.zeros(1 << self._bits, dtype=np.bool_)
@@ -218,6 +218,8 @@ class _KeysOfLength:
             stored[:, LENGTH_BYTES:] = utf8_bytes(self._keys)[0].reshape(count, length)
         self._places = _places(stored, self._bits)
         self._is_taken[self._places] = True
+        # One key is compared, which takes less than hashes of all values.
+        self._only = stored if count == 1 else None
 
     def candidates(self, values: StoredValues, first_row: int) -> _Candidates:
         """The values of a page that may be among the keys.
@@ -226,9 +228,14 @@ class _KeysOfLength:
             values: Values of this length.
             first_row: The row of the first value.
         """
-        places = _places(values, self._bits)
-        rows = np.flatnonzero(self._is_taken.take(places))
-        return _Candidates(rows + first_row, places[rows], np.ascontiguousarray(values[rows, LENGTH_BYTES:]))
+        if self._only is not None:
+            rows = _equal_rows(values, self._only)
+            places = np.full(len(rows), self._places[0])
+        else:
+            hashes = _places(values, self._bits)
+            rows = np.flatnonzero(self._is_taken.take(hashes))
+            places = hashes[rows]
+        return _Candidates(rows + first_row, places, np.ascontiguousarray(values[rows, LENGTH_BYTES:]))
 
     def add(self, candidates: list[_Candidates]) -> None:
         """Add candidates, in the order of the rows."""
@@ -243,17 +250,34 @@ class _KeysOfLength:
             is_met[part.places] = True
         chosen = np.flatnonzero(is_met.take(self._places))
         stored = pa.chunked_array([part.keys for part in self._candidates])
-        entries, places = find_keys(stored, self._keys.take(pa.array(chosen)))
+        entries, places = find_keys(stored, self._keys.take(numbers_of(chosen, pa.int64())))
         rows = np.concatenate([part.rows for part in self._candidates])
         return self._entries[chosen[entries]], rows[places]
 
 
+def _equal_rows(values: StoredValues, wanted: StoredValues) -> npt.NDArray[np.int64]:
+    """The rows that are equal to the one that is wanted. Ends of keys differ most, so they are compared first."""
+    *others, last = _word_starts(values.shape[1])
+    rows = np.flatnonzero(_words(values, last) == _words(wanted, last)[0])
+    for start in others:
+        rows = rows[_words(values[rows], start) == _words(wanted, start)[0]]
+    return rows
+
+
+def _word_starts(width: int) -> tuple[int, ...]:
+    return (*range(0, width - _WORD_BYTES, _WORD_BYTES), width - _WORD_BYTES)
+
+
+def _words(values: StoredValues, start: int) -> npt.NDArray[np.uint64]:
+    words: npt.NDArray[np.uint64] = values[:, start : start + _WORD_BYTES].view("<u8")[:, 0]
+    return words
+
+
 def _places(values: StoredValues, bits: int) -> npt.NDArray[np.int64]:
     """A hash of each value with the given number of bits: a polynomial of its words, the last of which may overlap."""
-    width = values.shape[1]
     hashes = np.zeros(len(values), dtype=np.uint64)
-    for start in (*range(0, width - _WORD_BYTES, _WORD_BYTES), width - _WORD_BYTES):
-        hashes += values[:, start : start + _WORD_BYTES].view("<u8")[:, 0]
+    for start in _word_starts(values.shape[1]):
+        hashes += _words(values, start)
         hashes *= _FACTOR
     hashes >>= np.uint64(64 - bits)
     return hashes.view(np.int64)

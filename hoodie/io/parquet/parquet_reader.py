@@ -422,7 +422,11 @@ class HoodieParquetReader:
             names = [name for name in columns_of(condition) if name in columns]
             groups = [self._opened.metadata.row_group(number) for number in range(self.num_row_groups)]
             ranges = {
-                name: StoredRanges.of([group.column(columns[name]) for group in groups], schema.field(name).type)
+                name: StoredRanges.of(
+                    [group.column(columns[name]) for group in groups],
+                    self._opened.metadata.schema.column(columns[name]),
+                    schema.field(name).type,
+                )
                 for name in names
             }
         return np.flatnonzero(may_match(condition, ranges, len(groups))).tolist()

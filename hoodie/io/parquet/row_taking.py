@@ -150,7 +150,7 @@ def _decoded(
 
 def _rows_of(column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
     try:
-        return column.take(pa.array(rows))
+        return column.take(numbers_of(rows, pa.int64()))
     except pa.ArrowNotImplementedError:
         # Arrow's take does not support view types, nor what is nested around them.
         return pa.concat_arrays([column.slice(row, 1) for row in rows.tolist()])

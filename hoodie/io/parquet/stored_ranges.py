@@ -32,14 +32,22 @@ class StoredRanges:
     is_void: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, chunks: Sequence[pq.ColumnChunkMetaData], data_type: pa.DataType) -> StoredRanges:
+    def of(
+        cls, chunks: Sequence[pq.ColumnChunkMetaData], column: pq.ColumnSchema, data_type: pa.DataType
+    ) -> StoredRanges:
         """The ranges of a column.
 
         Args:
             chunks: The column in each row group.
+            column: The column.
             data_type: Its type in the file.
         """
-        found = [_range_of(chunk, data_type) for chunk in chunks]
+        # If a damaged footer gives a chunk another type, pyarrow ends the process when it is asked for the statistics.
+        is_whole = [chunk.physical_type == column.physical_type for chunk in chunks]
+        found = [
+            _range_of(chunk, data_type) if whole else (None, None, False)
+            for chunk, whole in zip(chunks, is_whole, strict=True)
+        ]
         low, high = (array_of([one[place] for one in found], data_type) for place in (0, 1))
         return cls(low, high, np.array([one[2] for one in found], np.bool_))
 

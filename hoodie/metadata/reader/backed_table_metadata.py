@@ -19,6 +19,7 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.partition_metadata import check_partition_path
 from hoodie.common.table.table_metadata import HoodieTableMetadata
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.util.arrow_buffers import booleans_of, flags_in
 from hoodie.exception import HoodieCorruptedDataException, HoodieIndexException
 from hoodie.io.hfile.hfile_reader import TooManyEntriesError
 from hoodie.metadata.reader.index_definitions import HoodieIndexDefinition, load_index_definitions
@@ -532,7 +533,7 @@ class HoodieBackedTableMetadata(HoodieTableMetadata):
 
 
 def _without_deleted(listing: pa.Table) -> pa.Table:
-    return listing.filter(pc.invert(pc.fill_null(listing.column("is_deleted"), False)))
+    return listing.filter(booleans_of(~flags_in(listing.column("is_deleted").combine_chunks())))
 
 
 def _with_column(partition_paths: pa.Array, rows: pa.RecordBatch) -> pa.Table:
