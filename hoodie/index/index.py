@@ -327,6 +327,22 @@ class HoodieIndex(ABC):
         """Whether `find_locations` can answer; otherwise whole records are needed, and `tag_location` is called."""
         return True
 
+    def slices_to_search(
+        self, key_ranges: Mapping[str, Sequence[tuple[str, str]]], context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[tuple[FileSlice, bool]] | None:
+        """The slices that can hold keys which are too many for the driver; note file groups like `find_locations`.
+
+        Args:
+            key_ranges: Partition path to smallest and largest keys (string) of parts of the incoming rows.
+            context: The engine.
+            table: The table's files.
+
+        Returns:
+            The slices, and whether log files of theirs can hold further keys. None if this index does not find keys in
+            slices: then `tag_location` is called.
+        """
+        return None
+
     @abstractmethod
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:
         """Find where keys live now, for keys that fit in memory; note every judged file group on ``table.work``.

@@ -26,18 +26,36 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
-from hoodie.common.model.write_status import WithoutEffect
+from hoodie.common.model.write_status import STATUS_SCHEMA, WithoutEffect, WriteStatus
 from hoodie.common.util.shown_value import short_repr
 from hoodie.config.payload_config import MissingKeyPolicy
 from hoodie.config.write_options import InputPersistence
-from hoodie.engine.data import HoodieData, Rereading
+from hoodie.engine.data import HoodieData, PartitionFunction, Rereading
 from hoodie.exception import (
     HoodieKeyException,
     HoodieUpsertException,
 )
-from hoodie.index.index import IndexedTable, tag_with_locations
+from hoodie.index.hashed_keys import (
+    HASHES,
+    HashedPlaces,
+    HashedRows,
+    HashIncoming,
+    HashStored,
+    LocatedKeys,
+    counts_by_partition,
+    key_ranges,
+    locate,
+    notes_of,
+)
+from hoodie.index.index import HoodieIndex, IndexedTable, tag_with_locations
+from hoodie.index.merged_keys import MergedKeys
 from hoodie.merge.appended_rows import lacking_order
-from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS, BaseCommitActionExecutor
+from hoodie.table.action.commit.base_commit_action_executor import (
+    BUCKET_HANDLERS,
+    SAMPLED_BAD_ROWS,
+    BaseCommitActionExecutor,
+)
+from hoodie.table.action.commit.hashed_rows import BucketOfRow, CombineRows
 from hoodie.table.action.commit.incoming_keys import (
     DropDeleted,
     IncomingKeys,
@@ -47,7 +65,7 @@ from hoodie.table.action.commit.incoming_keys import (
     without_deletes_of_nothing,
 )
 from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
-from hoodie.table.action.commit.two_readings import InputReadOtherwise, usable_rows
+from hoodie.table.action.commit.two_readings import CountRows, InputReadOtherwise, usable_rows
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan, plan_file_groups
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
@@ -150,7 +168,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         index = self._table.index
         try:
             keys, counts, _ = self._read_input(records, [PARTITION_PATH], keys_only=True)
-            if keys is None or keys.has_duplicates(index.is_global):
+            if keys is None:
+                return self._execute_by_hashes(records)
+            if keys.has_duplicates(index.is_global):
                 return None
             indexed = self._indexed(counts, exact=self._must_know_keys)
             if not index.decides_by_keys(indexed):
@@ -166,6 +186,79 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             return HoodieWriteMetadata(self.operation, statuses, without_effect=without_effect + self._without_effect)
         finally:
             self._release_shared()
+
+    def _execute_by_hashes(self, records: HoodieData) -> HoodieWriteMetadata | None:
+        """Read the keys, then the rows; the keys are too many for the driver. See `hoodie.index.hashed_keys`.
+
+        Returns:
+            None if the rows must be kept: the index finds keys in another way, keys live in several places, or new keys
+            are refused.
+
+        Raises:
+            InputReadOtherwise: The second reading gave other rows than the first; files were written.
+        """
+        index, is_global = self._table.index, self._table.index.is_global
+        if type(index).slices_to_search is HoodieIndex.slices_to_search:
+            return None
+        incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
+        hashes = incoming.map_partitions_with_index(HashIncoming(is_global), HASHES).persist()
+        try:
+            with self._metrics.step("read the input and its keys") as step:
+                notes = notes_of(hashes)
+                counts = counts_by_partition(notes)
+                step.count(records=sum(counts["count"].to_pylist()))
+                self._refuse_rows_without_key(records, counts)
+            indexed = self._indexed(counts)
+            with self._metrics.step("tag location", self._config.index.index_name) as step:
+                slices = index.slices_to_search(key_ranges(notes), self._context, indexed)
+                if slices is None:
+                    return None
+                step.count(files=len(slices))
+                merged = MergedKeys.of(indexed) if any(reads_logs for _, reads_logs in slices) else None
+                stored = HashStored(indexed.storage, is_global, merged)
+                located = locate(hashes, slices, stored, self._context)
+        finally:
+            hashes.unpersist()
+        if located.places is None or (located.inserts and self._refuses_missing_keys):
+            return None
+        with self._metrics.step("build workload profile") as step:
+            partitioner = self._plan_buckets(records, located.counts([part for part, _ in slices]), step)
+        statuses = self._write_hashed(records, partitioner, located, located.places)
+        without_effect = WithoutEffect(unmatched_deletes=located.unmatched_deletes)
+        return HoodieWriteMetadata(self.operation, statuses, without_effect=without_effect + self._without_effect)
+
+    def _write_hashed(
+        self, records: HoodieData, partitioner: UpsertPartitioner, located: LocatedKeys, places: HashedPlaces
+    ) -> list[WriteStatus]:
+        """Send rows to the tasks of their buckets by the hashes of their keys; see `_write_buckets`.
+
+        The tasks look for the keys in their file group, and combine rows of one key.
+        """
+        number, buckets = len(partitioner.buckets), tuple(partitioner.buckets)
+        if not number:
+            return []
+        placement = attrs.evolve(
+            self._write_context.placement,
+            knows_positions=False,
+            positions_for_logs=self._config.write.record_positions,
+        )
+        context = attrs.evolve(self._write_context, placement=placement)
+        handler: PartitionFunction = BUCKET_HANDLERS[context.table_config.table_type](context, buckets)
+        row_numbers = None
+        if located.repeated:
+            row_numbers, is_global = ROW_NUMBER, self._table.index.is_global
+            merge_spec = self._table.merge_spec
+            combine = merge_spec.combine_duplicates if self._should_combine else DropDeleted(is_global)
+            handler = CombineRows(handler, combine, merge_spec.combines_rows, buckets)
+        handler = CountRows(handler, HashedRows(places.is_global))
+        shared = self._context.share(places)
+        self._shared.append(shared)
+        bucket_of = BucketOfRow(shared, partitioner.assigner(drops_unknown=True))
+        with self._metrics.step("write buckets", str(number)) as step:
+            routed = records.route_by([RECORD_KEY, PARTITION_PATH], bucket_of, BUCKET, number, row_numbers)
+            usable = routed.map_batches(usable_rows, routed.schema)
+            statuses = self._statuses(usable.map_partitions_with_index(handler, STATUS_SCHEMA), step, located.seen)
+        return self._join_small_files(statuses)
 
     @contextmanager
     def _planned(self, records: HoodieData, begins: bool) -> Iterator[_PlannedWrite]:
@@ -220,6 +313,18 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             return False
         return self.operation is WriteOperationType.UPSERT
 
+    @property
+    def _refuses_missing_keys(self) -> bool:
+        """Whether keys that are not in the table may fail the write."""
+        return self._must_know_keys or bool(self._lacking_order)
+
+    @property
+    def _lacking_order(self) -> Collection[str]:
+        """The columns that order records of a merge-on-read table, if the input lacks them."""
+        if self._write_context.table_config.table_type is not HoodieTableType.MERGE_ON_READ:
+            return ()
+        return lacking_order(self._table.merge_spec, self._write_context.records.schema)
+
     def _drop_losers(self, records: HoodieData, keys: IncomingKeys) -> tuple[HoodieData, IncomingKeys]:
         """One row for each key, decided by the keys at hand."""
         with self._metrics.step("combine records of one key") as step:
@@ -271,13 +376,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
 
     def _refuse_missing_keys(self, tagged: HoodieData, located: pa.Table) -> None:
         """Fail a partial update that has keys which are not in the table, unless they may be inserted."""
-        if not located[CURRENT_FILE_ID].null_count:
+        if not located[CURRENT_FILE_ID].null_count or not self._refuses_missing_keys:
             return
-        lacking: Collection[str] = ()
-        if self._write_context.table_config.table_type is HoodieTableType.MERGE_ON_READ:
-            lacking = lacking_order(self._table.merge_spec, self._write_context.records.schema)
-        if not (self._must_know_keys or lacking):
-            return
+        lacking = self._lacking_order
         missing = missing_keys(tagged, self._table.index.is_global)
         count = missing.count()
         if not count:
