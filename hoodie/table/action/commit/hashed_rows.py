@@ -1,4 +1,4 @@
-"""The rows of an input whose places `hoodie.index.hashed_keys` has found, on their way to the tasks that write them.
+"""The rows of an input whose places `hoodie.index.places_by_hash` has found, on their way to the tasks that write them.
 
 Hudi has no counterpart.
 """
@@ -19,7 +19,7 @@ from hoodie.common.model.write_status import WithoutEffect, pack
 from hoodie.engine.data import PartitionFunction, TableFunction
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.index.hashed_keys import ROW_IN_BATCH, HashedPlaces
+from hoodie.index.places_by_hash import ROW_IN_BATCH, HashedPlaces
 from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
 from hoodie.table.action.commit.upsert_partitioner import BucketAssigner
 

@@ -35,7 +35,9 @@ from hoodie.exception import (
     HoodieKeyException,
     HoodieUpsertException,
 )
-from hoodie.index.hashed_keys import (
+from hoodie.index.index import HoodieIndex, IndexedTable, tag_with_locations
+from hoodie.index.merged_keys import MergedKeys
+from hoodie.index.places_by_hash import (
     HASHES,
     HashedPlaces,
     HashedRows,
@@ -47,8 +49,6 @@ from hoodie.index.hashed_keys import (
     locate,
     notes_of,
 )
-from hoodie.index.index import HoodieIndex, IndexedTable, tag_with_locations
-from hoodie.index.merged_keys import MergedKeys
 from hoodie.merge.appended_rows import lacking_order
 from hoodie.table.action.commit.base_commit_action_executor import (
     BUCKET_HANDLERS,
@@ -188,7 +188,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             self._release_shared()
 
     def _execute_by_hashes(self, records: HoodieData) -> HoodieWriteMetadata | None:
-        """Read the keys, then the rows; the keys are too many for the driver. See `hoodie.index.hashed_keys`.
+        """Read the keys, then the rows; the keys are too many for the driver. See `hoodie.index.places_by_hash`.
 
         Returns:
             None if the rows must be kept: the index finds keys in another way, keys live in several places, or new keys

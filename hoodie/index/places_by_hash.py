@@ -110,20 +110,20 @@ def hashes_of_rows(keys: pa.Array, partition_paths: pa.Array, is_global: bool) -
         partition_paths: Partition paths (string), without nulls.
         is_global: Whether the key alone counts.
     """
-    hashes = quick_hashes(keys)
+    hashes = _mixed(quick_hashes(keys))
     if not is_global:
         paths = partition_paths.dictionary_encode()
-        of_paths = quick_hashes(paths.dictionary)
-        hashes ^= of_paths[paths.indices.to_numpy()]
-    return _mixed(hashes)
+        # Mixed a second time: hashes of short texts are alike where the texts are.
+        hashes ^= _mixed(_mixed(quick_hashes(paths.dictionary)))[paths.indices.to_numpy()]
+    return hashes
 
 
 def _hashes_in_partition(keys: pa.Array | pa.ChunkedArray, partition_path: str, is_global: bool) -> UInt64Array:
     """The same hashes of keys of one partition."""
-    hashes = quick_hashes(keys)
+    hashes = _mixed(quick_hashes(keys))
     if not is_global:
-        hashes ^= quick_hashes(pa.repeat(partition_path, 1))[0]
-    return _mixed(hashes)
+        hashes ^= _mixed(_mixed(quick_hashes(pa.repeat(partition_path, 1))))[0]
+    return hashes
 
 
 def _mixed(hashes: UInt64Array) -> UInt64Array:
