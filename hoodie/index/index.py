@@ -282,11 +282,13 @@ class HoodieIndex(ABC):
     def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations | None:
         """Locations that name the file group of any key without a lookup; None if the index cannot do that.
 
-        With them, the first bulk insert of a table streams its rows to new file groups.
+        With them, the first bulk insert of a table streams its rows to new file groups. And an upsert of many rows
+        counts these before it knows which partitions they are in: keys of one file group have one location, whatever
+        files are given.
 
         Args:
             context: The engine.
-            table: The table's files.
+            table: The table's files, or none of them.
         """
         return None
 

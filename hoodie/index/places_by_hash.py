@@ -40,7 +40,7 @@ from hoodie.common.model.write_status import RowsSeen
 from hoodie.common.util.static_function import StaticFunction
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
-from hoodie.engine.fingerprint import fingerprint
+from hoodie.engine.fingerprint import of_hashes
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.merged_keys import MergedKeys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
@@ -391,7 +391,7 @@ def _kind_of_numbers(num_slices: int) -> np.dtype:
 
 
 def _fingerprint(hashes: UInt64Array) -> int:
-    return fingerprint(pa.RecordBatch.from_arrays([pa.array(hashes)], names=["hash"]), ["hash"])
+    return int(of_hashes(hashes).sum(dtype=np.uint64))
 
 
 @attrs.frozen(eq=False)

@@ -6,8 +6,9 @@ Hudi: org.apache.hudi.table.action.commit.{SparkUpsertCommitActionExecutor, Spar
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import attrs
 import pyarrow as pa
@@ -26,11 +27,11 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
-from hoodie.common.model.write_status import STATUS_SCHEMA, WithoutEffect, WriteStatus
+from hoodie.common.model.write_status import STATUS_SCHEMA, RowsSeen, WithoutEffect
 from hoodie.common.util.shown_value import short_repr
 from hoodie.config.payload_config import MissingKeyPolicy
 from hoodie.config.write_options import InputPersistence
-from hoodie.engine.data import HoodieData, PartitionFunction, Rereading
+from hoodie.engine.data import HoodieData, PartitionFunction, Rereading, RowNumbers
 from hoodie.exception import (
     HoodieKeyException,
     HoodieUpsertException,
@@ -39,11 +40,9 @@ from hoodie.index.index import HoodieIndex, IndexedTable, tag_with_locations
 from hoodie.index.merged_keys import MergedKeys
 from hoodie.index.places_by_hash import (
     HASHES,
-    HashedPlaces,
     HashedRows,
     HashIncoming,
     HashStored,
-    LocatedKeys,
     counts_by_partition,
     key_ranges,
     locate,
@@ -65,8 +64,9 @@ from hoodie.table.action.commit.incoming_keys import (
     without_deletes_of_nothing,
 )
 from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
+from hoodie.table.action.commit.named_rows import COUNTS, BucketOfNamedRow, CountNamed, NamedCounts
 from hoodie.table.action.commit.two_readings import CountRows, InputReadOtherwise, usable_rows
-from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
+from hoodie.table.action.commit.upsert_partitioner import BucketAssigner, UpsertPartitioner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan, plan_file_groups
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
@@ -169,6 +169,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         try:
             keys, counts, _ = self._read_input(records, [PARTITION_PATH], keys_only=True)
             if keys is None:
+                if index.names_file_groups and not self._must_know_keys:
+                    return self._execute_by_names(records)
                 return self._execute_by_hashes(records)
             if keys.has_duplicates(index.is_global):
                 return None
@@ -221,44 +223,89 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             hashes.unpersist()
         if located.places is None or (located.inserts and self._refuses_missing_keys):
             return None
-        with self._metrics.step("build workload profile") as step:
-            partitioner = self._plan_buckets(records, located.counts([part for part, _ in slices]), step)
-        statuses = self._write_hashed(records, partitioner, located, located.places)
-        without_effect = WithoutEffect(unmatched_deletes=located.unmatched_deletes)
-        return HoodieWriteMetadata(self.operation, statuses, without_effect=without_effect + self._without_effect)
+        counts = located.counts([part for part, _ in slices])
+        place_of = partial(BucketOfRow, indexed.notes.share(self._context, located.places))
+        self._without_effect += WithoutEffect(unmatched_deletes=located.unmatched_deletes)
+        return self._write_in_tasks(records, counts, place_of, located.seen, repeats=located.repeated > 0)
 
-    def _write_hashed(
-        self, records: HoodieData, partitioner: UpsertPartitioner, located: LocatedKeys, places: HashedPlaces
-    ) -> list[WriteStatus]:
-        """Send rows to the tasks of their buckets by the hashes of their keys; see `_write_buckets`.
+    def _execute_by_names(self, records: HoodieData) -> HoodieWriteMetadata | None:
+        """Count the rows by the file groups that the index names for their keys, then write them.
+
+        Returns:
+            None if the index has to look keys up.
+
+        Raises:
+            InputReadOtherwise: The second reading gave other rows than the first; files were written.
+        """
+        index = self._table.index
+        with self._metrics.step("read the input and its keys") as step:
+            nothing = self._indexed(pa.table({PARTITION_PATH: pa.array([], pa.string())}))
+            locations = index.locations_without_keys(self._context, nothing)
+            if locations is None:
+                return None
+            shared = nothing.notes.share(self._context, locations)
+            incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
+            found = incoming.map_partitions_with_index(CountNamed(shared), COUNTS).collect()
+            assert found is not None
+            step.count(records=sum(found["count"].to_pylist()))
+            self._refuse_rows_without_key(records, found)
+        indexed = self._indexed(found)
+        with self._metrics.step("tag location", self._config.index.index_name) as step:
+            step.count(files=len(indexed.slices))
+            locations = index.locations_without_keys(self._context, indexed)
+            assert locations is not None
+            named = NamedCounts.of(found, locations)
+        if self._lacking_order and named.counts[CURRENT_INSTANT_TIME].null_count:
+            return None
+        place_of = partial(BucketOfNamedRow, indexed.notes.share(self._context, locations))
+        self._without_effect += WithoutEffect(unmatched_deletes=named.unmatched_deletes)
+        return self._write_in_tasks(records, named.counts, place_of, named.seen, repeats=True)
+
+    def _write_in_tasks(
+        self,
+        records: HoodieData,
+        counts: pa.Table,
+        place_of: Callable[[BucketAssigner], RowNumbers],
+        seen: RowsSeen,
+        repeats: bool,
+    ) -> HoodieWriteMetadata:
+        """Send rows to the tasks of their buckets by their keys; see `_write_buckets`.
 
         The tasks look for the keys in their file group, and combine rows of one key.
+
+        Args:
+            records: The rows.
+            counts: The rows by place, as `WorkloadProfile.from_counts` takes them.
+            place_of: Makes the function from keys to buckets.
+            seen: The rows that must come to the tasks.
+            repeats: Whether keys may repeat.
         """
+        with self._metrics.step("build workload profile") as step:
+            partitioner = self._plan_buckets(records, counts, step)
         number, buckets = len(partitioner.buckets), tuple(partitioner.buckets)
         if not number:
-            return []
+            return HoodieWriteMetadata(self.operation, [], without_effect=self._without_effect)
         placement = attrs.evolve(
             self._write_context.placement,
             knows_positions=False,
-            positions_for_logs=self._config.write.record_positions,
+            positions_for_logs=self._table.index.knows_positions and self._config.write.record_positions,
         )
         context = attrs.evolve(self._write_context, placement=placement)
         handler: PartitionFunction = BUCKET_HANDLERS[context.table_config.table_type](context, buckets)
-        row_numbers = None
-        if located.repeated:
-            row_numbers, is_global = ROW_NUMBER, self._table.index.is_global
+        is_global = self._table.index.is_global
+        if repeats:
             merge_spec = self._table.merge_spec
             combine = merge_spec.combine_duplicates if self._should_combine else DropDeleted(is_global)
             handler = CombineRows(handler, combine, merge_spec.combines_rows, buckets)
-        handler = CountRows(handler, HashedRows(places.is_global))
-        shared = self._context.share(places)
-        self._shared.append(shared)
-        bucket_of = BucketOfRow(shared, partitioner.assigner(drops_unknown=True))
+        handler = CountRows(handler, HashedRows(is_global))
+        bucket_of = place_of(partitioner.assigner(drops_unknown=True))
         with self._metrics.step("write buckets", str(number)) as step:
+            row_numbers = ROW_NUMBER if repeats else None
             routed = records.route_by([RECORD_KEY, PARTITION_PATH], bucket_of, BUCKET, number, row_numbers)
             usable = routed.map_batches(usable_rows, routed.schema)
-            statuses = self._statuses(usable.map_partitions_with_index(handler, STATUS_SCHEMA), step, located.seen)
-        return self._join_small_files(statuses)
+            statuses = self._statuses(usable.map_partitions_with_index(handler, STATUS_SCHEMA), step, seen)
+        statuses = self._join_small_files(statuses)
+        return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     @contextmanager
     def _planned(self, records: HoodieData, begins: bool) -> Iterator[_PlannedWrite]:
