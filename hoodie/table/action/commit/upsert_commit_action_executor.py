@@ -77,6 +77,23 @@ _CARRIED = ("__hoodie_carried_instant_time", "__hoodie_carried_file_id")
 
 
 @attrs.frozen
+class _KeptInput:
+    """An input whose rows are kept.
+
+    Attributes:
+        records: The rows, numbered.
+        keys: Their keys; None if they are too many for the driver.
+        counts: The rows by partition path, and by operation if there are no keys.
+        num_records: The number of rows.
+    """
+
+    records: HoodieData
+    keys: IncomingKeys | None
+    counts: pa.Table
+    num_records: int
+
+
+@attrs.frozen
 class _PlannedWrite:
     """The plan of a write, made before the first file is written.
 
@@ -118,9 +135,14 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 written = None
             if written is not None:
                 return written
-        with self._planned(records, begins=True) as planned:
-            statuses = self._write_buckets(planned.records, planned.partitioner)
-            return HoodieWriteMetadata(self.operation, statuses, without_effect=planned.without_effect)
+        with self._kept(records) as kept:
+            if kept.keys is None:
+                written = self._execute_in_tasks(kept.records)
+                if written is not None:
+                    return written
+            with self._planned(kept, begins=True) as planned:
+                statuses = self._write_buckets(planned.records, planned.partitioner)
+                return HoodieWriteMetadata(self.operation, statuses, without_effect=planned.without_effect)
 
     def explain(self, records: HoodieData) -> UpsertPlan:
         """Say what `execute` would write; nothing is written.
@@ -131,7 +153,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         Raises:
             HoodieKeyException: See `execute`.
         """
-        with self._planned(self._limited(records, self._parallelism), begins=False) as planned:
+        limited = self._limited(records, self._parallelism)
+        with self._kept(limited) as kept, self._planned(kept, begins=False) as planned:
             with self._metrics.step("count records of each file group"):
                 columns = [RECORD_KEY, PARTITION_PATH, OPERATION, CURRENT_FILE_ID]
                 rows = planned.records.select(columns)
@@ -169,9 +192,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         try:
             keys, counts, _ = self._read_input(records, [PARTITION_PATH], keys_only=True)
             if keys is None:
-                if index.names_file_groups and not self._must_know_keys:
-                    return self._execute_by_names(records)
-                return self._execute_by_hashes(records)
+                return self._execute_in_tasks(records)
             if keys.has_duplicates(index.is_global):
                 return None
             indexed = self._indexed(counts, exact=self._must_know_keys)
@@ -189,15 +210,27 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         finally:
             self._release_shared()
 
-    def _execute_by_hashes(self, records: HoodieData) -> HoodieWriteMetadata | None:
-        """Read the keys, then the rows; the keys are too many for the driver. See `hoodie.index.places_by_hash`.
+    def _execute_in_tasks(self, records: HoodieData) -> HoodieWriteMetadata | None:
+        """Write rows whose keys are too many for the driver: tasks find out where they go.
+
+        Args:
+            records: The rows, which are read twice.
 
         Returns:
-            None if the rows must be kept: the index finds keys in another way, keys live in several places, or new keys
-            are refused.
+            None if whole rows must be looked up, or new keys are refused; nothing was written.
 
         Raises:
             InputReadOtherwise: The second reading gave other rows than the first; files were written.
+        """
+        if self._table.index.names_file_groups and not self._must_know_keys:
+            return self._execute_by_names(records)
+        return self._execute_by_hashes(records)
+
+    def _execute_by_hashes(self, records: HoodieData) -> HoodieWriteMetadata | None:
+        """See `_execute_in_tasks` and `hoodie.index.places_by_hash`.
+
+        Returns:
+            None also if the index finds keys in another way, or keys live in several places.
         """
         index, is_global = self._table.index, self._table.index.is_global
         if type(index).slices_to_search is HoodieIndex.slices_to_search:
@@ -229,14 +262,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         return self._write_in_tasks(records, counts, place_of, located.seen, repeats=located.repeated > 0)
 
     def _execute_by_names(self, records: HoodieData) -> HoodieWriteMetadata | None:
-        """Count the rows by the file groups that the index names for their keys, then write them.
-
-        Returns:
-            None if the index has to look keys up.
-
-        Raises:
-            InputReadOtherwise: The second reading gave other rows than the first; files were written.
-        """
+        """See `_execute_in_tasks`: count the rows by the file groups that the index names for their keys; write them."""
         index = self._table.index
         with self._metrics.step("read the input and its keys") as step:
             nothing = self._indexed(pa.table({PARTITION_PATH: pa.array([], pa.string())}))
@@ -300,7 +326,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         handler = CountRows(handler, HashedRows(is_global))
         bucket_of = place_of(partitioner.assigner(drops_unknown=True))
         with self._metrics.step("write buckets", str(number)) as step:
-            row_numbers = ROW_NUMBER if repeats else None
+            row_numbers = ROW_NUMBER if repeats and ROW_NUMBER not in records.schema.names else None
             routed = records.route_by([RECORD_KEY, PARTITION_PATH], bucket_of, BUCKET, number, row_numbers)
             usable = routed.map_batches(usable_rows, routed.schema)
             statuses = self._statuses(usable.map_partitions_with_index(handler, STATUS_SCHEMA), step, seen)
@@ -308,18 +334,27 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     @contextmanager
-    def _planned(self, records: HoodieData, begins: bool) -> Iterator[_PlannedWrite]:
-        """Plan the write before its first file; rows stay persisted until the context is left.
+    def _kept(self, records: HoodieData) -> Iterator[_KeptInput]:
+        """Read the input, and keep its rows until the context is left."""
+        records = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
+        try:
+            yield _KeptInput(records, *self._read_input(records, [PARTITION_PATH, OPERATION]))
+        finally:
+            records.unpersist()
+            self._release_shared()
+
+    @contextmanager
+    def _planned(self, kept: _KeptInput, begins: bool) -> Iterator[_PlannedWrite]:
+        """Plan the write before its first file.
 
         Args:
-            records: See `execute`.
+            kept: The input.
             begins: Whether the plan is saved, which makes the instant inflight.
         """
-        records = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
+        records, keys, counts, num_records = kept.records, kept.keys, kept.counts, kept.num_records
         located: HoodieData | None = None
         combined: HoodieData = records
         try:
-            keys, counts, num_records = self._read_input(records, [PARTITION_PATH, OPERATION])
             indexed = self._indexed(counts, exact=self._must_know_keys)
             indexed = attrs.evolve(indexed, request=attrs.evolve(indexed.request, reads_only=not begins))
             if self._should_combine and keys is None:
@@ -349,8 +384,6 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             if located is not None:
                 located.unpersist()
             combined.unpersist()
-            records.unpersist()
-            self._release_shared()
 
     @property
     def _must_know_keys(self) -> bool:
