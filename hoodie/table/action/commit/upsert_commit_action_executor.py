@@ -262,7 +262,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         return self._write_in_tasks(records, counts, place_of, located.seen, repeats=located.repeated > 0)
 
     def _execute_by_names(self, records: HoodieData) -> HoodieWriteMetadata | None:
-        """See `_execute_in_tasks`: count the rows by the file groups that the index names for their keys; write them."""
+        """See `_execute_in_tasks`: count rows by the file groups that the index names for their keys, then write."""
         index = self._table.index
         with self._metrics.step("read the input and its keys") as step:
             nothing = self._indexed(pa.table({PARTITION_PATH: pa.array([], pa.string())}))
