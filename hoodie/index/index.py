@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import attrs
 import numpy as np
@@ -233,6 +233,9 @@ class HoodieIndex(ABC):
     Hudi: org.apache.hudi.index.HoodieIndex.
     """
 
+    searches_slices: ClassVar[bool] = False
+    """Whether `slices_to_search` answers: the keys of a slice are those that its files hold."""
+
     def __init__(self, config: HoodieWriteConfig) -> None:
         self._config = config
 
@@ -331,7 +334,7 @@ class HoodieIndex(ABC):
 
     def slices_to_search(
         self, key_ranges: Mapping[str, Sequence[tuple[str, str]]], context: HoodieEngineContext, table: IndexedTable
-    ) -> Sequence[tuple[FileSlice, bool]] | None:
+    ) -> Sequence[tuple[FileSlice, bool]]:
         """The slices that can hold keys which are too many for the driver; note file groups like `find_locations`.
 
         Args:
@@ -340,10 +343,9 @@ class HoodieIndex(ABC):
             table: The table's files.
 
         Returns:
-            The slices, and whether log files of theirs can hold further keys. None if this index does not find keys in
-            slices: then `tag_location` is called.
+            The slices, and whether log files of theirs can hold further keys.
         """
-        return None
+        raise HoodieNotSupportedException(f"{type(self).__name__} does not find keys in slices")
 
     @abstractmethod
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:

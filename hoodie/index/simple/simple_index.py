@@ -47,6 +47,8 @@ class HoodieSimpleIndex(BaseFileIndex):
     Hudi: org.apache.hudi.index.simple.HoodieSimpleIndex.
     """
 
+    searches_slices = True
+
     @property
     def is_global(self) -> bool:
         return False

@@ -36,7 +36,7 @@ from hoodie.exception import (
     HoodieKeyException,
     HoodieUpsertException,
 )
-from hoodie.index.index import HoodieIndex, IndexedTable, tag_with_locations
+from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.index.merged_keys import MergedKeys
 from hoodie.index.places_by_hash import (
     HASHES,
@@ -222,7 +222,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         Raises:
             InputReadOtherwise: The second reading gave other rows than the first; files were written.
         """
-        if self._table.index.names_file_groups and not self._must_know_keys:
+        is_of_user = self._write_context.placement.verifies_positions
+        if self._table.index.names_file_groups and not (self._must_know_keys or is_of_user):
             return self._execute_by_names(records)
         return self._execute_by_hashes(records)
 
@@ -233,7 +234,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             None also if the index finds keys in another way, or keys live in several places.
         """
         index, is_global = self._table.index, self._table.index.is_global
-        if type(index).slices_to_search is HoodieIndex.slices_to_search:
+        if not index.searches_slices or self._write_context.placement.verifies_positions:
+            # An index of the user's has its own way.
             return None
         incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
         hashes = incoming.map_partitions_with_index(HashIncoming(is_global), HASHES).persist()
@@ -246,8 +248,6 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             indexed = self._indexed(counts)
             with self._metrics.step("tag location", self._config.index.index_name) as step:
                 slices = index.slices_to_search(key_ranges(notes), self._context, indexed)
-                if slices is None:
-                    return None
                 step.count(files=len(slices))
                 merged = MergedKeys.of(indexed) if any(reads_logs for _, reads_logs in slices) else None
                 stored = HashStored(indexed.storage, is_global, merged)
