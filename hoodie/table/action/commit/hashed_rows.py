@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,7 +30,9 @@ HELD_ROWS = 1 << 20
 
 @attrs.frozen
 class BucketOfRow:
-    """The bucket of each row (int32); null for a row that goes nowhere, or was not looked up. Crosses to tasks.
+    """The bucket of each row (int32); null for a row that deletes nothing. Crosses to tasks.
+
+    A row that was not looked up comes to some bucket, so that `CountRows` sees it.
 
     Attributes:
         places: The shared `HashedPlaces`.
@@ -40,12 +43,24 @@ class BucketOfRow:
     assigner: BucketAssigner
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
-        """The buckets of rows with record key and partition path."""
+        """The buckets of rows with record key, partition path and operation."""
         places: HashedPlaces = self.places.value
         tagged = places.tag(batch)
         numbers = np.full(batch.num_rows, -1, dtype=np.int32)
         numbers[tagged.column(ROW_IN_BATCH.name).to_numpy()] = self.assigner.numbers(tagged)
-        return pa.array(numbers, mask=numbers < 0)
+        return with_strays(batch, numbers)
+
+
+def with_strays(batch: pa.RecordBatch, numbers: npt.NDArray[np.int32]) -> pa.Array:
+    """The buckets of rows, with some bucket for rows that have none and are no deletes.
+
+    Args:
+        batch: The rows, with their operation.
+        numbers: Their buckets; negative for none.
+    """
+    has_none = numbers < 0
+    is_stray = has_none & (batch.column(OPERATION).to_numpy() == RecordOperation.UPSERT)
+    return pa.array(np.where(is_stray, np.int32(0), numbers), mask=has_none & ~is_stray)
 
 
 @attrs.frozen

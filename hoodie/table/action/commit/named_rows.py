@@ -26,6 +26,7 @@ from hoodie.engine.fingerprint import of_hashes
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.index.index import Locations
 from hoodie.index.places_by_hash import hashes_of_rows
+from hoodie.table.action.commit.hashed_rows import with_strays
 from hoodie.table.action.commit.upsert_partitioner import BucketAssigner
 
 COUNTS = pa.schema(
@@ -135,7 +136,7 @@ class NamedCounts:
 
 @attrs.frozen
 class BucketOfNamedRow:
-    """The bucket of each row (int32); null for a row that goes nowhere. Crosses to tasks.
+    """The bucket of each row (int32), as that of `BucketOfRow`; crosses to tasks.
 
     Attributes:
         locations: The shared `Locations`.
@@ -146,10 +147,10 @@ class BucketOfNamedRow:
     assigner: BucketAssigner
 
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
-        """The buckets of rows with record key and partition path."""
+        """The buckets of rows with record key, partition path and operation."""
         numbers = np.full(batch.num_rows, -1, dtype=np.int32)
         rows = np.flatnonzero(batch.column(PARTITION_PATH).is_valid().to_numpy(zero_copy_only=False))
         if len(rows):
             usable = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
             numbers[rows] = self.assigner.numbers(self.locations.value.tag(usable))
-        return pa.array(numbers, mask=numbers < 0)
+        return with_strays(batch, numbers)

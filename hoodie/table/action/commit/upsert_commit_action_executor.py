@@ -327,7 +327,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         bucket_of = place_of(partitioner.assigner(drops_unknown=True))
         with self._metrics.step("write buckets", str(number)) as step:
             row_numbers = ROW_NUMBER if repeats and ROW_NUMBER not in records.schema.names else None
-            routed = records.route_by([RECORD_KEY, PARTITION_PATH], bucket_of, BUCKET, number, row_numbers)
+            routed = records.route_by([RECORD_KEY, PARTITION_PATH, OPERATION], bucket_of, BUCKET, number, row_numbers)
             usable = routed.map_batches(usable_rows, routed.schema)
             statuses = self._statuses(usable.map_partitions_with_index(handler, STATUS_SCHEMA), step, seen)
         statuses = self._join_small_files(statuses)
