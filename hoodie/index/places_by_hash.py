@@ -113,8 +113,7 @@ def hashes_of_rows(keys: pa.Array, partition_paths: pa.Array, is_global: bool) -
     hashes = _mixed(quick_hashes(keys))
     if not is_global:
         paths = partition_paths.dictionary_encode()
-        # Mixed a second time: hashes of short texts are alike where the texts are.
-        hashes ^= _mixed(_mixed(quick_hashes(paths.dictionary)))[paths.indices.to_numpy()]
+        hashes ^= _hashes_of_paths(paths.dictionary)[paths.indices.to_numpy()]
     return hashes
 
 
@@ -122,8 +121,13 @@ def _hashes_in_partition(keys: pa.Array | pa.ChunkedArray, partition_path: str, 
     """The same hashes of keys of one partition."""
     hashes = _mixed(quick_hashes(keys))
     if not is_global:
-        hashes ^= _mixed(_mixed(quick_hashes(pa.repeat(partition_path, 1))))[0]
+        hashes ^= _hashes_of_paths(pa.repeat(partition_path, 1))[0]
     return hashes
+
+
+def _hashes_of_paths(paths: pa.Array) -> UInt64Array:
+    # Mixed a second time: hashes of short texts are alike where the texts are.
+    return _mixed(_mixed(quick_hashes(paths)))
 
 
 def _mixed(hashes: UInt64Array) -> UInt64Array:
@@ -313,6 +317,10 @@ class MatchHashes:
         values[(slices < 0) & only_deletes] = _NOWHERE
         values[(slices < 0) & ~only_deletes] = _INSERT
         comes = np.repeat(values != _NOWHERE, copies)
+        seen = hashes[comes]
+        if self.is_global:
+            # A row that comes with another partition path is another row.
+            seen = seen ^ _hashes_of_paths(paths.dictionary)[path_codes[comes]]
         function = StaticFunction.of(distinct, values.astype(_kind_of_numbers(len(self.paths))))
         number = batches[0].column(RANGE)[0].as_py()
         notes: list[dict[str, object]] = [
@@ -323,7 +331,7 @@ class MatchHashes:
                 COUNT: len(distinct),
                 DATA: function.numbers.tobytes(),
             },
-            {KIND: Kind.ROWS, COUNT: int(comes.sum()), DATA: _fingerprint(hashes[comes]).to_bytes(8, "little")},
+            {KIND: Kind.ROWS, COUNT: len(seen), DATA: _fingerprint(seen).to_bytes(8, "little")},
             {KIND: Kind.UNMATCHED, COUNT: int((~comes).sum())},
             {KIND: Kind.REPEATED, COUNT: len(hashes) - len(distinct)},
             {KIND: Kind.UNCLEAR, COUNT: int(several.sum())},
@@ -622,17 +630,11 @@ def counts_by_partition(incoming: pa.Table) -> pa.Table:
     return pa.table([list(counts), list(counts.values())], schema=schema)
 
 
-@attrs.frozen
-class HashedRows:
-    """The number and fingerprint of rows by their hashes, as `LocatedKeys.seen` has them; crosses to tasks.
+def rows_seen_by_hash(batch: pa.RecordBatch) -> RowsSeen:
+    """The number and fingerprint of rows by hashes of their keys and partition paths, as `LocatedKeys.seen` has them.
 
-    Attributes:
-        is_global: See `HashIncoming`.
+    Args:
+        batch: Rows with a key.
     """
-
-    is_global: bool
-
-    def __call__(self, batch: pa.RecordBatch) -> RowsSeen:
-        """Those of a batch of rows with a key."""
-        hashes = hashes_of_rows(batch.column(RECORD_KEY), batch.column(PARTITION_PATH), self.is_global)
-        return RowsSeen(batch.num_rows, _fingerprint(hashes))
+    hashes = hashes_of_rows(batch.column(RECORD_KEY), batch.column(PARTITION_PATH), is_global=False)
+    return RowsSeen(batch.num_rows, _fingerprint(hashes))

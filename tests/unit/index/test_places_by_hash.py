@@ -21,7 +21,6 @@ from hoodie.index.index import IndexedTable
 from hoodie.index.places_by_hash import (
     HASHES,
     ROW_IN_BATCH,
-    HashedRows,
     HashIncoming,
     HashStored,
     LocatedKeys,
@@ -29,6 +28,7 @@ from hoodie.index.places_by_hash import (
     key_ranges,
     locate,
     notes_of,
+    rows_seen_by_hash,
 )
 from tests.support.table_builder import indexed_table, init_table, local_client, rows
 
@@ -103,7 +103,7 @@ def test_each_row_goes_to_the_slice_of_its_key(stored: str, count: int) -> None:
     assert found.inserts == dict(new)
     assert int(found.updates.sum()) == len(entries) - sum(new.values())
     assert (found.repeated, found.unmatched_deletes) == (0, 0)
-    assert HashedRows(False)(batch_of(entries)) == found.seen
+    assert rows_seen_by_hash(batch_of(entries)) == found.seen
 
 
 def test_deletes_of_nothing_go_nowhere(stored: str) -> None:
@@ -155,15 +155,17 @@ def test_keys_of_the_whole_table_have_a_place_if_they_stay(
     assert (found.places is not None) == has_places
     if found.places is not None:
         assert found.places.tag(batch_of(entries)).column(CURRENT_FILE_ID).to_pylist() == [file_ids[0], None]
+        assert rows_seen_by_hash(batch_of(entries)) == found.seen
+        assert rows_seen_by_hash(batch_of([entries[0], ("new", "y", UPSERT)])) != found.seen
 
 
 def test_rows_of_another_input_have_another_fingerprint(stored: str) -> None:
     entries = [(f"k{i}", "x", UPSERT) for i in range(100)]
     found, _ = located(stored, entries)
 
-    assert HashedRows(False)(batch_of(entries[::-1])) == found.seen
-    assert HashedRows(False)(batch_of([*entries[:-1], ("k0", "x", UPSERT)])) != found.seen
-    assert HashedRows(False)(batch_of([*entries[:-1], ("k99", "y", UPSERT)])) != found.seen
+    assert rows_seen_by_hash(batch_of(entries[::-1])) == found.seen
+    assert rows_seen_by_hash(batch_of([*entries[:-1], ("k0", "x", UPSERT)])) != found.seen
+    assert rows_seen_by_hash(batch_of([*entries[:-1], ("k99", "y", UPSERT)])) != found.seen
     assert found.seen.count == 100
     assert found.seen != RowsSeen(100, 0)
 

@@ -40,13 +40,13 @@ from hoodie.index.index import IndexedTable, tag_with_locations
 from hoodie.index.merged_keys import MergedKeys
 from hoodie.index.places_by_hash import (
     HASHES,
-    HashedRows,
     HashIncoming,
     HashStored,
     counts_by_partition,
     key_ranges,
     locate,
     notes_of,
+    rows_seen_by_hash,
 )
 from hoodie.merge.appended_rows import lacking_order
 from hoodie.table.action.commit.base_commit_action_executor import (
@@ -323,7 +323,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             merge_spec = self._table.merge_spec
             combine = merge_spec.combine_duplicates if self._should_combine else DropDeleted(is_global)
             handler = CombineRows(handler, combine, merge_spec.combines_rows, buckets)
-        handler = CountRows(handler, HashedRows(is_global))
+        handler = CountRows(handler, rows_seen_by_hash)
         bucket_of = place_of(partitioner.assigner(drops_unknown=True))
         with self._metrics.step("write buckets", str(number)) as step:
             row_numbers = ROW_NUMBER if repeats and ROW_NUMBER not in records.schema.names else None
