@@ -1,15 +1,22 @@
 """Compare hoodie and real Hudi on the same Spark: bulk insert of 4M rows, upsert of 400k (half new), upsert of one row.
 
     python -m benchmarks.spark_upsert [--rows 4000000] [--runs 3] [--engines parquet,hoodie,hudi]
-        [--index SIMPLE,BLOOM,BUCKET] [--buckets 8] [--table-type COPY_ON_WRITE] [--first] [--profile] [--json FILE]
+        [--index SIMPLE,BLOOM,BUCKET,RECORD_INDEX] [--buckets 8] [--table-type COPY_ON_WRITE] [--fractions 0.1,0.2,1]
+        [--operations upsert,insert,delete] [--first] [--profile] [--json FILE]
+
+Both engines write table version 9 with a metadata table.
 
 Each engine runs in its own process, one after the other, in the environment of this program (PySpark 3.5 for real Hudi,
 whose bundle HOODIE_HUDI_BUNDLE names). ``parquet`` is plain ``df.write.parquet`` of the same data. Both engines use the
 same index. SIMPLE and BLOOM read the same bulk insert; BUCKET has its own, with ``--buckets`` file groups in each of
 the three partitions.
 
-With ``--table-type MERGE_ON_READ`` both engines write log files, without a metadata table, and the changes are
-compacted at the end, which is timed as well. BUCKET appends new rows too; other indexes put them into base files.
+With ``--table-type MERGE_ON_READ`` both engines write log files, and the changes are compacted at the end, which is
+timed as well. BUCKET appends new rows too; other indexes put them into base files.
+
+With ``--fractions`` each operation of ``--operations`` is timed on a table of its own, with inputs of these parts of
+the table's rows: upserts of stored and new keys (half of them new, all stored for 1), inserts of new keys, deletes of
+stored keys.
 
 With ``--first``, the timed upsert is the first thing that a Spark session does: each has a session, and a process, of
 its own.
@@ -26,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -44,20 +51,29 @@ from benchmarks.measure import (
 )
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-INDEXES = ("SIMPLE", "BLOOM", "BUCKET")
+INDEXES = ("SIMPLE", "BLOOM", "BUCKET", "RECORD_INDEX")
+OPERATIONS = ("upsert", "insert", "delete")
 UPSERTS = ("upsert", "upsert again", "one row")
 TABLE_TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
 DRIVER_MEMORY = os.environ.get("HOODIE_DRIVER_MEMORY", "6g")
 
 
-def make_data(folder: Path, rows: int) -> None:
-    """Create the input files: the table, the upsert, one row."""
+def make_data(folder: Path, rows: int, fractions: Sequence[float] = (), operations: Sequence[str] = ()) -> None:
+    """Create the input files: the table, the upsert, one row; and an input for each fraction and operation."""
     table = trips(rows).combine_chunks()
-    for name, data, parts in (
+    inputs = [
         ("base", table, 8),
         ("upsert", trip_updates(table, rows // 20, rows // 20), 2),
         ("one", trip_updates(table, 1, 0, seed=7), 1),
-    ):
+    ]
+    for fraction in fractions:
+        count = int(rows * fraction)
+        new = 0 if fraction == 1 else count // 2
+        parts = max(2, round(8 * fraction))
+        for operation in operations:
+            stored, added = {"upsert": (count - new, new), "insert": (0, count), "delete": (count, 0)}[operation]
+            inputs.append((f"{operation} {fraction:g}", trip_updates(table, stored, added, seed=11), parts))
+    for name, data, parts in inputs:
         (folder / name).mkdir(parents=True)
         for part in range(parts):
             low, high = data.num_rows * part // parts, data.num_rows * (part + 1) // parts
@@ -129,7 +145,10 @@ class HoodieEngine:
         with SparkRDDWriteClient(self.spark, HoodieWriteConfig.from_properties(path, index)) as client:
             if operation == "compact":
                 return client.compact()
-            return client.bulk_insert(df) if operation == "bulk_insert" else client.upsert(df)
+            if operation == "delete":
+                return client.delete(df.select("uuid", "partitionpath"))
+            kind = operation if operation in ("bulk_insert", "insert") else "upsert"
+            return getattr(client, kind)(df)
 
 
 class HudiEngine:
@@ -140,8 +159,6 @@ class HudiEngine:
     def __init__(self, spark, table_type: str) -> None:
         self.spark = spark
         self.options = {"hoodie.datasource.write.table.type": table_type}
-        if table_type == "MERGE_ON_READ":
-            self.options["hoodie.metadata.enable"] = "false"
 
     def prepare(self, path: str) -> None:
         """Do nothing: the first write creates the table."""
@@ -155,7 +172,7 @@ class HudiEngine:
             if not self.spark.sql(call).collect():
                 raise SystemExit(f"Hudi compacted nothing of {path}")
             return None
-        kind = "bulk_insert" if operation == "bulk_insert" else "upsert"
+        kind = operation if operation in ("bulk_insert", "insert", "delete") else "upsert"
         (
             df.write.format("hudi").option("hoodie.table.name", "trips")
             .option("hoodie.datasource.write.operation", kind)
@@ -181,6 +198,9 @@ def timed_write(engine, operation: str, df, path: str, index: str, buckets: int)
     options = {"hoodie.index.type": index}
     if index == "BUCKET":
         options["hoodie.bucket.index.num.buckets"] = str(buckets)
+    if index == "RECORD_INDEX":
+        names = ("hoodie.metadata.record.index.enable", "hoodie.metadata.global.record.level.index.enable")
+        options |= dict.fromkeys(names, "true")
     started, used = time.perf_counter(), cpu_seconds()
     result = engine.write(operation, df, path, options)
     return time.perf_counter() - started, cpu_seconds() - used, result
@@ -199,6 +219,23 @@ def run_first(step: str, name: str, data: str, work: str, index: str, buckets: i
         frame = engine.spark.read.parquet(f"{data}/upsert")
         *spent, result = timed_write(engine, "upsert", frame, path, index, buckets)
         print(json.dumps([name, f"first upsert ({index})", 0, *spent, steps_of(result)]), flush=True)
+
+
+def run_fractions(name: str, data: str, work: str, runs: int, index: str, buckets: int, table_type: str) -> None:
+    """Run in the child process: time each input of `make_data` with a name of its own, on a copy of one table."""
+    engine = open_engine(name, table_type)
+    inputs = sorted(path.name for path in Path(data).iterdir() if " " in path.name)
+    frames = {kind: engine.spark.read.parquet(f"{data}/{kind}") for kind in ("base", "one", *inputs)}
+    base, path = f"{work}/{name}_{index}_base", f"{work}/{name}_{index}"
+    engine.prepare(fresh(base))
+    timed_write(engine, "bulk_insert", frames["base"], base, index, buckets)
+    copy(base, path)
+    timed_write(engine, "upsert", frames["one"], path, index, buckets)
+    for number in range(runs):
+        for kind in inputs:
+            copy(base, path)
+            *spent, result = timed_write(engine, kind.partition(" ")[0], frames[kind], path, index, buckets)
+            print(json.dumps([name, f"{kind} ({index})", number, *spent, steps_of(result)]), flush=True)
 
 
 def run_engine(name: str, data: str, work: str, runs: int, indexes: list[str], buckets: int, table_type: str) -> None:
@@ -244,6 +281,10 @@ def layouts_of(indexes: list[str]) -> list[list[str]]:
 def children(arguments: argparse.Namespace, indexes: list[str]) -> Iterator[tuple[str, str, list[str]]]:
     """The processes to run, one after the other: engine, indexes, and further arguments."""
     engines = arguments.engines.split(",")
+    if arguments.fractions:
+        writers = [(name, index) for index in indexes for name in engines if ENGINES[name].upserts]
+        yield from ((name, index, ["--step", "fractions"]) for name, index in writers)
+        return
     if not arguments.first:
         yield from ((name, arguments.index, []) for name in engines)
         return
@@ -262,15 +303,23 @@ def main() -> None:
     parser.add_argument("--index", default="SIMPLE", help=f"one or more of {','.join(INDEXES)}")
     parser.add_argument("--buckets", type=int, default=8, help="file groups of each partition with BUCKET")
     parser.add_argument("--table-type", default=TABLE_TYPES[0], choices=TABLE_TYPES)
+    parser.add_argument("--fractions", default="", help="parts of the table's rows, such as 0.1,0.2,0.4,0.6,1")
+    parser.add_argument("--operations", default="upsert", help=f"with --fractions: some of {','.join(OPERATIONS)}")
     parser.add_argument("--first", action="store_true", help="time upserts that are the first of a Spark session")
     parser.add_argument("--profile", action="store_true", help="print each step's median and share")
     parser.add_argument("--json", metavar="FILE", help="write all figures, with the profiles")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
-    parser.add_argument("--step", choices=("make", "time"), help=argparse.SUPPRESS)
+    parser.add_argument("--step", choices=("make", "time", "fractions"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     indexes = arguments.index.split(",")
     if strange := [index for index in indexes if index not in INDEXES]:
         parser.error(f"--index: {', '.join(strange)}: give some of {', '.join(INDEXES)}")
+    operations = arguments.operations.split(",")
+    if strange := [operation for operation in operations if operation not in OPERATIONS]:
+        parser.error(f"--operations: {', '.join(strange)}: give some of {', '.join(OPERATIONS)}")
+    if arguments.child and arguments.step == "fractions":
+        run_fractions(*arguments.child, arguments.runs, *indexes, arguments.buckets, arguments.table_type)
+        return
     if arguments.child and arguments.step:
         run_first(arguments.step, *arguments.child, *indexes, arguments.buckets, arguments.table_type)
         return
@@ -281,7 +330,8 @@ def main() -> None:
     print(machine)
     found: dict[tuple[str, str], Timing] = {}
     with tempfile.TemporaryDirectory() as folder:
-        make_data(Path(folder) / "data", arguments.rows)
+        fractions = [float(part) for part in arguments.fractions.split(",") if part]
+        make_data(Path(folder) / "data", arguments.rows, fractions, operations)
         for name, index, step in children(arguments, indexes):
             command = [sys.executable, "-m", "benchmarks.spark_upsert", "--runs", str(arguments.runs), *step]
             command += ["--index", index, "--buckets", str(arguments.buckets), "--table-type"]

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, Protocol, runtime_checkable
 
+import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodie.engine.bucket_routing import BucketRouting
 from hoodie.engine.task_identity import TaskIdentity
@@ -21,6 +23,9 @@ BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 PartitionFunction = Callable[[TaskIdentity, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function of all batches of one partition. It may have side effects (files), and may run more than once."""
+
+RowNumbers = Callable[[pa.RecordBatch], pa.Array]
+"""A pure function of a batch that gives each row a number (int32), or null for a row that is left out."""
 
 TableFunction = Callable[[pa.Table], pa.Table]
 """A pure function of a table."""
@@ -46,6 +51,27 @@ class NarrowableFunction(Protocol):
             The function; the schema of its results, which has at least these columns; and the columns of ``source``
             that it reads. None if it needs the whole input.
         """
+
+
+@attrs.frozen
+class AddNumbers:
+    """Adds the number of each row; rows without a number are dropped.
+
+    Attributes:
+        columns: The columns that the function reads.
+        numbers: The function.
+        field: The column of the numbers.
+    """
+
+    columns: tuple[str, ...]
+    numbers: RowNumbers
+    field: pa.Field
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with their numbers."""
+        numbers = self.numbers(batch.select(self.columns))
+        numbered = batch.append_column(self.field, numbers)
+        return numbered.filter(pc.is_valid(numbers)) if numbers.null_count else numbered
 
 
 class Rereading(IntEnum):
@@ -151,6 +177,33 @@ class HoodieData(ABC):
         Raises:
             HoodieException: A row's number is null or not in [0, num_partitions); the task that reads it raises this.
         """
+
+    def route_by(
+        self,
+        columns: Sequence[str],
+        numbers: RowNumbers,
+        column: str,
+        num_partitions: int,
+        row_numbers: str | None = None,
+    ) -> HoodieData:
+        """Move each row to the partition whose number a function of some columns gives it; see `route`.
+
+        An engine may move rows as they were before the mapped functions, which then run a second time, after the move.
+
+        Args:
+            columns: The columns that the function reads.
+            numbers: The function; rows without a number are left out.
+            column: The name of a new column (int32) for the number.
+            num_partitions: The number of partitions of the result.
+            row_numbers: The name of a column that `number_rows` adds before rows are moved; None for no such column.
+
+        Returns:
+            The rows with the new columns, the number last.
+        """
+        data = self if row_numbers is None else self.number_rows(row_numbers)
+        field = pa.field(column, pa.int32())
+        numbered = data.map_batches(AddNumbers(tuple(columns), numbers, field), data.schema.append(field))
+        return numbered.route(column, num_partitions)
 
     def route_by_bucket(self, routing: BucketRouting, num_partitions: int, by_key: bool) -> HoodieData | None:
         """Bring the rows of each file group into one partition and next to each other, before the mapped functions run.

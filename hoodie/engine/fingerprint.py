@@ -34,6 +34,15 @@ def fingerprint(batch: pa.RecordBatch, columns: Sequence[str]) -> int:
     return int(hashes.sum(dtype=np.uint64)) if len(hashes) else 0
 
 
+def of_hashes(hashes: UInt64Array) -> UInt64Array:
+    """A number for each hash; the sum of some (modulo 2^64) is their fingerprint, in any order.
+
+    Args:
+        hashes: uint64.
+    """
+    return _mixed(hashes + _STEP)
+
+
 def _hashes(column: pa.Array) -> UInt64Array:
     """A hash of each value; all nulls have the same hash."""
     kind = column.type

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import attrs
 import numpy as np
@@ -233,6 +233,9 @@ class HoodieIndex(ABC):
     Hudi: org.apache.hudi.index.HoodieIndex.
     """
 
+    searches_slices: ClassVar[bool] = False
+    """Whether `slices_to_search` answers: the keys of a slice are those that its files hold."""
+
     def __init__(self, config: HoodieWriteConfig) -> None:
         self._config = config
 
@@ -282,11 +285,13 @@ class HoodieIndex(ABC):
     def locations_without_keys(self, context: HoodieEngineContext, table: IndexedTable) -> Locations | None:
         """Locations that name the file group of any key without a lookup; None if the index cannot do that.
 
-        With them, the first bulk insert of a table streams its rows to new file groups.
+        With them, the first bulk insert of a table streams its rows to new file groups. And an upsert of many rows
+        counts these before it knows which partitions they are in: keys of one file group have one location, whatever
+        files are given.
 
         Args:
             context: The engine.
-            table: The table's files.
+            table: The table's files, or none of them.
         """
         return None
 
@@ -326,6 +331,21 @@ class HoodieIndex(ABC):
     def decides_by_keys(self, table: IndexedTable) -> bool:
         """Whether `find_locations` can answer; otherwise whole records are needed, and `tag_location` is called."""
         return True
+
+    def slices_to_search(
+        self, key_ranges: Mapping[str, Sequence[tuple[str, str]]], context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[tuple[FileSlice, bool]]:
+        """The slices that can hold keys which are too many for the driver; note file groups like `find_locations`.
+
+        Args:
+            key_ranges: Partition path to smallest and largest keys (string) of parts of the incoming rows.
+            context: The engine.
+            table: The table's files.
+
+        Returns:
+            The slices, and whether log files of theirs can hold further keys.
+        """
+        raise HoodieNotSupportedException(f"{type(self).__name__} does not find keys in slices")
 
     @abstractmethod
     def find_locations(self, keys: pa.Table, context: HoodieEngineContext, table: IndexedTable) -> Locations:

@@ -47,6 +47,8 @@ class VirtualKeyIndex(HoodieSimpleIndex):
         key_generator: The table's.
     """
 
+    searches_slices = False
+
     def __init__(self, config: HoodieWriteConfig, key_generator: KeyGenerator) -> None:
         super().__init__(config)
         self._key_generator = key_generator
@@ -69,6 +71,8 @@ class GlobalVirtualKeyIndex(HoodieGlobalSimpleIndex):
         config: The configuration.
         key_generator: The table's.
     """
+
+    searches_slices = False
 
     def __init__(self, config: HoodieWriteConfig, key_generator: KeyGenerator) -> None:
         super().__init__(config, update_partition_path=False)

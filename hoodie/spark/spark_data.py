@@ -26,6 +26,7 @@ from hoodie.engine.data import (
     NarrowableFunction,
     PartitionFunction,
     Rereading,
+    RowNumbers,
     TableFunction,
 )
 from hoodie.engine.task_identity import TaskIdentity
@@ -45,7 +46,9 @@ from hoodie.spark.spark_steps import (
     SIZES,
     SIZES_FIELD,
     AddFingerprints,
+    BesideSteps,
     EachBatch,
+    NumberRows,
     SelectColumns,
     Step,
     Steps,
@@ -273,6 +276,29 @@ class SparkData(HoodieData):
         checked = sf.when(wrong, sf.raise_error(problem).cast("int")).otherwise(number)
         routed = repartition_by_number(self.frame, checked, num_partitions)
         return SparkData(routed, self.schema, num_partitions)
+
+    def route_by(
+        self,
+        columns: Sequence[str],
+        numbers: RowNumbers,
+        column: str,
+        num_partitions: int,
+        row_numbers: str | None = None,
+    ) -> SparkData:
+        """See the contract. Rows have fewer columns before the mapped functions, so these run after the move."""
+        if not self._steps or not self._works_by_batches:
+            routed = super().route_by(columns, numbers, column, num_partitions, row_numbers)
+            assert isinstance(routed, SparkData)
+            return routed
+        source, field = self._derived(self._source, self._source_schema), pa.field(column, pa.int32())
+        if row_numbers is not None:
+            source = source.number_rows(row_numbers)
+        narrowed = self._narrowed(list(columns))
+        number = NumberRows(narrowed._source_schema, narrowed._steps, numbers, field)
+        moved = source._then(Step(number, source.schema.append(field))).route(column, num_partitions)
+        passing = tuple(name for name in moved.schema.names if name not in self._source_schema.names)
+        schema = pa.schema([*self.schema, *(moved.schema.field(name) for name in passing)])
+        return moved._then(Step(BesideSteps(self._source_schema, self._steps, passing), schema))
 
     def route_by_bucket(self, routing: BucketRouting, num_partitions: int, by_key: bool) -> SparkData | None:
         """See the contract. Rows cross to Python once, after they were moved, so functions of partitions see others."""

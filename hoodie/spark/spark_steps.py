@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from hoodie.engine.data import BatchFunction, PartitionFunction, TableFunction
+from hoodie.engine.data import BatchFunction, PartitionFunction, RowNumbers, TableFunction
 from hoodie.engine.fingerprint import fingerprint
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException
@@ -60,6 +61,72 @@ class Steps:
         for step in self.steps:
             flow = conformed(step.function(task, flow), step.schema)
         return conformed(flow, schema_in_jvm(self.steps[-1].schema))
+
+
+def through_steps(task: TaskIdentity, steps: Sequence[Step], batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The results of steps, all of them functions of a batch, for one batch.
+
+    Args:
+        task: The task.
+        steps: The steps.
+        batch: In the schema before the first step.
+    """
+    for step in steps:
+        (batch,) = conformed(step.function(task, iter([batch])), step.schema)
+    return batch
+
+
+@attrs.frozen
+class NumberRows:
+    """Adds a number to each row as it comes, by what some of its columns are after steps; rows without one are dropped.
+
+    A batch that the steps do not give row by row has no numbers.
+
+    Attributes:
+        source: The columns that go through the steps.
+        steps: Functions of a batch.
+        numbers: The number of each row of their results.
+        field: The column of the numbers.
+    """
+
+    source: pa.Schema
+    steps: tuple[Step, ...]
+    numbers: RowNumbers
+    field: pa.Field
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            done = through_steps(task, self.steps, conform(batch.select(self.source.names), self.source))
+            if done.num_rows != batch.num_rows:
+                continue
+            numbers = self.numbers(done)
+            numbered = batch.append_column(self.field, numbers)
+            yield numbered.filter(pc.is_valid(numbers)) if numbers.null_count else numbered
+
+
+@attrs.frozen
+class BesideSteps:
+    """Takes rows through steps, past which some of their columns go.
+
+    If the steps give other rows than they got, these have the columns of the first rows.
+
+    Attributes:
+        source: The columns that go through the steps.
+        steps: Functions of a batch.
+        passing: The other columns.
+    """
+
+    source: pa.Schema
+    steps: tuple[Step, ...]
+    passing: tuple[str, ...]
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            done = through_steps(task, self.steps, conform(batch.select(self.source.names), self.source))
+            passing = batch.select(self.passing).slice(0, done.num_rows)
+            for field, column in zip(passing.schema, passing.columns, strict=True):
+                done = done.append_column(field, column)
+            yield done
 
 
 @attrs.frozen

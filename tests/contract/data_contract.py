@@ -63,6 +63,23 @@ def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(2, SCHEMA.field("value"), value)
 
 
+def thirds_of_even(batch: pa.RecordBatch) -> pa.Array:
+    """The value modulo 3, of values that are multiples of 4."""
+    assert batch.schema.names == ["value"]
+    values = batch.column("value").to_pylist()
+    return pa.array([value % 3 if value % 4 == 0 else None for value in values], pa.int32())
+
+
+def thirds_of_task(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    thirds = {third for batch in batches for third in batch.column("third").to_pylist()}
+    yield pa.RecordBatch.from_pydict(
+        {
+            "index": pa.array([task.partition_index], pa.int32()),
+            "buckets": pa.array([sorted(thirds)], pa.list_(pa.int32())),
+        }
+    )
+
+
 def described_task(task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     count = sum(batch.num_rows for batch in batches)
     columns = [[task.partition_index], [task.stage_id], [task.attempt_id], [count]]
@@ -333,6 +350,32 @@ class DataContract:
     def test_a_union_has_the_rows_of_both(self, records: HoodieData, rows: Any) -> None:
         assert rows_of(records.union(records.map_batches(doubled, SCHEMA))) == sorted(
             [*rows, *((k, p, v * 2, b) for k, p, v, b in rows)], key=repr
+        )
+
+    @pytest.mark.parametrize("row_numbers", [None, "row"])
+    def test_rows_are_moved_by_a_function_of_some_columns(
+        self, records: HoodieData, rows: Any, row_numbers: str | None
+    ) -> None:
+        moved = records.map_batches(doubled, SCHEMA).route_by(["value"], thirds_of_even, "third", 3, row_numbers)
+        added = [] if row_numbers is None else [pa.field(row_numbers, pa.int64())]
+        assert moved.schema == pa.schema([*SCHEMA, *added, ("third", pa.int32())])
+        assert moved.num_partitions == 3
+        table = moved.collect()
+        assert table is not None
+        found = sorted(
+            ((r["key"], r["part"], r["value"], r["bucket"], r["third"]) for r in table.to_pylist()), key=repr
+        )
+        assert found == sorted(((k, p, 2 * v, b, 2 * v % 3) for k, p, v, b in rows if 2 * v % 4 == 0), key=repr)
+        if row_numbers is not None:
+            assert len(set(table[row_numbers].to_pylist())) == table.num_rows
+        schema = pa.schema([("index", pa.int32()), ("buckets", pa.list_(pa.int32()))])
+        tasks = rows_of(moved.map_partitions_with_index(thirds_of_task, schema))
+        assert sorted(thirds for _, thirds in tasks) == [[0], [1], [2]]
+
+    def test_rows_without_mapped_functions_are_moved_by_a_function(self, records: HoodieData, rows: Any) -> None:
+        moved = records.route_by(["value"], thirds_of_even, "third", 3)
+        assert rows_of(moved.select(["value", "third"])) == sorted(
+            ((v, v % 3) for _, _, v, _ in rows if v % 4 == 0), key=repr
         )
 
     @pytest.mark.parametrize("num_partitions", [5, 6, 13])

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -39,6 +40,11 @@ class HoodieBloomIndex(HoodieSimpleIndex):
         self, keys: Mapping[str, pa.Array], groups: Sequence[str], context: HoodieEngineContext, table: IndexedTable
     ) -> list[FoundKeys]:
         return self._helper.find(keys, groups, context, table)
+
+    def _candidates(
+        self, key_ranges: Mapping[str, Sequence[tuple[str, str]]], context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[FileSlice]:
+        return self._helper.within_ranges(key_ranges, context, table)
 
     def _stored_keys(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         """The locations of the keys that the table has; the keys stay in tasks.

@@ -226,6 +226,36 @@ class BloomIndexHelper:
         stored_rows = sum(info.rows for number in chosen if (info := known[number]) is not None)
         return KeySearch([slices[number] for number in chosen], counts, rows, stored_rows, possible)
 
+    def within_ranges(
+        self, key_ranges: Mapping[str, Sequence[tuple[str, str]]], context: HoodieEngineContext, table: IndexedTable
+    ) -> list[FileSlice]:
+        """The slices whose range of keys meets a range of incoming keys; every slice is noted on ``table.work``.
+
+        Args:
+            key_ranges: Partition path to smallest and largest keys of parts of the incoming rows.
+            context: The engine.
+            table: The table.
+        """
+        slices = table.slices
+        known: list[BloomIndexFileInfo] | list[None] = [None] * len(slices)
+        if self._config.bloom_prune_by_ranges:
+            known = self.file_infos(slices, context, table, whole=False)
+        chosen = []
+        with table.notes.metrics.step("compare keys with ranges") as step:
+            ends = {
+                path: SortedKeys.of(pa.array([key for ends in ranges for key in ends], pa.string()))
+                for path, ranges in key_ranges.items()
+            }
+            for file_slice, info in zip(slices, known, strict=True):
+                path = file_slice.partition_path
+                if _meet(key_ranges.get(path, ()), ends.get(path), info):
+                    chosen.append(file_slice)
+                else:
+                    table.work.note(FileGroupLook(path, file_slice.file_id, Decision.RANGE, found=0))
+            step.count(files=len(chosen))
+        table.work.note_all(chosen, Decision.KEY_CHECK)
+        return chosen
+
     def exchange(
         self, search: KeySearch, records: HoodieData, context: HoodieEngineContext, table: IndexedTable
     ) -> HoodieData:
@@ -298,3 +328,20 @@ class BloomIndexHelper:
             if problem is not None and problem not in self._logged and len(self._logged) < _LOGGED_FILES:
                 self._logged.add(problem)
                 logger.warning("%s; its keys are compared without the filter", problem)
+
+
+def _meet(ranges: Sequence[tuple[str, str]], ends: SortedKeys | None, info: BloomIndexFileInfo | None) -> bool:
+    """Whether a file can hold keys of some ranges; see `candidates` for ranges whose order is not certain.
+
+    Args:
+        ranges: Smallest and largest keys.
+        ends: All of them; None without ranges.
+        info: The range of the file; None if it is not known.
+    """
+    if ends is None:
+        return False
+    if info is None or info.min_key is None or info.max_key is None or info.min_key > info.max_key:
+        return True
+    if not ends.order_is_certain(info.min_key, info.max_key):
+        return True
+    return any(low.encode() <= info.max_key and high.encode() >= info.min_key for low, high in ranges)

@@ -41,6 +41,11 @@ class HoodieGlobalBloomIndex(HoodieGlobalSimpleIndex):
     def _find_keys(self, keys: pa.Array, context: HoodieEngineContext, table: IndexedTable) -> list[FoundKeys]:
         return self._helper.find({"": keys}, [""] * len(table.slices), context, table)
 
+    def _candidates(
+        self, key_ranges: Sequence[tuple[str, str]], context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[FileSlice]:
+        return self._helper.within_ranges(dict.fromkeys(table.file_slices, key_ranges), context, table)
+
     def _slices_to_join(
         self, records: HoodieData, keys: pa.Array | None, context: HoodieEngineContext, table: IndexedTable
     ) -> Sequence[FileSlice]:

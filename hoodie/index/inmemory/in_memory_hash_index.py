@@ -43,6 +43,8 @@ class HoodieInMemoryHashIndex(HoodieSimpleIndex):
     knowing only what this process wrote; a key is looked for in its partition.
     """
 
+    searches_slices = False
+
     def __init__(self, config: HoodieWriteConfig) -> None:
         super().__init__(config)
         self._keys: dict[str, pa.ChunkedArray] = {}

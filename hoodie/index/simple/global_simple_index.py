@@ -5,7 +5,7 @@ Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -54,6 +54,8 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         update_partition_path: Replaces the property; for other indexes, which search fewer files in the same way.
     """
 
+    searches_slices = True
+
     def __init__(self, config: HoodieWriteConfig, update_partition_path: bool | None = None) -> None:
         super().__init__(config)
         if update_partition_path is None:
@@ -94,6 +96,21 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
                     columns = values.get(number) or [pa.nulls(len(held), field.type) for field in stored.fields]
                     parts.append(pa.Table.from_arrays([held, file, pa.array(positions), *columns], schema=schema))
         return GlobalKeyLocations(pa.concat_tables(parts).combine_chunks(), [*slices, *merged], moves)
+
+    def slices_to_search(
+        self, key_ranges: Mapping[str, Sequence[tuple[str, str]]], context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[tuple[FileSlice, bool]]:
+        in_base, merged = table.split()
+        table.work.note_all(merged, Decision.KEY_CHECK)
+        candidates = self._candidates([pair for ranges in key_ranges.values() for pair in ranges], context, in_base)
+        return [*((part, False) for part in candidates), *((part, True) for part in merged)]
+
+    def _candidates(
+        self, key_ranges: Sequence[tuple[str, str]], context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[FileSlice]:
+        """The slices whose base file can hold incoming keys of some ranges; every slice is noted."""
+        table.work.note_all(table.slices, Decision.KEY_CHECK)
+        return table.slices
 
     def _find(
         self, keys: pa.Table, stored: StoredColumns, context: HoodieEngineContext, table: IndexedTable

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -46,6 +47,8 @@ class HoodieSimpleIndex(BaseFileIndex):
     Hudi: org.apache.hudi.index.simple.HoodieSimpleIndex.
     """
 
+    searches_slices = True
+
     @property
     def is_global(self) -> bool:
         return False
@@ -64,6 +67,21 @@ class HoodieSimpleIndex(BaseFileIndex):
         groups = [part.partition_path for part in slices]
         kept = without_deleted_copies(found, groups, slices, context, table)
         return gather_locations(slices, [filtered(*pair) for pair in zip(found, kept, strict=True)])
+
+    def slices_to_search(
+        self, key_ranges: Mapping[str, Sequence[tuple[str, str]]], context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[tuple[FileSlice, bool]]:
+        in_base, merged = table.split()
+        table.work.note_all(merged, Decision.KEY_CHECK)
+        candidates = self._candidates(key_ranges, context, in_base)
+        return [*((part, False) for part in candidates), *((part, True) for part in merged)]
+
+    def _candidates(
+        self, key_ranges: Mapping[str, Sequence[tuple[str, str]]], context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[FileSlice]:
+        """The slices whose base file can hold incoming keys; every slice is noted."""
+        table.work.note_all(table.slices, Decision.KEY_CHECK)
+        return table.slices
 
     def tag_location(self, records: HoodieData, context: HoodieEngineContext, table: IndexedTable) -> HoodieData:
         if not table.slices:

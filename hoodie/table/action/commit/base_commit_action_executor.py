@@ -77,7 +77,7 @@ from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
 
 _PLACES = (PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME)
-_BUCKET_HANDLERS = {
+BUCKET_HANDLERS = {
     HoodieTableType.COPY_ON_WRITE: CopyOnWriteBucketHandler,
     HoodieTableType.MERGE_ON_READ: MergeOnReadBucketHandler,
 }
@@ -452,7 +452,7 @@ class BaseCommitActionExecutor(ABC):
             routed = dealt.route(BUCKET, number)
             if by_key:
                 routed = routed.sort_within([RECORD_KEY])
-            handler_class = _BUCKET_HANDLERS[self._write_context.table_config.table_type]
+            handler_class = BUCKET_HANDLERS[self._write_context.table_config.table_type]
             handler: PartitionFunction = handler_class(self._write_context, tuple(partitioner.buckets))
             if expected is not None:
                 handler = CountRows(handler)

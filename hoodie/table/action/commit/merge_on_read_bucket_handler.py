@@ -59,6 +59,8 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         refusal = self._refuse_rival(bucket, incoming.num_rows) or self._refuse_places(file_slice, incoming)
         if refusal is not None:
             return [refusal]
+        if self.context.placement.positions_for_logs and file_slice.base_file is not None:
+            incoming = self._find_positions(attrs.evolve(file_slice, log_files=()), incoming)
         return self._append(task, place, file_slice, incoming)
 
     def _handle_insert(

@@ -14,7 +14,7 @@ Hudi keeps the input always.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 import pyarrow as pa
@@ -41,9 +41,11 @@ class CountRows:
 
     Attributes:
         write: The function, which reads all of its rows; yields rows of `STATUS_SCHEMA`.
+        seen_in: The number and fingerprint of the rows of a batch.
     """
 
     write: PartitionFunction
+    seen_in: Callable[[pa.RecordBatch], RowsSeen] = rows_seen
 
     def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The results of the function, and a `RowsSeen`."""
@@ -52,7 +54,7 @@ class CountRows:
         def counted() -> Iterator[pa.RecordBatch]:
             nonlocal seen
             for batch in batches:
-                seen += rows_seen(batch)
+                seen += self.seen_in(batch)
                 yield batch
 
         yield from self.write(task, counted())

@@ -6,8 +6,9 @@ Hudi: org.apache.hudi.table.action.commit.{SparkUpsertCommitActionExecutor, Spar
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import attrs
 import pyarrow as pa
@@ -26,18 +27,34 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
-from hoodie.common.model.write_status import WithoutEffect
+from hoodie.common.model.write_status import STATUS_SCHEMA, RowsSeen, WithoutEffect
 from hoodie.common.util.shown_value import short_repr
 from hoodie.config.payload_config import MissingKeyPolicy
 from hoodie.config.write_options import InputPersistence
-from hoodie.engine.data import HoodieData, Rereading
+from hoodie.engine.data import HoodieData, PartitionFunction, Rereading, RowNumbers
 from hoodie.exception import (
     HoodieKeyException,
     HoodieUpsertException,
 )
 from hoodie.index.index import IndexedTable, tag_with_locations
+from hoodie.index.merged_keys import MergedKeys
+from hoodie.index.places_by_hash import (
+    HASHES,
+    HashIncoming,
+    HashStored,
+    counts_by_partition,
+    key_ranges,
+    locate,
+    notes_of,
+    rows_seen_by_hash,
+)
 from hoodie.merge.appended_rows import lacking_order
-from hoodie.table.action.commit.base_commit_action_executor import SAMPLED_BAD_ROWS, BaseCommitActionExecutor
+from hoodie.table.action.commit.base_commit_action_executor import (
+    BUCKET_HANDLERS,
+    SAMPLED_BAD_ROWS,
+    BaseCommitActionExecutor,
+)
+from hoodie.table.action.commit.hashed_rows import BucketOfRow, CombineRows
 from hoodie.table.action.commit.incoming_keys import (
     DropDeleted,
     IncomingKeys,
@@ -47,8 +64,9 @@ from hoodie.table.action.commit.incoming_keys import (
     without_deletes_of_nothing,
 )
 from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
-from hoodie.table.action.commit.two_readings import InputReadOtherwise, usable_rows
-from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner
+from hoodie.table.action.commit.named_rows import COUNTS, BucketOfNamedRow, CountNamed, NamedCounts
+from hoodie.table.action.commit.two_readings import CountRows, InputReadOtherwise, usable_rows
+from hoodie.table.action.commit.upsert_partitioner import BucketAssigner, UpsertPartitioner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan, plan_file_groups
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
@@ -56,6 +74,23 @@ logger = logging.getLogger(__name__)
 
 _CARRIED = ("__hoodie_carried_instant_time", "__hoodie_carried_file_id")
 """Columns with the locations that prepped records carry, while the index tags all records."""
+
+
+@attrs.frozen
+class _KeptInput:
+    """An input whose rows are kept.
+
+    Attributes:
+        records: The rows, numbered.
+        keys: Their keys; None if they are too many for the driver.
+        counts: The rows by partition path, and by operation if there are no keys.
+        num_records: The number of rows.
+    """
+
+    records: HoodieData
+    keys: IncomingKeys | None
+    counts: pa.Table
+    num_records: int
 
 
 @attrs.frozen
@@ -100,9 +135,14 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 written = None
             if written is not None:
                 return written
-        with self._planned(records, begins=True) as planned:
-            statuses = self._write_buckets(planned.records, planned.partitioner)
-            return HoodieWriteMetadata(self.operation, statuses, without_effect=planned.without_effect)
+        with self._kept(records) as kept:
+            if kept.keys is None:
+                written = self._execute_in_tasks(kept.records)
+                if written is not None:
+                    return written
+            with self._planned(kept, begins=True) as planned:
+                statuses = self._write_buckets(planned.records, planned.partitioner)
+                return HoodieWriteMetadata(self.operation, statuses, without_effect=planned.without_effect)
 
     def explain(self, records: HoodieData) -> UpsertPlan:
         """Say what `execute` would write; nothing is written.
@@ -113,7 +153,8 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         Raises:
             HoodieKeyException: See `execute`.
         """
-        with self._planned(self._limited(records, self._parallelism), begins=False) as planned:
+        limited = self._limited(records, self._parallelism)
+        with self._kept(limited) as kept, self._planned(kept, begins=False) as planned:
             with self._metrics.step("count records of each file group"):
                 columns = [RECORD_KEY, PARTITION_PATH, OPERATION, CURRENT_FILE_ID]
                 rows = planned.records.select(columns)
@@ -150,7 +191,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         index = self._table.index
         try:
             keys, counts, _ = self._read_input(records, [PARTITION_PATH], keys_only=True)
-            if keys is None or keys.has_duplicates(index.is_global):
+            if keys is None:
+                return self._execute_in_tasks(records)
+            if keys.has_duplicates(index.is_global):
                 return None
             indexed = self._indexed(counts, exact=self._must_know_keys)
             if not index.decides_by_keys(indexed):
@@ -167,19 +210,151 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         finally:
             self._release_shared()
 
-    @contextmanager
-    def _planned(self, records: HoodieData, begins: bool) -> Iterator[_PlannedWrite]:
-        """Plan the write before its first file; rows stay persisted until the context is left.
+    def _execute_in_tasks(self, records: HoodieData) -> HoodieWriteMetadata | None:
+        """Write rows whose keys are too many for the driver: tasks find out where they go.
 
         Args:
-            records: See `execute`.
+            records: The rows, which are read twice.
+
+        Returns:
+            None if whole rows must be looked up, or new keys are refused; nothing was written.
+
+        Raises:
+            InputReadOtherwise: The second reading gave other rows than the first; files were written.
+        """
+        is_of_user = self._write_context.placement.verifies_positions
+        if self._table.index.names_file_groups and not (self._must_know_keys or is_of_user):
+            return self._execute_by_names(records)
+        return self._execute_by_hashes(records)
+
+    def _execute_by_hashes(self, records: HoodieData) -> HoodieWriteMetadata | None:
+        """See `_execute_in_tasks` and `hoodie.index.places_by_hash`.
+
+        Returns:
+            None also if the index finds keys in another way, or keys live in several places.
+        """
+        index, is_global = self._table.index, self._table.index.is_global
+        if not index.searches_slices or self._write_context.placement.verifies_positions:
+            # An index of the user's has its own way.
+            return None
+        incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
+        hashes = incoming.map_partitions_with_index(HashIncoming(is_global), HASHES).persist()
+        try:
+            with self._metrics.step("read the input and its keys") as step:
+                notes = notes_of(hashes)
+                counts = counts_by_partition(notes)
+                step.count(records=sum(counts["count"].to_pylist()))
+                self._refuse_rows_without_key(records, counts)
+            indexed = self._indexed(counts)
+            with self._metrics.step("tag location", self._config.index.index_name) as step:
+                slices = index.slices_to_search(key_ranges(notes), self._context, indexed)
+                step.count(files=len(slices))
+                merged = MergedKeys.of(indexed) if any(reads_logs for _, reads_logs in slices) else None
+                stored = HashStored(indexed.storage, is_global, merged)
+                located = locate(hashes, slices, stored, self._context)
+        finally:
+            hashes.unpersist()
+        if located.places is None or (located.inserts and self._refuses_missing_keys):
+            return None
+        counts = located.counts([part for part, _ in slices])
+        place_of = partial(BucketOfRow, indexed.notes.share(self._context, located.places))
+        self._without_effect += WithoutEffect(unmatched_deletes=located.unmatched_deletes)
+        return self._write_in_tasks(records, counts, place_of, located.seen, repeats=located.repeated > 0)
+
+    def _execute_by_names(self, records: HoodieData) -> HoodieWriteMetadata | None:
+        """See `_execute_in_tasks`: count rows by the file groups that the index names for their keys, then write."""
+        index = self._table.index
+        with self._metrics.step("read the input and its keys") as step:
+            nothing = self._indexed(pa.table({PARTITION_PATH: pa.array([], pa.string())}))
+            locations = index.locations_without_keys(self._context, nothing)
+            if locations is None:
+                return None
+            shared = nothing.notes.share(self._context, locations)
+            incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
+            found = incoming.map_partitions_with_index(CountNamed(shared), COUNTS).collect()
+            assert found is not None
+            step.count(records=sum(found["count"].to_pylist()))
+            self._refuse_rows_without_key(records, found)
+        indexed = self._indexed(found)
+        with self._metrics.step("tag location", self._config.index.index_name) as step:
+            step.count(files=len(indexed.slices))
+            locations = index.locations_without_keys(self._context, indexed)
+            assert locations is not None
+            named = NamedCounts.of(found, locations)
+        if self._lacking_order and named.counts[CURRENT_INSTANT_TIME].null_count:
+            return None
+        place_of = partial(BucketOfNamedRow, indexed.notes.share(self._context, locations))
+        self._without_effect += WithoutEffect(unmatched_deletes=named.unmatched_deletes)
+        return self._write_in_tasks(records, named.counts, place_of, named.seen, repeats=True)
+
+    def _write_in_tasks(
+        self,
+        records: HoodieData,
+        counts: pa.Table,
+        place_of: Callable[[BucketAssigner], RowNumbers],
+        seen: RowsSeen,
+        repeats: bool,
+    ) -> HoodieWriteMetadata:
+        """Send rows to the tasks of their buckets by their keys; see `_write_buckets`.
+
+        The tasks look for the keys in their file group, and combine rows of one key.
+
+        Args:
+            records: The rows.
+            counts: The rows by place, as `WorkloadProfile.from_counts` takes them.
+            place_of: Makes the function from keys to buckets.
+            seen: The rows that must come to the tasks.
+            repeats: Whether keys may repeat.
+        """
+        with self._metrics.step("build workload profile") as step:
+            partitioner = self._plan_buckets(records, counts, step)
+        number, buckets = len(partitioner.buckets), tuple(partitioner.buckets)
+        if not number:
+            return HoodieWriteMetadata(self.operation, [], without_effect=self._without_effect)
+        placement = attrs.evolve(
+            self._write_context.placement,
+            knows_positions=False,
+            positions_for_logs=self._table.index.knows_positions and self._config.write.record_positions,
+        )
+        context = attrs.evolve(self._write_context, placement=placement)
+        handler: PartitionFunction = BUCKET_HANDLERS[context.table_config.table_type](context, buckets)
+        is_global = self._table.index.is_global
+        if repeats:
+            merge_spec = self._table.merge_spec
+            combine = merge_spec.combine_duplicates if self._should_combine else DropDeleted(is_global)
+            handler = CombineRows(handler, combine, merge_spec.combines_rows, buckets)
+        handler = CountRows(handler, rows_seen_by_hash)
+        bucket_of = place_of(partitioner.assigner(drops_unknown=True))
+        with self._metrics.step("write buckets", str(number)) as step:
+            row_numbers = ROW_NUMBER if repeats and ROW_NUMBER not in records.schema.names else None
+            routed = records.route_by([RECORD_KEY, PARTITION_PATH, OPERATION], bucket_of, BUCKET, number, row_numbers)
+            usable = routed.map_batches(usable_rows, routed.schema)
+            statuses = self._statuses(usable.map_partitions_with_index(handler, STATUS_SCHEMA), step, seen)
+        statuses = self._join_small_files(statuses)
+        return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
+
+    @contextmanager
+    def _kept(self, records: HoodieData) -> Iterator[_KeptInput]:
+        """Read the input, and keep its rows until the context is left."""
+        records = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
+        try:
+            yield _KeptInput(records, *self._read_input(records, [PARTITION_PATH, OPERATION]))
+        finally:
+            records.unpersist()
+            self._release_shared()
+
+    @contextmanager
+    def _planned(self, kept: _KeptInput, begins: bool) -> Iterator[_PlannedWrite]:
+        """Plan the write before its first file.
+
+        Args:
+            kept: The input.
             begins: Whether the plan is saved, which makes the instant inflight.
         """
-        records = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
+        records, keys, counts, num_records = kept.records, kept.keys, kept.counts, kept.num_records
         located: HoodieData | None = None
         combined: HoodieData = records
         try:
-            keys, counts, num_records = self._read_input(records, [PARTITION_PATH, OPERATION])
             indexed = self._indexed(counts, exact=self._must_know_keys)
             indexed = attrs.evolve(indexed, request=attrs.evolve(indexed.request, reads_only=not begins))
             if self._should_combine and keys is None:
@@ -209,8 +384,6 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             if located is not None:
                 located.unpersist()
             combined.unpersist()
-            records.unpersist()
-            self._release_shared()
 
     @property
     def _must_know_keys(self) -> bool:
@@ -219,6 +392,18 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         if not payload.partial_update or payload.missing_keys is not MissingKeyPolicy.FAIL:
             return False
         return self.operation is WriteOperationType.UPSERT
+
+    @property
+    def _refuses_missing_keys(self) -> bool:
+        """Whether keys that are not in the table may fail the write."""
+        return self._must_know_keys or bool(self._lacking_order)
+
+    @property
+    def _lacking_order(self) -> Collection[str]:
+        """The columns that order records of a merge-on-read table, if the input lacks them."""
+        if self._write_context.table_config.table_type is not HoodieTableType.MERGE_ON_READ:
+            return ()
+        return lacking_order(self._table.merge_spec, self._write_context.records.schema)
 
     def _drop_losers(self, records: HoodieData, keys: IncomingKeys) -> tuple[HoodieData, IncomingKeys]:
         """One row for each key, decided by the keys at hand."""
@@ -271,13 +456,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
 
     def _refuse_missing_keys(self, tagged: HoodieData, located: pa.Table) -> None:
         """Fail a partial update that has keys which are not in the table, unless they may be inserted."""
-        if not located[CURRENT_FILE_ID].null_count:
+        if not located[CURRENT_FILE_ID].null_count or not self._refuses_missing_keys:
             return
-        lacking: Collection[str] = ()
-        if self._write_context.table_config.table_type is HoodieTableType.MERGE_ON_READ:
-            lacking = lacking_order(self._table.merge_spec, self._write_context.records.schema)
-        if not (self._must_know_keys or lacking):
-            return
+        lacking = self._lacking_order
         missing = missing_keys(tagged, self._table.index.is_global)
         count = missing.count()
         if not count:

@@ -11,6 +11,7 @@ from itertools import islice
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -107,6 +108,16 @@ class BucketAssigner:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with its bucket column (int32)."""
+        numbers = self.numbers(batch)
+        dealt = batch.append_column(reserved_field(BUCKET), pa.array(numbers))
+        return dealt.filter(pa.array(numbers >= 0)) if self.drops_unknown and (numbers < 0).any() else dealt
+
+    def numbers(self, batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
+        """The bucket of each row; negative for a row that the workload profile did not count, if such are left out.
+
+        Args:
+            batch: Record key, partition path and, if keys were looked up, current file id.
+        """
         numbers = np.full(batch.num_rows, -1, dtype=np.int32)
         if batch.num_rows:
             located = CURRENT_FILE_ID in batch.schema.names
@@ -116,8 +127,7 @@ class BucketAssigner:
                     rows = self._assign_updates(numbers, rows, partition_path, files)
                 if len(rows):
                     self._assign_inserts(numbers, rows, partition_path, batch.column(RECORD_KEY))
-        dealt = batch.append_column(reserved_field(BUCKET), pa.array(numbers))
-        return dealt.filter(pa.array(numbers >= 0)) if self.drops_unknown and (numbers < 0).any() else dealt
+        return numbers
 
     def _assign_updates(self, numbers: np.ndarray, rows: np.ndarray, partition_path: str, files: _Codes) -> np.ndarray:
         """Fill in the rows with a location; the other rows are returned."""

@@ -1,0 +1,115 @@
+"""The rows of an input whose places `hoodie.index.places_by_hash` has found, on their way to the tasks that write them.
+
+Hudi has no counterpart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.bloom.key_blocks import are_surely_distinct
+from hoodie.common.model.record_columns import BUCKET, OPERATION, RECORD_KEY
+from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.model.write_status import WithoutEffect, pack
+from hoodie.engine.data import PartitionFunction, TableFunction
+from hoodie.engine.engine_context import Shared
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.index.places_by_hash import ROW_IN_BATCH, HashedPlaces
+from hoodie.table.action.commit.bucket_info import BucketInfo, BucketType
+from hoodie.table.action.commit.upsert_partitioner import BucketAssigner
+
+HELD_ROWS = 1 << 20
+"""The rows that a task holds at least before it combines them."""
+
+
+@attrs.frozen
+class BucketOfRow:
+    """The bucket of each row (int32); null for a row that deletes nothing. Crosses to tasks.
+
+    A row that was not looked up comes to some bucket, so that `CountRows` sees it.
+
+    Attributes:
+        places: The shared `HashedPlaces`.
+        assigner: The buckets of places.
+    """
+
+    places: Shared
+    assigner: BucketAssigner
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        """The buckets of rows with record key, partition path and operation."""
+        places: HashedPlaces = self.places.value
+        tagged = places.tag(batch)
+        numbers = np.full(batch.num_rows, -1, dtype=np.int32)
+        numbers[tagged.column(ROW_IN_BATCH.name).to_numpy()] = self.assigner.numbers(tagged)
+        return with_strays(batch, numbers)
+
+
+def with_strays(batch: pa.RecordBatch, numbers: npt.NDArray[np.int32]) -> pa.Array:
+    """The buckets of rows, with some bucket for rows that have none and are no deletes.
+
+    Args:
+        batch: The rows, with their operation.
+        numbers: Their buckets; negative for none.
+    """
+    has_none = numbers < 0
+    is_stray = has_none & (batch.column(OPERATION).to_numpy() == RecordOperation.UPSERT)
+    return pa.array(np.where(is_stray, np.int32(0), numbers), mask=has_none & ~is_stray)
+
+
+@attrs.frozen
+class CombineRows:
+    """Task: combine the rows of one key before they are written; all of them are in one bucket.
+
+    Rows are combined whenever twice as many are held as remained the last time, so that memory grows with the keys of
+    the bucket, not with their rows.
+
+    Attributes:
+        write: The function that writes the rows; yields rows of `STATUS_SCHEMA`.
+        combine: Gives the rows that remain of some keys.
+        at_once: Whether it needs all rows of a key at once.
+        buckets: The work of each bucket number.
+    """
+
+    write: PartitionFunction
+    combine: TableFunction
+    at_once: bool
+    buckets: tuple[BucketInfo, ...]
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The results of the function, and a `WithoutEffect` for the rows that were left out."""
+        held: list[pa.RecordBatch] = []
+        came = count = 0
+        limit = HELD_ROWS
+        for batch in batches:
+            held.append(batch)
+            came += batch.num_rows
+            count += batch.num_rows
+            if count > limit and not self.at_once:
+                held = self._combined(held)
+                count = sum(part.num_rows for part in held)
+                limit = max(HELD_ROWS, 2 * count)
+        if not held:
+            return
+        held = self._combined(held)
+        combined = came - sum(part.num_rows for part in held)
+        deletes = 0
+        if self.buckets[held[0].column(BUCKET)[0].as_py()].bucket_type is BucketType.INSERT:
+            kept = [batch.filter(pc.equal(batch.column(OPERATION), int(RecordOperation.UPSERT))) for batch in held]
+            deletes = sum(batch.num_rows for batch in held) - sum(batch.num_rows for batch in kept)
+            held = kept
+        yield from self.write(task, iter(held))
+        yield pack([WithoutEffect(combined=combined, unmatched_deletes=deletes)])
+
+    def _combined(self, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        rows = pa.Table.from_batches(batches)
+        if are_surely_distinct(rows[RECORD_KEY]):
+            return batches
+        combined: list[pa.RecordBatch] = self.combine(rows).combine_chunks().to_batches()
+        return combined

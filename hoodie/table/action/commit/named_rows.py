@@ -1,0 +1,156 @@
+"""The rows of an input whose file groups the index names by their keys alone, on their way to the tasks that write.
+
+Hudi has no counterpart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hoodie.common.model.record_columns import (
+    CURRENT_FILE_ID,
+    CURRENT_INSTANT_TIME,
+    OPERATION,
+    PARTITION_PATH,
+    RECORD_KEY,
+)
+from hoodie.common.model.write_operation_type import RecordOperation
+from hoodie.common.model.write_status import RowsSeen
+from hoodie.engine.engine_context import Shared
+from hoodie.engine.fingerprint import of_hashes
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.index.index import Locations
+from hoodie.index.places_by_hash import hashes_of_rows
+from hoodie.table.action.commit.hashed_rows import with_strays
+from hoodie.table.action.commit.upsert_partitioner import BucketAssigner
+
+COUNTS = pa.schema(
+    [
+        (PARTITION_PATH, pa.string()),
+        (CURRENT_FILE_ID, pa.string()),
+        (RECORD_KEY, pa.string()),
+        ("is_delete", pa.bool_()),
+        ("count", pa.int64()),
+        ("fingerprint", pa.binary()),
+    ]
+)
+"""For each place: its rows, one of their keys, and their fingerprint. Rows without a key have no place."""
+
+
+@attrs.frozen
+class CountNamed:
+    """Task: count the rows of an input partition by place.
+
+    Attributes:
+        locations: The shared `Locations`, which name one place for each key.
+    """
+
+    locations: Shared
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of `COUNTS`; a place may have several.
+
+        Args:
+            task: The task.
+            batches: Record key, partition path and operation; the path is null where a row has no key.
+        """
+        locations: Locations = self.locations.value
+        for batch in batches:
+            usable = batch.filter(pc.is_valid(batch.column(PARTITION_PATH)))
+            if usable.num_rows < batch.num_rows:
+                yield pa.RecordBatch.from_pylist([{"count": batch.num_rows - usable.num_rows}], COUNTS)
+            if not usable.num_rows:
+                continue
+            tagged = locations.tag(usable)
+            paths = tagged.column(PARTITION_PATH).dictionary_encode()
+            files = tagged.column(CURRENT_FILE_ID).dictionary_encode()
+            is_delete = usable.column(OPERATION).to_numpy() != RecordOperation.UPSERT
+            codes = paths.indices.to_numpy().astype(np.int64) * len(files.dictionary) + files.indices.to_numpy()
+            codes = 2 * codes + is_delete
+            order = np.argsort(codes, kind="stable")
+            starts = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
+            hashes = hashes_of_rows(usable.column(RECORD_KEY), usable.column(PARTITION_PATH), is_global=False)
+            sums = np.add.reduceat(of_hashes(hashes)[order], starts)
+            firsts = pa.array(order[starts])
+            columns = [
+                *(tagged.column(name).take(firsts) for name in (PARTITION_PATH, CURRENT_FILE_ID, RECORD_KEY)),
+                pa.array(is_delete[order[starts]]),
+                pa.array(np.diff(np.append(starts, len(order)))),
+                pa.array([int(value).to_bytes(8, "little") for value in sums], pa.binary()),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=COUNTS)
+
+
+@attrs.frozen(eq=False)
+class NamedCounts:
+    """The rows of an input by place.
+
+    Attributes:
+        counts: As `WorkloadProfile.from_counts` takes them.
+        seen: The rows that go somewhere.
+        unmatched_deletes: Rows that delete nothing: their file group does not exist, and no row makes it.
+    """
+
+    counts: pa.Table
+    seen: RowsSeen
+    unmatched_deletes: int
+
+    @classmethod
+    def of(cls, found: pa.Table, locations: Locations) -> NamedCounts:
+        """Add up what tasks counted.
+
+        Args:
+            found: Rows of `COUNTS` with a place.
+            locations: The locations by the table's files.
+        """
+        samples = found.select([RECORD_KEY, PARTITION_PATH]).combine_chunks().to_batches()
+        placed = [row for batch in samples for row in locations.tag(batch).to_pylist()]
+        rows: dict[tuple[str, str, str | None], list[tuple[bool, int, int]]] = {}
+        for row, place in zip(found.to_pylist(), placed, strict=True):
+            key = (place[PARTITION_PATH], place[CURRENT_FILE_ID], place[CURRENT_INSTANT_TIME])
+            number = int.from_bytes(row["fingerprint"], "little")
+            rows.setdefault(key, []).append((row["is_delete"], row["count"], number))
+        return cls._of_places(rows)
+
+    @classmethod
+    def _of_places(cls, rows: Mapping[tuple[str, str, str | None], Sequence[tuple[bool, int, int]]]) -> NamedCounts:
+        counted: list[tuple[str, str, str | None, int]] = []
+        seen, unmatched = RowsSeen(), 0
+        for (path, file_id, instant_time), parts in rows.items():
+            written = sum(count for is_delete, count, _ in parts if instant_time is not None or not is_delete)
+            if not written:
+                unmatched += sum(count for _, count, _ in parts)
+                continue
+            counted.append((path, file_id, instant_time, written))
+            seen = sum((RowsSeen(count, number) for _, count, number in parts), seen)
+        names = [PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME]
+        schema = pa.schema([*((name, pa.string()) for name in names), ("count", pa.int64())])
+        columns = [[row[place] for row in counted] for place in range(len(schema))]
+        return cls(pa.table(columns, schema=schema), seen, unmatched)
+
+
+@attrs.frozen
+class BucketOfNamedRow:
+    """The bucket of each row (int32), as that of `BucketOfRow`; crosses to tasks.
+
+    Attributes:
+        locations: The shared `Locations`.
+        assigner: The buckets of places.
+    """
+
+    locations: Shared
+    assigner: BucketAssigner
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        """The buckets of rows with record key, partition path and operation."""
+        numbers = np.full(batch.num_rows, -1, dtype=np.int32)
+        rows = np.flatnonzero(batch.column(PARTITION_PATH).is_valid().to_numpy(zero_copy_only=False))
+        if len(rows):
+            usable = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
+            numbers[rows] = self.assigner.numbers(self.locations.value.tag(usable))
+        return with_strays(batch, numbers)
