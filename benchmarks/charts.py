@@ -4,7 +4,7 @@
 
 Needs matplotlib (extra ``benchmarks``). A chart says which commit was measured, and of which day that is. Draws files
 of `local_upsert`, `spark_upsert`, `scaling`, `indexes` and of other programs that save timings. A bar is a median; its
-line goes from the fastest to the slowest run.
+line goes from the fastest to the slowest run. The legend of lines gives the power with which time grows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.measure import git
+from benchmarks.measure import exponent, git
 
-__all__ = ["Bar", "Panel", "draw", "measured_commit", "panels_of"]
+__all__ = ["Bar", "Curves", "Panel", "draw", "measured_commit", "panels_of"]
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
 OURS, OTHERS, FLOOR = "#1f6f8b", "#b8bec6", "#5f6b7a"
@@ -71,7 +71,36 @@ class Panel:
     title: str = ""
 
 
-def panels_of(figures: dict[str, Any]) -> list[list[Panel]]:
+@attrs.frozen
+class Curves:
+    """Lines on logarithmic axes: seconds by how many times larger the input is.
+
+    Attributes:
+        curves: Name -> the factors, and the CPU seconds of each.
+        title: The title above the lines.
+    """
+
+    curves: Mapping[str, tuple[Sequence[int], Sequence[float]]]
+    title: str
+
+    def legend(self, name: str) -> str:
+        """A line's name and its slope: 1 if time grows as the input does.
+
+        Args:
+            name: The name.
+        """
+        return f"{name}: n^{exponent(*self.curves[name]):.2f}"
+
+
+AXES = {
+    "columns": "n x 32 columns, 1,000 rows",
+    "partitions": "n x 16 partitions, 20,000 rows",
+    "row_bytes": "rows of n x 160 KB",
+}
+"""The parts of `scaling` that are drawn as lines."""
+
+
+def panels_of(figures: dict[str, Any]) -> list[list[Panel] | list[Curves]]:
     """Arrange the bars of a file of figures in rows of panels; empty for files of other programs.
 
     Args:
@@ -80,8 +109,9 @@ def panels_of(figures: dict[str, Any]) -> list[list[Panel]]:
     if "timings" in figures:
         return [[_of_timings(figures["timings"])]]
     parts = [name for name in ("table", "input", "cores", "files") if name in figures]
-    if parts:
-        return [_of_part(name, figures[name]) for name in parts]
+    curves = [_curves_of(figures[name], title) for name, title in AXES.items() if name in figures]
+    if parts or curves:
+        return [_of_part(name, figures[name]) for name in parts] + [[curve] for curve in curves]
     kinds = [kind for kind in ("growing", "random") if any(name.startswith(f"{kind} ") for name in figures)]
     return [_of_indexes(kind, figures) for kind in kinds]
 
@@ -112,12 +142,23 @@ def _of_part(part: str, figures: dict[str, dict[str, Any]]) -> list[Panel]:
         for name, figure in figures.items()
     ]
     titles = {
-        "table": "a table of 1, 4, 16 units, the same upsert",
-        "input": "1 to 8 times the input, the same table",
+        "table": "a growing table, the same upsert",
+        "input": "a growing input, the same table",
         "cores": "one and two cores",
         "files": "planning on 10,000 base files",
     }
     return [Panel(seconds, "seconds", titles[part]), Panel(memory, "peak memory, MB")]
+
+
+def _curves_of(figures: dict[str, dict[str, Any]], title: str) -> Curves:
+    """The lines of one part of `scaling`, whose figures have names such as ``4x read``."""
+    found: dict[str, tuple[list[int], list[float]]] = {}
+    for name, figure in figures.items():
+        factor, _, call = name.partition("x ")
+        factors, seconds = found.setdefault(call, ([], []))
+        factors.append(int(factor))
+        seconds.append(figure["cpu_seconds"])
+    return Curves(found, title)
 
 
 def _of_indexes(kind: str, figures: dict[str, Any]) -> list[Panel]:
@@ -147,12 +188,16 @@ def draw(path: Path) -> Path | None:
     rows = panels_of(figures)
     if not rows:
         return None
-    heights = [0.9 + 0.3 * max(len(panel.bars) for panel in row) for row in rows]
+    heights = [_height_of(row) for row in rows]
     figure = Figure(figsize=(9, 0.3 + sum(heights)), layout="constrained")
-    grid = figure.subplots(len(rows), len(rows[0]), squeeze=False, height_ratios=heights)
-    for row, line in zip(rows, grid, strict=True):
-        for place, (panel, axes) in enumerate(zip(row, line, strict=True)):
-            _draw_panel(panel, axes, with_names=not place)
+    for row, part in zip(
+        rows, figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0], strict=True
+    ):
+        for place, (panel, axes) in enumerate(zip(row, part.subplots(1, len(row), squeeze=False)[0], strict=True)):
+            if isinstance(panel, Curves):
+                _draw_curves(panel, axes)
+            else:
+                _draw_panel(panel, axes, with_names=not place)
     given = figures.get("sizes") or {name: value for name, value in figures.items() if isinstance(value, int)}
     sizes = ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in given.items())
     title = f"{path.stem.replace('_', ' ')} ({sizes})\n{figures['machine']}\n{measured_commit(figures['machine'])}"
@@ -176,6 +221,22 @@ def measured_commit(machine: str) -> str:
     revision, is_dirty, day = found["revision"], found["dirty"], found["day"]
     day = day or git("show", "-s", "--format=%cs", revision) or "an unknown day"
     return f"measured at commit {revision} of {day}" + (" with changes that were not committed" if is_dirty else "")
+
+
+def _height_of(row: Sequence[Panel | Curves]) -> float:
+    return max(3.2 if isinstance(panel, Curves) else 0.9 + 0.3 * len(panel.bars) for panel in row)
+
+
+def _draw_curves(panel: Curves, axes: Axes) -> None:
+    for name, (factors, seconds) in panel.curves.items():
+        style = "--" if name.startswith("pyarrow") else "-"
+        axes.loglog(factors, seconds, style, marker="o", label=panel.legend(name))
+    factors = next(iter(panel.curves.values()))[0]
+    axes.set_xticks(factors, [f"{factor} x" for factor in factors])
+    axes.minorticks_off()
+    axes.set_ylabel("CPU seconds")
+    axes.set_title(panel.title, fontsize=9, loc="left")
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def _draw_panel(panel: Panel, axes: Axes, with_names: bool) -> None:

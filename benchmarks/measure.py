@@ -9,7 +9,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Timing", "cpu_seconds", "describe_machine", "steps_of", "timed", "trip_updates", "trips", "write_json"]
+__all__ = [
+    "Timing",
+    "cpu_seconds",
+    "describe_machine",
+    "exponent",
+    "steps_of",
+    "timed",
+    "trip_updates",
+    "trips",
+    "write_json",
+]
 
 CITIES = np.array(["americas/brazil/sao_paulo", "americas/united_states/san_francisco", "asia/india/chennai"])
 
@@ -152,6 +162,11 @@ def timed(name: str, runs: int, prepare: Callable[[], object], run: Callable[[],
 def timing(name: str, runs: int, run: Callable[[], object]) -> Timing:
     """Time ``run`` several times."""
     return timed(name, runs, lambda: None, run)
+
+
+def exponent(factors: Sequence[float], seconds: Sequence[float]) -> float:
+    """The slope of a straight line through logarithms: 1 means that time grows as the factor does, 0 not at all."""
+    return float(np.polyfit(np.log(factors), np.log(seconds), 1)[0])
 
 
 def write_json(path: str, machine: str, sizes: dict[str, int], timings: Iterable[Timing]) -> None:

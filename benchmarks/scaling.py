@@ -1,15 +1,20 @@
-"""The cost of an upsert as the table, the input and the cores grow, and the cost of planning on 10,000 files.
+"""The cost of writes as the table, its rows, the input and the cores grow, and the cost of planning on 10,000 files.
 
-    python -m benchmarks.scaling [--parts table,input,cores,files] [--runs 5] [--unit-rows 200000] [--json FILE]
+    python -m benchmarks.scaling [--parts table,input,columns,partitions,row_bytes,cores,files] [--runs 5]
+                                 [--unit-rows 200000] [--json FILE]
 
 Each figure comes from its own process. Its seconds are those of the upsert alone (a new client, so caches are cold), in
 wall clock and CPU time; its peak memory (``VmHWM``) is that of the whole process. Ratios are of wall clock; on a busy
 machine, the ratios of CPU seconds beside them are more reliable.
 
-table   a table of 1, 4 and 16 units (each four base files, keys that grow with time, one partition), and a constant
+table   a table of 1, 4, 16 and 64 units (each four base files, keys that grow with time, one partition), and a constant
         upsert with BLOOM: half of it updates of the newest keys, half new keys. A client's second upsert is shown
         too: the client knows the key ranges of old files then.
-input   one table, and 1, 2, 4, 8 times as many rows to upsert, spread over all of its files.
+input   one table, and 1, 4, 16, 64 times as many rows to upsert, spread over all of its files.
+columns, partitions, row_bytes
+        a first write, an upsert of one row and a read of tables of 1,000 rows with 32 to 2,048 columns, of 20,000 rows
+        in 16 to 1,024 partitions, and of 16 rows of 160 KB to 10 MB; beside bare pyarrow, which writes one file, and
+        reads and writes it again.
 cores   a bulk insert and an upsert on one core and on two, by ``taskset``.
 files   ``explain_upsert`` on a table of 10,000 base files in 100 partitions, made of hard links: it lists all of them
         (a global index) and reads all key ranges. Hard links are in the page cache, so the figure is that of the
@@ -35,14 +40,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.measure import copy, describe_machine, trips
+import hoodie
+from benchmarks.measure import copy, describe_machine, exponent, fresh, trips
 from benchmarks.memory import peak_bytes
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 
-PARTS = ("table", "input", "cores", "files")
-TABLE_FACTORS = (1, 4, 16)
-INPUT_FACTORS = (1, 2, 4, 8)
+PARTS = ("table", "input", "columns", "partitions", "row_bytes", "cores", "files")
+FACTORS = (1, 4, 16, 64)
+AXIS_CALLS = ("write", "upsert of one row", "read", "pyarrow write", "pyarrow read and write")
 FILES_OF_UNIT = 4
 LEAST_UNIT_ROWS = 20_000
 MOST_TIME, MOST_MEMORY, LEAST_SPEEDUP = 1.15, 1.10, 1.7
@@ -61,6 +67,40 @@ def client(path: str, index: str = "BLOOM", **more: Any) -> HoodieLocalWriteClie
     properties = {"hoodie.index.type": index, "hoodie.parquet.small.file.limit": 0}
     properties |= {"hoodie." + name.replace("_", "."): value for name, value in more.items()}
     return HoodieLocalWriteClient(HoodieWriteConfig.from_properties(path, properties))
+
+
+def wide_rows(factor: int) -> pa.Table:
+    """1,000 rows of 32 columns times a factor: integers, doubles, texts and booleans."""
+    rng = np.random.default_rng(factor)
+    numbers = rng.integers(0, 1000, (32 * factor, 1000))
+    kinds = (lambda n: n, lambda n: n / 2, lambda n: np.char.add("v", n.astype(str)), lambda n: n % 2 == 0)
+    columns = {f"c{place}": pa.array(kinds[place % 4](values)) for place, values in enumerate(numbers)}
+    return pa.table({"uuid": _keys(1000), "partitionpath": ["one"] * 1000, "ts": np.ones(1000, np.int64), **columns})
+
+
+def rows_in_partitions(factor: int) -> pa.Table:
+    """20,000 rows in 16 partitions times a factor."""
+    table = rows(0, 20_000, seed=factor)
+    places = pa.array([f"day={number % (16 * factor):05}" for number in range(20_000)])
+    return table.set_column(1, "partitionpath", places)
+
+
+def large_rows(factor: int) -> pa.Table:
+    """16 rows of 160 KB times a factor, that do not compress."""
+    rng = np.random.default_rng(factor)
+    values = pa.array([rng.bytes(factor * 160_000) for _ in range(16)], pa.binary())
+    return pa.table({"uuid": _keys(16), "partitionpath": ["one"] * 16, "ts": np.ones(16, np.int64), "payload": values})
+
+
+AXES: dict[str, tuple[str, Callable[[int], pa.Table]]] = {
+    "columns": ("1,000 rows of n x 32 columns", wide_rows),
+    "partitions": ("20,000 rows in n x 16 partitions", rows_in_partitions),
+    "row_bytes": ("16 rows of n x 160 KB", large_rows),
+}
+
+
+def _keys(count: int) -> pa.Array:
+    return pa.array([f"{number:012}" for number in range(count)])
 
 
 def make_table(path: str) -> None:
@@ -115,6 +155,30 @@ def run_upserts(path: str, index: str, *inputs: str) -> dict[str, Any]:
     return watch.figures() | {"steps": steps}
 
 
+def run_axis(path: str, axis: str, factor: str) -> dict[str, Any]:
+    """Write, upsert one row and read, then the same with pyarrow: `AXIS_CALLS`."""
+    table = AXES[axis][1](int(factor))
+    one = table.slice(table.num_rows // 2, 1)
+    watch = Watch()
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path)) as other:
+        # Modules are imported, and threads started, before the calls that count.
+        make_table(f"{other}/warm")
+        with client(f"{other}/warm") as writer:
+            writer.upsert(rows(0, 10, seed=1))
+        hoodie.read_table(f"{other}/warm")
+        make_table(path)
+        for records in (table, one):
+            with client(path) as writer, watch:
+                writer.upsert(records)
+        with watch:
+            hoodie.read_table(path)
+        peak = peak_bytes("self")
+        for source in (lambda: table, lambda: pq.read_table(f"{other}/floor")):
+            with watch:
+                pq.write_table(source(), f"{other}/floor")
+    return watch.figures() | {"peak": peak}
+
+
 def run_bulk_insert(path: str, records: str) -> dict[str, Any]:
     """Run a bulk insert into a new table."""
     table = pq.read_table(records)
@@ -144,6 +208,7 @@ def run_plan(path: str, index: str, records: str) -> dict[str, Any]:
 
 CHILDREN: dict[str, Callable[..., dict[str, Any]]] = {
     "upserts": run_upserts,
+    "axis": run_axis,
     "bulk_insert": run_bulk_insert,
     "plan": run_plan,
 }
@@ -196,16 +261,16 @@ def verdict(holds: bool) -> str:
 
 
 def part_table(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
-    """(a) A constant upsert into tables of 1, 4 and 16 units."""
+    """(a) A constant upsert into tables of 1, 4, 16 and 64 units."""
     print(f"table: upsert of {unit_rows // 10:,} rows (half new) into n x {unit_rows:,} rows, BLOOM, growing keys")
     growing, run = f"{folder}/growing", f"{folder}/run"
     make_table(growing)
     half = unit_rows // 20
     figures: dict[str, Any] = {}
-    for unit in range(max(TABLE_FACTORS)):
+    for unit in range(max(FACTORS)):
         grow(growing, unit * unit_rows, unit_rows)
         factor = unit + 1
-        if factor not in TABLE_FACTORS:
+        if factor not in FACTORS:
             continue
         end = factor * unit_rows
         names = []
@@ -217,7 +282,7 @@ def part_table(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
         found = measured(["upserts", run, "BLOOM", *names], runs, lambda: copy(growing, run))
         for number, name in enumerate(("first", "second")):
             figure = figures[f"{factor}x {name}"] = middle(found, number)
-            base = figures[f"{TABLE_FACTORS[0]}x {name}"]
+            base = figures[f"{FACTORS[0]}x {name}"]
             figure["time_ratio"] = round(figure["seconds"] / base["seconds"], 3)
             figure["cpu_ratio"] = round(figure["cpu_seconds"] / base["cpu_seconds"], 3)
             figure["memory_ratio"] = round(figure["peak_mb"] / base["peak_mb"], 3)
@@ -231,7 +296,7 @@ def part_table(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
 def part_input(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
     """(b) More and more rows into one table."""
     count = 4 * unit_rows
-    print(f"input: upsert of n x {unit_rows // 4:,} rows (half new) into {count:,} rows, SIMPLE")
+    print(f"input: upsert of n x {unit_rows // 32:,} rows (half new) into {count:,} rows, SIMPLE")
     path, run = f"{folder}/fixed", f"{folder}/fixed_run"
     make_table(path)
     stored = trips(count, seed=3)
@@ -239,8 +304,8 @@ def part_input(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
         writer.bulk_insert(stored)
     figures: dict[str, Any] = {}
     rng = np.random.default_rng(4)
-    for factor in INPUT_FACTORS:
-        half = factor * unit_rows // 8
+    for factor in FACTORS:
+        half = factor * unit_rows // 64
         updates = stored.take(pa.array(np.sort(rng.choice(count, half, replace=False))))
         name = f"{folder}/input_{factor}.parquet"
         pq.write_table(pa.concat_tables([updates, trips(half, seed=100 + factor)]), name)
@@ -251,6 +316,22 @@ def part_input(folder: str, unit_rows: int, runs: int) -> dict[str, Any]:
         holds = figure["time_ratio"] <= factor * MOST_TIME
         ratios = f"time {figure['time_ratio']:.2f} x (CPU {figure['cpu_ratio']:.2f} x)"
         line(f"{factor} x", figure, f"{ratios}  {verdict(holds)}")
+    return figures
+
+
+def part_axis(folder: str, axis: str, runs: int) -> dict[str, Any]:
+    """Wider tables, more partitions or larger rows."""
+    print(f"{axis}: {AXES[axis][0]}")
+    path = f"{folder}/{axis}"
+    figures: dict[str, Any] = {}
+    for factor in FACTORS:
+        found = measured(["axis", path, axis, str(factor)], runs, lambda: fresh(path))
+        for number, call in enumerate(AXIS_CALLS):
+            figure = figures[f"{factor}x {call}"] = middle(found, number)
+            line(f"{factor:>2} x, {call}", figure)
+    for call in AXIS_CALLS:
+        slope = exponent(FACTORS, [figures[f"{factor}x {call}"]["cpu_seconds"] for factor in FACTORS])
+        print(f"  {call}: CPU seconds grow as n to the power of {slope:.2f}")
     return figures
 
 
@@ -352,6 +433,8 @@ def main() -> None:
                 figures[part] = part_table(folder, unit_rows, runs)
             elif part == "input":
                 figures[part] = part_input(folder, unit_rows, runs)
+            elif part in AXES:
+                figures[part] = part_axis(folder, part, runs)
             elif part == "cores":
                 figures[part] = part_cores(folder, unit_rows, runs)
             elif part == "files":

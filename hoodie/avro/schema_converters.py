@@ -29,6 +29,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -46,6 +47,9 @@ _LAST_OF_ONE_UNIT = "\uffff"
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
 _INVALID_FIRST_CHARACTER = re.compile(r"^[^A-Za-z_]")
 _MASK = "__"
+
+_SCHEMAS_KEPT = 16
+"""A write asks for its table's schema several times, and of 2,000 columns each answer takes 50 ms."""
 
 _SIMPLE_TO_AVRO: dict[pa.DataType, Any] = {
     pa.string(): "string",
@@ -109,6 +113,7 @@ def to_avro(schema: pa.Schema, record_name: str, namespace: str, with_meta_colum
     return _dump(avro)
 
 
+@lru_cache(maxsize=_SCHEMAS_KEPT)
 def to_arrow(avro_schema: str, with_meta_columns: bool = False) -> pa.Schema:
     """The Arrow schema of an Avro record.
 
@@ -126,6 +131,7 @@ def to_arrow(avro_schema: str, with_meta_columns: bool = False) -> pa.Schema:
     )
 
 
+@lru_cache(maxsize=_SCHEMAS_KEPT)
 def add_meta_columns(avro_schema: str) -> str:
     """The schema with Hudi's five meta columns in front; unchanged when it has them.
 
@@ -149,6 +155,7 @@ def remove_meta_columns(avro_schema: str) -> str:
     return avro_schema if len(fields) == len(record["fields"]) else _dump(record | {"fields": fields})
 
 
+@lru_cache(maxsize=_SCHEMAS_KEPT)
 def check_writable(avro_schema: str) -> None:
     """Refuse a schema with types that hoodie reads, but would store in another form than the schema promises.
 
@@ -175,6 +182,7 @@ def fields_in_millis(avro_schema: str) -> frozenset[str]:
     return frozenset(_paths_in_millis(parse_record(avro_schema), ""))
 
 
+@lru_cache(maxsize=_SCHEMAS_KEPT)
 def without_enums(avro_schema: str) -> str:
     """The schema with strings for enums, which is how their columns are written: new symbols do not break it.
 

@@ -21,7 +21,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.io.parquet.parquet_footer import Footer
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.io.parquet.splicing import StoredChunks, StoredColumns
+from hoodie.io.parquet.splicing import MOST_SPLICED_COLUMNS, StoredChunks, StoredColumns
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 
@@ -131,6 +131,8 @@ class MergeSource:
         Args:
             names: The columns that may be copied. Columns that decide about records are left out.
         """
+        if len(self._schema) > MOST_SPLICED_COLUMNS:
+            return []
         merged = set(self._merge_spec.stored_columns(self._user_schema))
         fields = [
             field
@@ -143,7 +145,7 @@ class MergeSource:
     @property
     def row_count(self) -> int:
         """The number of all rows."""
-        return sum(count for count, _ in self._stored.row_groups)
+        return self._reader.num_rows
 
     def rows(self, copied: Sequence[str]) -> Iterator[StoredRows]:
         """All rows, one row group after the other; copied columns are not decoded.
@@ -156,14 +158,14 @@ class MergeSource:
             HoodieCorruptedDataException: The file is damaged.
         """
         start = 0
-        stored = self._stored
         wanted_bytes = self._config.parquet_block_size
-        for number, (count, plain_bytes) in enumerate(stored.row_groups):
-            is_last = number == len(stored.row_groups) - 1
+        row_groups = self._reader.row_groups
+        for number, (count, plain_bytes) in enumerate(row_groups):
+            is_last = number == len(row_groups) - 1
             has_size = is_last or plain_bytes >= SMALL_ROW_GROUP * wanted_bytes
             chunks = first = None
             if copied and count and has_size and plain_bytes <= LARGE_ROW_GROUP * wanted_bytes:
-                chunks = stored.chunks(number, copied)
+                chunks = self._stored.chunks(number, copied)
             if chunks is not None:
                 batches = self._row_group(number, copied)
                 first = next(batches, None)

@@ -15,6 +15,7 @@ MOST_BYTES = 1 << 30
 """Larger updates are merged in several pieces, so that a column of updates and stored rows fits into one array."""
 
 _COMMIT_TIME = META_COLUMNS.index(COMMIT_TIME_META)
+_VALUES_AT_ONCE = 1 << 12
 
 
 class PlacedUpdates:
@@ -127,18 +128,18 @@ def count_unchanged(
         positions: The number of the stored row for each incoming row.
         columns: The names of the columns to compare, in this order.
     """
-    alike: np.ndarray | None = None
     known = set(stored.schema.names)
-    for name in columns:
-        if name not in known:
-            continue
-        if alike is None:
-            old, new = stored.column(name).take(pa.array(positions)), incoming.column(name)
-            alike = np.flatnonzero(equal_rows(old, new))
-        else:
-            places = pa.array(positions[alike])
-            old, new = stored.column(name).take(places), incoming.column(name).take(pa.array(alike))
-            alike = alike[equal_rows(old, new)]
-        if not len(alike):
-            return 0
-    return len(positions) if alike is None else len(alike)
+    names = [name for name in columns if name in known]
+    alike = np.arange(len(positions))
+    done = 0
+    while done < len(names) and len(alike):
+        # Few rows are taken from many columns at once, because each call takes its time.
+        block = names[done : done + 1 + (done and _VALUES_AT_ONCE // len(alike))]
+        old = stored.select(block).take(pa.array(positions[alike]))
+        new = incoming.select(block).take(pa.array(alike))
+        same = np.ones(len(alike), dtype=np.bool_)
+        for one, other in zip(old.columns, new.columns, strict=True):
+            same &= equal_rows(one, other)
+        alike = alike[same]
+        done += len(block)
+    return len(alike)

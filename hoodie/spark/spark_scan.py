@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial, reduce
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.exception import HoodieIOException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.spark.spark_compatibility import spark_context
 from hoodie.spark.spark_types import nullable_schema, nullable_type, quoted, spark_schema
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import join, relative_to
@@ -33,6 +35,9 @@ CONNECTORS = {
 }
 """The package with Hadoop's connector for each scheme."""
 REBASE_MODE = "spark.sql.parquet.datetimeRebaseModeInRead"
+LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+LISTING_TASKS_OF_CORE = 4
+"""Spark looks at the files of a scan in tasks, by default one for each file: 8 ms each, for a look of 0.1 ms."""
 FOOTER_THREADS = 16
 WIDENS_SINCE = 4
 """The first release of Spark that reads columns of a file as wider types by itself."""
@@ -91,14 +96,16 @@ def _scan(
         reader = reader.option("datetimeRebaseMode", "CORRECTED")
     root = _spark_path(base_path, snapshot.base_path)
     try:
-        frame = reader.parquet(*(join(root, path) for path in relative))
+        with _few_listing_tasks(spark):
+            frame = reader.parquet(*(join(root, path) for path in relative))
     except Exception as error:  # Py4J raises errors of connectors as several classes.
         if not root.startswith("s3://") or not _lacks_connector(error):
             raise _cannot_read(root, error) from error
         # Outside of Amazon's own clusters the connector for s3:// has the scheme s3a.
         root = "s3a" + root.removeprefix("s3")
         try:
-            frame = reader.parquet(*(join(root, path) for path in relative))
+            with _few_listing_tasks(spark):
+                frame = reader.parquet(*(join(root, path) for path in relative))
         except Exception as second_error:
             raise _cannot_read(root, second_error) from second_error
     columns = [
@@ -106,6 +113,24 @@ def _scan(
         for field in schema
     ]
     return frame.select(columns)
+
+
+@contextmanager
+def _few_listing_tasks(spark: SparkSession) -> Iterator[None]:
+    """Within it, Spark looks at the files of a scan in a few tasks for each core.
+
+    Spark Connect looks later, when a query runs.
+    """
+    context = spark_context(spark)
+    if context is None:
+        yield
+        return
+    given = spark.conf.get(LISTING_TASKS)
+    spark.conf.set(LISTING_TASKS, min(int(given), LISTING_TASKS_OF_CORE * context.defaultParallelism))
+    try:
+        yield
+    finally:
+        spark.conf.set(LISTING_TASKS, given)
 
 
 def _kept_from_statistics(field: pa.Field) -> Column:

@@ -24,6 +24,7 @@ from hoodie.exception import (
     TableNotFoundException,
 )
 from hoodie.metadata.records.metadata_records import MetadataPayload
+from hoodie.spark.spark_scan import LISTING_TASKS, LISTING_TASKS_OF_CORE
 from hoodie.spark.spark_types import arrow_schema
 from tests.support.metadata_tampering import Entry, copied, tamper
 from tests.support.table_builder import local_client
@@ -394,3 +395,21 @@ def test_the_metadata_table_is_used(spark: SparkSession, later_tables: Path, tmp
     assert hoodie.spark.read(spark, str(table), filters=condition).count() < before
     for options in ({"hoodie.metadata.enable": "false"}, {"hoodie.enable.data.skipping": "false"}):
         assert hoodie.spark.read(spark, str(table), options, filters=condition).count() == before
+
+
+def test_many_files_are_looked_at_in_few_tasks(spark: SparkSession, base_path: str, write: Write) -> None:
+    write([{"id": str(number), "part": f"p{number}"} for number in range(40)])
+    given = spark.conf.get(LISTING_TASKS)
+    context = spark.sparkContext
+    context.setJobGroup(base_path, "a read of many files")
+    try:
+        frame = hoodie.spark.read(spark, base_path)
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    assert len(frame.inputFiles()) == 40
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(base_path)]
+    tasks = [tracker.getStageInfo(stage).numTasks for job in jobs if job is not None for stage in job.stageIds]
+    assert tasks == [LISTING_TASKS_OF_CORE * context.defaultParallelism]
+    assert spark.conf.get(LISTING_TASKS) == given
+    assert frame.count() == 40

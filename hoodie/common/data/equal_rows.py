@@ -27,6 +27,8 @@ def equal_rows(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
         one: Any rows.
         other: The same number of rows of the same type.
     """
+    if not pa.types.is_nested(one.type) and _comparable(one).equals(_comparable(other)):
+        return np.ones(len(one), dtype=np.bool_)
     valid, other_valid = _valid(one), _valid(other)
     both = valid & other_valid
     if pa.types.is_struct(one.type):

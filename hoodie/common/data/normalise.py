@@ -182,7 +182,7 @@ def _check_nulls(batch: pa.RecordBatch) -> None:
                 raise HoodieSchemaException(
                     f"column '{field.name}' allows no nulls, but has {count} in one batch of input"
                 )
-        if _has_required(field.type):
+        if pa.types.is_nested(field.type) and _has_required(field.type):
             _check_nested_nulls(column if has_data is None else column.filter(has_data), field.name)
 
 

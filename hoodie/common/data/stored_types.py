@@ -182,9 +182,9 @@ def stored_type(data_type: pa.DataType, path: str, known: pa.DataType | None = N
     Raises:
         HoodieSchemaException: The type cannot be stored.
     """
-    for is_type, normal in _SCALAR_TYPES:
-        if is_type(data_type):
-            return normal
+    normal = _SCALAR_TYPES.get(data_type.id)
+    if normal is not None:
+        return normal
     if pa.types.is_null(data_type):
         if known is None:
             raise NullColumnException(path)
@@ -258,27 +258,35 @@ def nesting(data_type: pa.DataType) -> str:
 
 def is_list(data_type: pa.DataType) -> bool:
     """Whether a type is a list of any kind."""
-    return any(is_type(data_type) for is_type in _LIST_TESTS)
+    return data_type.id in _LIST_IDS
 
 
-_LIST_TESTS: tuple[Callable[[pa.DataType], bool], ...] = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-    pa.types.is_list_view,
-    pa.types.is_large_list_view,
+# Types are told apart by their numbers: tables of 2,000 columns ask often.
+_LIST_IDS = frozenset(
+    kind.id
+    for kind in (
+        pa.list_(pa.null()),
+        pa.large_list(pa.null()),
+        pa.list_(pa.null(), 1),
+        pa.list_view(pa.null()),
+        pa.large_list_view(pa.null()),
+    )
 )
-_SCALAR_TYPES: tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...] = (
-    (lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t), pa.string()),
-    (lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t), pa.binary()),
-    (pa.types.is_fixed_size_binary, pa.binary()),
-    (lambda t: t in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()), pa.int32()),
-    (lambda t: t in (pa.int64(), pa.uint32()), pa.int64()),
-    (lambda t: pa.types.is_float16(t) or pa.types.is_float32(t), pa.float32()),
-    (pa.types.is_float64, pa.float64()),
-    (pa.types.is_boolean, pa.bool_()),
-    (pa.types.is_date, pa.date32()),
-)
+_SCALAR_TYPES: dict[int, pa.DataType] = {
+    kind.id: normal
+    for normal, kinds in (
+        (pa.string(), (pa.string(), pa.large_string(), pa.string_view())),
+        (pa.binary(), (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(1))),
+        (pa.int32(), (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())),
+        (pa.int64(), (pa.int64(), pa.uint32())),
+        (pa.float32(), (pa.float16(), pa.float32())),
+        (pa.float64(), (pa.float64(),)),
+        (pa.bool_(), (pa.bool_(),)),
+        (pa.date32(), (pa.date32(), pa.date64())),
+    )
+    for kind in kinds
+}
+"""The type in which values without parts are stored, by the number of their type."""
 _WAYS_OUT = {
     pa.uint64().id: "Avro has no unsigned integers; cast it to int64 where the values fit, or to decimal128(20, 0)",
     pa.time32("s").id: "Hudi cannot store a time of day; cast it to int64 or string",

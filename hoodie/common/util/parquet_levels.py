@@ -23,6 +23,10 @@ from hoodie.exception import HoodieSchemaException
 MAX_LEVELS = 98
 """Groups above a column of values. Arrow counts the root and the values too, and allows 100."""
 
+_FLAT_IDS = frozenset(
+    kind.id for kind in (pa.string(), pa.binary(), pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
+)
+"""Numbers of the usual types without levels; tables have up to thousands of such columns."""
 _SEQUENCES = (list, tuple, set, np.ndarray)
 
 _Type = TypeVar("_Type")
@@ -39,7 +43,8 @@ def check_levels(schema: pa.Schema) -> None:
     Raises:
         HoodieSchemaException: A column is nested too deeply; the message names the first one, with its levels.
     """
-    for name, levels in deep_columns(((field.name, field.type) for field in schema), _children, MAX_LEVELS):
+    columns = ((field.name, field.type) for field in schema if field.type.id not in _FLAT_IDS)
+    for name, levels in deep_columns(columns, _children, MAX_LEVELS):
         raise _too_deep(name, f"it has {levels} levels")
 
 

@@ -156,9 +156,14 @@ class HoodieParquetReader:
     @property
     def row_group_rows(self) -> npt.NDArray[np.int64]:
         """Rows of each row group."""
+        return np.array([rows for rows, _ in self.row_groups], dtype=np.int64)
+
+    @property
+    def row_groups(self) -> list[tuple[int, int]]:
+        """Rows of each row group, and its bytes before compression."""
         metadata = self._opened.metadata
-        counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-        return np.array(counts, dtype=np.int64)
+        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+        return [(int(group.num_rows), int(group.total_byte_size)) for group in groups]
 
     @property
     def file_schema(self) -> pa.Schema:

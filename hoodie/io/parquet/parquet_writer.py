@@ -265,7 +265,7 @@ class HoodieParquetWriter:
             return self._size_bytes
         self._check_open()
         try:
-            self._write_row_group()
+            self._write_row_group(is_last=True)
             if self._footer_keys is not None:
                 self._footer_keys.finish()
             key_range = self._footer_keys.key_range if self._footer_keys is not None and self._rows_written else None
@@ -318,7 +318,7 @@ class HoodieParquetWriter:
                     f"writing {self._path}: column {field.name} has {column.null_count} nulls, but the file allows none"
                 )
 
-    def _write_row_group(self) -> None:
+    def _write_row_group(self, is_last: bool = False) -> None:
         if not self._buffer:
             return
         with named_write_errors(self._path):
@@ -326,7 +326,8 @@ class HoodieParquetWriter:
             before = self._stream.tell() + self._kept.stored_bytes
             file.write_row_group(self._buffer, self._kept)
             written = self._stream.tell() - before
-        self._sizes.row_group_is_written(written)
+        if not is_last:
+            self._sizes.row_group_is_written(written)
         self._buffer = []
         self._buffered_rows = 0
         self._buffered_bytes = 0

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from benchmarks.charts import FOLDER, draw, measured_commit, panels_of
+from benchmarks.charts import FOLDER, Curves, draw, measured_commit, panels_of
 
 RUN = {"seconds": 2.0, "spread": [1.0, 3.0], "cpu_seconds": 2.0, "peak_mb": 200.0, "peak_spread_mb": [190.0, 210.0]}
 
@@ -43,6 +43,7 @@ def test_other_timings_stay_in_their_order() -> None:
     [
         ({"sizes": {"rows": 9}, "timings": [timing("a"), timing("b")]}, 1),
         ({"runs": 1, "unit_rows": 9, "table": {"1x first": RUN, "4x first": RUN}, "files": {"BLOOM first": RUN}}, 2),
+        ({"runs": 1, "table": {"1x first": RUN}, "columns": {"1x write": RUN, "4x write": RUN}}, 2),
         (
             {
                 "rows": 9,
@@ -81,3 +82,16 @@ def test_a_chart_says_the_commit_that_was_measured_and_its_day(tmp_path: Path) -
 @pytest.mark.parametrize("chart", sorted(FOLDER.glob("*.svg")), ids=lambda path: path.name)
 def test_the_charts_of_the_pages_say_their_age(chart: Path) -> None:
     assert "measured at commit " in chart.read_text(encoding="utf-8")
+
+
+def test_lines_of_an_axis_name_their_exponent(tmp_path: Path) -> None:
+    figures = {f"{factor}x read": RUN | {"cpu_seconds": 0.5 * factor**2} for factor in (1, 4, 16, 64)}
+    ((curves,),) = panels_of({"columns": figures})
+    assert isinstance(curves, Curves)
+    assert curves.curves == {"read": ([1, 4, 16, 64], [0.5, 8, 128, 2048])}
+    assert curves.legend("read") == "read: n^2.00"
+    path = tmp_path / "scaling.json"
+    path.write_text(json.dumps({"machine": "m", "columns": figures}))
+    chart = draw(path)
+    assert chart is not None
+    assert "read: n^2.00" in chart.read_text()

@@ -6,10 +6,23 @@ from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 import hoodie
 from benchmarks.indexes import shuffled
-from benchmarks.scaling import FILES_OF_UNIT, client, grow, make_many_files, make_table, middle, rows
+from benchmarks.measure import exponent
+from benchmarks.scaling import (
+    AXES,
+    AXIS_CALLS,
+    FILES_OF_UNIT,
+    client,
+    grow,
+    make_many_files,
+    make_table,
+    middle,
+    rows,
+    run_axis,
+)
 from hoodie import HoodieTableMetaClient
 from hoodie.io.parquet.parquet_reader import read_footer
 from hoodie.storage.storage_factory import open_storage
@@ -49,3 +62,26 @@ def test_a_figure_is_the_middle_of_its_runs() -> None:
     runs = [{"seconds": [s, 0.0], "cpu": [s, 0.0], "peak": s * (1 << 20)} for s in (3, 1, 2)]
     figure = middle(runs)
     assert (figure["seconds"], figure["spread"], figure["peak_mb"]) == (2, [1, 3], 2)
+
+
+def test_axes_grow_as_their_factors_say() -> None:
+    for factor in (1, 4):
+        wide, many, large = (make(factor) for _, make in AXES.values())
+        assert (wide.num_columns, wide.num_rows) == (3 + 32 * factor, 1000)
+        assert len(many["partitionpath"].unique()) == 16 * factor
+        assert {len(value) for value in large["payload"].to_pylist()} == {160_000 * factor}
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_each_call_of_an_axis_is_timed(tmp_path: Path, axis: str) -> None:
+    figures = run_axis(str(tmp_path / "t"), axis, "1")
+    assert len(figures["seconds"]) == len(figures["cpu"]) == len(AXIS_CALLS)
+    found = hoodie.read_table(str(tmp_path / "t"), columns=["uuid"])
+    assert found.num_rows == AXES[axis][1](1).num_rows
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+def test_the_exponent_is_the_slope_of_logarithms() -> None:
+    assert exponent([1, 4, 16], [2.0, 8.0, 32.0]) == pytest.approx(1)
+    assert exponent([1, 4, 16], [1.0, 16.0, 256.0]) == pytest.approx(2)
+    assert exponent([1, 4, 16], [3.0, 3.0, 3.0]) == pytest.approx(0)

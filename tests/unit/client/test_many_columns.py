@@ -12,6 +12,9 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from hoodie.common.model.record_columns import META_COLUMNS
+from hoodie.io.parquet.splicing import MOST_SPLICED_COLUMNS, column_chunks
+from hoodie.io.parquet.splicing.compact_protocol import read_struct
 
 
 def calls_of(action: Callable[[], Any]) -> int:
@@ -45,3 +48,19 @@ def test_calls_grow_as_the_columns_do(tmp_path: Path, kind: str) -> None:
     (write, read), (wide_write, wide_read) = counts
     assert wide_write < 5 * write
     assert wide_read < 5 * read
+
+
+def test_a_wide_file_is_written_and_merged_without_taking_its_footer_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(column_chunks, "read_struct", lambda data: taken.append(len(data)) or read_struct(data))
+    for columns in (MOST_SPLICED_COLUMNS - len(META_COLUMNS) - 2, MOST_SPLICED_COLUMNS):
+        taken.clear()
+        path = str(tmp_path / str(columns))
+        rows = pa.table({"id": ["a", "b"], "ts": [1, 1], **{f"c{number}": [number, None] for number in range(columns)}})
+        hoodie.write_table(rows, path, record_key_fields="id", ordering_fields="ts")
+        hoodie.write_table(rows.slice(1).set_column(2, "c0", [pa.array([7])]), path)
+        assert bool(taken) is (columns < MOST_SPLICED_COLUMNS)
+        found = hoodie.read_table(path, columns=["id", "_hoodie_record_key", "c0", "c9"]).sort_by("id").to_pylist()
+        assert [tuple(row.values()) for row in found] == [("a", "a", 0, 9), ("b", "b", 7, None)]

@@ -184,12 +184,6 @@ class StoredColumns:
         self._strings: dict[bool, frozenset[str]] = {}
         self._columns: dict[int, dict[tuple[str, ...], Struct]] = {}
 
-    @property
-    def row_groups(self) -> list[tuple[int, int]]:
-        """Rows of each row group, and its bytes before compression."""
-        groups = self._footer[_FILE_ROW_GROUPS].value.items
-        return [(int(group[_GROUP_ROWS].value), int(group[_GROUP_BYTES].value)) for group in groups]
-
     def copies_of(self, key: pa.Field, others: Iterable[pa.Field], compression: str) -> list[str]:
         """The columns that a new file can copy: the key and its possible equals; none if the key cannot be copied.
 
@@ -227,7 +221,8 @@ class StoredColumns:
             if chunk is None or first is None or not (chunk is first or chunk.has_pages_of(first)):
                 return None
             found[name] = first
-        return StoredChunks(self.row_groups[row_group][0], found)
+        rows = self._footer[_FILE_ROW_GROUPS].value.items[row_group][_GROUP_ROWS].value
+        return StoredChunks(int(rows), found)
 
     def _copyable(self, field: pa.Field, compression: str) -> list[ColumnChunk] | None:
         """The chunks of a column of strings in each row group, without pages; None if the column cannot be copied."""

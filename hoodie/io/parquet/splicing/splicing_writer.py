@@ -13,6 +13,9 @@ from hoodie.io.parquet.column_adaptation import with_encoding
 from hoodie.io.parquet.splicing.column_chunks import ColumnChunk, StoredChunks, encoded_column, write_footer
 from hoodie.io.parquet.splicing.compact_protocol import Struct
 
+MOST_SPLICED_COLUMNS = 256
+"""Above it, taking a footer apart, which is work for each column, takes longer than encoding the keys again."""
+
 
 class SplicingWriter:
     """A file being written, a row group at a time.
@@ -50,7 +53,7 @@ class SplicingWriter:
         keys = [rows.column(key) for rows in first_rows]
         same = [
             name
-            for name in (like_key if first_rows and not copied else ())
+            for name in (like_key if first_rows and not copied and len(schema) <= MOST_SPLICED_COLUMNS else ())
             if _may_share(schema.field(name), schema.field(key), (rows.column(name) for rows in first_rows), keys)
         ]
         self._own_columns = copied | frozenset([key, *same] if same else [])
