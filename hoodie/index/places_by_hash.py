@@ -1,4 +1,4 @@
-"""Where the keys of many rows live, found out by tasks that exchange hashes of keys.
+"""The places of many keys, found by tasks that exchange hashes of keys.
 
     input partition    keys          -> hashes, by range of the hash
     file slice         stored keys   -> hashes, by range of the hash
@@ -411,7 +411,7 @@ class HashedPlaces:
         file_ids: The file id of each slice.
         numbers: The numbers of the functions of all ranges, one after the other.
         seeds: The seed of each range.
-        starts: Where the numbers of each range start; the last entry is their end.
+        starts: The start of the numbers of each range; the last entry is their end.
     """
 
     is_global: bool
