@@ -1,7 +1,7 @@
 """Compare the in-process client with pyarrow and other libraries: write 1M rows, upsert 100k, half of them new.
 
-    python -m benchmarks.local_upsert [--rows 1000000] [--runs 5] [--indexes SIMPLE,INMEMORY,BLOOM,BUCKET]
-        [--peers deltalake,duckdb,lance] [--profile] [--json FILE]
+    python -m benchmarks.local_upsert [--rows 1000000] [--runs 5] [--peers deltalake,duckdb,lance,hudi_rs06]
+        [--indexes "SIMPLE,INMEMORY,BLOOM,RECORD_INDEX,RECORD_INDEX and statistics,BUCKET"] [--profile] [--json FILE]
     python -m benchmarks.local_upsert --warm [--indexes INMEMORY,BUCKET] [--peers lance]
 
 The floor is the least work of any copy-on-write upsert, done with pyarrow: read the file, drop the rows whose key comes
@@ -10,7 +10,12 @@ columns with repeated values; reading uses all cores, writing one file cannot). 
 one file and no partitions, no meta columns (five more, one of them a second copy of the key), no bloom filter, no
 merging by an ordering field, no commit.
 
-The peers do the same work in their own formats, and less as well: their functions name what they leave out.
+Tables have the format version and the metadata table that users get by default. RECORD_INDEX and BUCKET have tables of
+their own. An upsert of all rows, and of one row into one base file of all rows without a partition, are compared with
+the floor of the same rows.
+
+The peers do the same work in their own formats, and less as well: their functions name what they leave out. hudi-rs
+(the module ``hudi_rs06``) keeps a record index and statistics of columns, as ``RECORD_INDEX and statistics`` does.
 
 ``--warm`` times merge-on-read tables instead: clients that stay open write one row, and 100k rows, again and again, in
 turn with each other and with lance on one dataset. Each first upsert is not counted. BUCKET and ``INMEMORY in logs``
@@ -25,9 +30,10 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
+from itertools import chain, repeat
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,9 +43,12 @@ import pyarrow.parquet as pq
 from benchmarks.measure import Timing, copy, describe_machine, fresh, timed, trip_updates, trips, write_json
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, HoodieWriteResult
 
+PARTITIONS = ("partitionpath",)
 DICTIONARY_COLUMNS = ["partitionpath", "rider", "driver"]
 BUCKETS = 2
 IN_LOGS = " in logs"
+STATISTICS = " and statistics"
+DELETED_KEYS = 1000
 Show = Callable[[Timing, Timing | None], None]
 
 
@@ -55,10 +64,10 @@ def floor_upsert(path: str, incoming: pa.Table, target: str) -> None:
     floor_write(pa.concat_tables([kept, incoming]), target)
 
 
-def make_table(base_path: str, table_type: str = "COPY_ON_WRITE") -> str:
+def make_table(base_path: str, table_type: str = "COPY_ON_WRITE", partition_fields: Sequence[str] = PARTITIONS) -> str:
     """An empty Hudi table of trips."""
     HoodieTableMetaClient.init_table(
-        fresh(base_path), table_name="trips", record_key_fields=["uuid"], partition_fields=["partitionpath"],
+        fresh(base_path), table_name="trips", record_key_fields=["uuid"], partition_fields=list(partition_fields),
         ordering_fields=["ts"], table_type=table_type,
     )  # fmt: skip
     return base_path
@@ -71,7 +80,9 @@ def client(base_path: str, index: str = "SIMPLE") -> HoodieLocalWriteClient:
 
 def index_properties(index: str) -> dict[str, str]:
     """The options of an index; ``INMEMORY in logs`` also appends new rows to log files."""
-    properties = {"hoodie.index.type": index.removesuffix(IN_LOGS)}
+    properties = {"hoodie.index.type": index.removesuffix(IN_LOGS).removesuffix(STATISTICS)}
+    if index.endswith(STATISTICS):
+        properties["hoodie.metadata.index.column.stats.enable"] = "true"
     if index == "BUCKET":
         properties["hoodie.bucket.index.num.buckets"] = str(BUCKETS)
     if index.endswith(IN_LOGS):
@@ -79,11 +90,11 @@ def index_properties(index: str) -> dict[str, str]:
     return properties
 
 
-def delta_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -> list[Timing]:
+def delta_timings(folder: str, data: Mapping[str, pa.Table], runs: int) -> list[Timing]:
     """deltalake: merges by key and partition, and ignores the ordering field."""
     from deltalake import DeltaTable, write_deltalake  # a peer, not a dependency
 
-    path, base = f"{folder}/delta", f"{folder}/delta_base"
+    path, base, table, incoming = f"{folder}/delta", f"{folder}/delta_base", data["table"], data["upsert"]
 
     def write() -> None:
         write_deltalake(base, table, partition_by=["partitionpath"])
@@ -100,11 +111,16 @@ def delta_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -
     ]
 
 
-def duckdb_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -> list[Timing]:
+def duckdb_timings(folder: str, data: Mapping[str, pa.Table], runs: int) -> list[Timing]:
     """duckdb: a table with a primary key in its own file, changed in place."""
     import duckdb  # a peer, not a dependency
 
-    path, base = Path(f"{folder}/duck.db"), Path(f"{folder}/duck_base.db")
+    path, base, table, incoming = (
+        Path(f"{folder}/duck.db"),
+        Path(f"{folder}/duck_base.db"),
+        data["table"],
+        data["upsert"],
+    )
     columns = ", ".join(f"{name} = excluded.{name}" for name in table.column_names if name != "uuid")
 
     def write() -> None:
@@ -130,11 +146,11 @@ def duckdb_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) 
     ]
 
 
-def lance_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -> list[Timing]:
+def lance_timings(folder: str, data: Mapping[str, pa.Table], runs: int) -> list[Timing]:
     """lance: marks old rows as deleted and appends; the old files stay as they are (merge on read)."""
     import lance  # a peer, not a dependency
 
-    path, base = f"{folder}/lance", f"{folder}/lance_base"
+    path, base, table, incoming = f"{folder}/lance", f"{folder}/lance_base", data["table"], data["upsert"]
 
     def merge() -> None:
         merger = lance.dataset(path).merge_insert("uuid")
@@ -146,35 +162,92 @@ def lance_timings(folder: str, table: pa.Table, incoming: pa.Table, runs: int) -
     ]
 
 
-PEERS = {"deltalake": delta_timings, "duckdb": duckdb_timings, "lance": lance_timings}
+def hudi_rs_timings(folder: str, data: Mapping[str, pa.Table], runs: int) -> list[Timing]:
+    """hudi-rs: one writer, so it looks for no other writer's commit. It cleans nothing."""
+    import hudi_rs06  # a peer, not a dependency
+
+    path, base = f"{folder}/hudi_rs", f"{folder}/hudi_rs_base"
+
+    def create() -> None:
+        hudi_rs06.create(base, ["uuid"], list(PARTITIONS), ["ts"], "cow", hive_style=False).append(data["table"])
+
+    timings = [timed("hudi-rs create", runs, lambda: fresh(base), create)]
+    for name in UPSERTS:
+
+        def upsert(records: pa.Table = data[name]) -> None:
+            hudi_rs06.open(path).upsert(records)
+
+        timings.append(timed(f"hudi-rs {name}", runs, lambda: copy(base, path), upsert))
+    keys = data["delete"]
+    pairs = list(zip(keys["uuid"].to_pylist(), keys["partitionpath"].to_pylist(), strict=True))
+
+    def delete() -> None:
+        if (found := hudi_rs06.open(path).delete_keys(pairs)["num_deletes"]) != len(pairs):
+            raise ValueError(f"hudi-rs deleted {found} of {len(pairs)} keys")
+
+    return [*timings, timed(f"hudi-rs delete of {DELETED_KEYS:,} keys", runs, lambda: copy(base, path), delete)]
+
+
+UPSERTS = ("upsert", "upsert of all rows", "upsert of one row")
+PEERS = {"deltalake": delta_timings, "duckdb": duckdb_timings, "lance": lance_timings, "hudi_rs06": hudi_rs_timings}
 PEER_PACKAGES = ("deltalake", "duckdb", "pylance")
 
 
 def time_hoodie(
-    folder: str, data: dict[str, pa.Table], indexes: list[str], runs: int, floors: tuple[Timing, Timing], show: Show
+    folder: str,
+    data: Mapping[str, pa.Table],
+    indexes: list[str],
+    runs: int,
+    floors: Mapping[str, Timing],
+    show: Show,
 ) -> None:
-    """Time a bulk insert of the client, and upserts with each index."""
+    """Time a bulk insert of the client, and upserts and a delete with each index."""
     base, path = f"{folder}/hudi_base", f"{folder}/hudi"
     laid_out = None
     for index in indexes:
-        # The bucket index needs its own layout; the other indexes share tables.
-        layout = "BUCKET" if index == "BUCKET" else "files"
+        # These indexes need a layout or a metadata table of their own; the others share tables.
+        layout = index if index.startswith(("BUCKET", "RECORD_INDEX")) else ""
         if layout != laid_out:
 
             def bulk_insert(index: str = index) -> HoodieWriteResult:
                 with client(base, index) as writer:
                     return writer.bulk_insert(data["table"])
 
-            name = "hoodie bulk_insert" + (" (BUCKET)" if layout == "BUCKET" else "")
-            show(timed(name, runs, lambda: make_table(base), bulk_insert), floors[0])
+            name = "hoodie bulk_insert" + (f" ({layout})" if layout else "")
+            show(timed(name, runs, lambda: make_table(base), bulk_insert), floors["table"])
             laid_out = layout
-        for name in ("upsert", "upsert of one row"):
+        for name in UPSERTS:
 
             def upsert(index: str = index, records: pa.Table = data[name]) -> HoodieWriteResult:
                 with client(path, index) as writer:
                     return writer.upsert(records)
 
-            show(timed(f"hoodie {name} ({index})", runs, lambda: copy(base, path), upsert), floors[1])
+            show(timed(f"hoodie {name} ({index})", runs, lambda: copy(base, path), upsert), floors.get(name))
+
+        def delete(index: str = index) -> HoodieWriteResult:
+            with client(path, index) as writer:
+                return writer.delete(data["delete"])
+
+        name = f"hoodie delete of {DELETED_KEYS:,} keys ({index})"
+        show(timed(name, runs, lambda: copy(base, path), delete), None)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def time_one_file(folder: str, table: pa.Table, one_row: pa.Table, runs: int, show: Show) -> None:
+    """Time an upsert of one row into a table without partitions, whose rows are in one base file."""
+    base, path = make_table(f"{folder}/one_file_base", partition_fields=()), f"{folder}/one_file"
+    properties = {"hoodie.bulkinsert.shuffle.parallelism": "1", "hoodie.parquet.max.file.size": str(1 << 30)}
+    with HoodieLocalWriteClient(HoodieWriteConfig.from_properties(base, properties)) as writer:
+        writer.bulk_insert(table)
+    if (count := len(HoodieTableMetaClient.load(base).files())) != 1:
+        raise ValueError(f"the table has {count} base files, not one")
+
+    def upsert() -> HoodieWriteResult:
+        with client(path) as writer:
+            return writer.upsert(one_row)
+
+    name = f"hoodie one row into one file of {table.num_rows:,}"
+    show(timed(name, runs, lambda: copy(base, path), upsert), None)
 
 
 def time_warm(folder: str, table: pa.Table, indexes: list[str], with_lance: bool, runs: int) -> list[Timing]:
@@ -231,7 +304,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="print each step's median and share")
     parser.add_argument("--json", metavar="FILE", help="write all figures, with the profiles")
     parser.add_argument("--warm", action="store_true", help="time merge-on-read clients that stay open, beside lance")
-    parser.add_argument("--indexes", default="SIMPLE,INMEMORY,BLOOM,BUCKET")
+    parser.add_argument("--indexes", default=f"SIMPLE,INMEMORY,BLOOM,RECORD_INDEX,RECORD_INDEX{STATISTICS},BUCKET")
     parser.add_argument("--peers", default=",".join(PEERS), help="those to time where they are installed; may be empty")
     arguments = parser.parse_args()
     rows, runs = arguments.rows, arguments.runs
@@ -255,19 +328,28 @@ def main() -> None:
             time_warm(folder, table, arguments.indexes.split(","), with_lance, runs)
             return
         single, new = f"{folder}/floor.parquet", f"{folder}/new.parquet"
+        deleted = table.select(["uuid", *PARTITIONS]).slice(0, DELETED_KEYS)
+        all_rows = trip_updates(table, rows, 0)
+        data = {"table": table, "delete": deleted}
+        data |= dict(zip(UPSERTS, (incoming, all_rows, one_row), strict=True))
         write = timed("pyarrow write (floor)", runs, lambda: None, lambda: floor_write(table, single))
-        floor = timed("pyarrow upsert (floor)", runs, lambda: None, lambda: floor_upsert(single, incoming, new))
         show(write, None)
-        show(floor, None)
-        data = {"table": table, "upsert": incoming, "upsert of one row": one_row}
-        time_hoodie(folder, data, arguments.indexes.split(","), runs, (write, floor), show)
+        floors = {"table": write}
+        for name in UPSERTS[:2]:
+            floors[name] = timed(
+                f"pyarrow {name} (floor)", runs, lambda: None, lambda name=name: floor_upsert(single, data[name], new)
+            )
+            show(floors[name], None)
+        time_hoodie(folder, data, list(filter(None, arguments.indexes.split(","))), runs, floors, show)
+        time_one_file(folder, table, one_row, runs, show)
         for peer in filter(None, arguments.peers.split(",")):
             if find_spec(peer) is None:
                 print(f"{peer}: left out, it is not installed")
                 continue
-            written, merged = PEERS[peer](folder, table, incoming, runs)
-            show(written, write)
-            show(merged, floor)
+            for timing, other in zip(
+                PEERS[peer](folder, data, runs), chain(floors.values(), repeat(None)), strict=False
+            ):
+                show(timing, other)
     os.sync()
     if arguments.json:
         write_json(arguments.json, machine, {"rows": rows, "upsert_rows": incoming.num_rows, "runs": runs}, timings)
