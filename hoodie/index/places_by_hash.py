@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from hoodie.common.bloom.key_blocks import UInt64Array, quick_hashes
 from hoodie.common.data.grouped_rows import rows_by_value
 from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.record import HoodieRecordLocation
 from hoodie.common.model.record_columns import (
     CURRENT_FILE_ID,
     CURRENT_INSTANT_TIME,
@@ -42,6 +43,7 @@ from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.fingerprint import of_hashes
 from hoodie.engine.task_identity import TaskIdentity
+from hoodie.index.index import append_numbered_locations
 from hoodie.index.merged_keys import MergedKeys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
@@ -55,7 +57,7 @@ _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 _INSERT, _NOWHERE, _FIRST_SLICE = 0, 1, 2
 """The numbers of a hash: its row is new, is a delete of nothing, or belongs to the slice of the number less 2."""
 
-KIND, RANGE, NUMBER, COUNT, DATA = "kind", "range", "number", "count", "data"
+KIND, RANGE, NUMBER, COUNT, FINGERPRINT, DATA = "kind", "range", "number", "count", "fingerprint", "data"
 LOW, HIGH = "low", "high"
 
 
@@ -81,11 +83,13 @@ class Kind(IntEnum):
     ROWS = 8
     """The rows that are to come to the tasks that write: their number and fingerprint."""
     UNMATCHED = 9
-    """The number of rows that delete nothing."""
+    """The rows that delete nothing: their number and fingerprint."""
     REPEATED = 10
     """The number of rows whose hash another row has."""
     UNCLEAR = 11
     """The number of hashes whose rows no single place takes: they are stored in several slices, or move."""
+    READ = 12
+    """The rows of some batches: their number and fingerprint."""
 
 
 HASHES = pa.schema(
@@ -97,6 +101,7 @@ HASHES = pa.schema(
         (COUNT, pa.int64()),
         (LOW, pa.string()),
         (HIGH, pa.string()),
+        (FINGERPRINT, pa.int64()),
         (DATA, pa.binary()),
     ]
 )
@@ -172,6 +177,7 @@ class HashIncoming:
                 notes.append(
                     {KIND: Kind.KEYS, PARTITION_PATH: path, COUNT: len(rows), LOW: ends["min"], HIGH: ends["max"]}
                 )
+            notes.append(_seen(Kind.READ, rows_seen_by_hash(usable)))
             is_delete = usable.column(OPERATION).to_numpy() != RecordOperation.UPSERT
             groups.append(2 * codes + is_delete)
         if without_key:
@@ -254,6 +260,19 @@ def _cells(
     return _batch(columns, len(found))
 
 
+def _seen(kind: Kind, rows: RowsSeen) -> dict[str, object]:
+    """A row of `HASHES` with the number and fingerprint of rows."""
+    number = rows.fingerprint
+    return {KIND: kind, COUNT: rows.count, FINGERPRINT: number - (1 << 64) if number >> 63 else number}
+
+
+def _sum_of_seen(rows: pa.Table, kind: Kind) -> RowsSeen:
+    """The sum of the rows of one kind that `_seen` makes."""
+    rows = rows.filter(pc.equal(rows[KIND], int(kind)))
+    counts, numbers = rows[COUNT].to_pylist(), rows[FINGERPRINT].to_pylist()
+    return sum((RowsSeen(count, number) for count, number in zip(counts, numbers, strict=True)), RowsSeen())
+
+
 def _rows_of(notes: Sequence[Mapping[str, object]]) -> pa.RecordBatch:
     """Rows of `HASHES` with the given values; they come to the first range."""
     rows = [{RANGE: 0, **note} for note in notes]
@@ -317,10 +336,9 @@ class MatchHashes:
         values[(slices < 0) & only_deletes] = _NOWHERE
         values[(slices < 0) & ~only_deletes] = _INSERT
         comes = np.repeat(values != _NOWHERE, copies)
-        seen = hashes[comes]
         if self.is_global:
             # A row that comes with another partition path is another row.
-            seen = seen ^ _hashes_of_paths(paths.dictionary)[path_codes[comes]]
+            hashes ^= _hashes_of_paths(paths.dictionary)[path_codes]
         function = StaticFunction.of(distinct, values.astype(_kind_of_numbers(len(self.paths))))
         number = batches[0].column(RANGE)[0].as_py()
         notes: list[dict[str, object]] = [
@@ -331,8 +349,8 @@ class MatchHashes:
                 COUNT: len(distinct),
                 DATA: function.numbers.tobytes(),
             },
-            {KIND: Kind.ROWS, COUNT: len(seen), DATA: _fingerprint(seen).to_bytes(8, "little")},
-            {KIND: Kind.UNMATCHED, COUNT: int((~comes).sum())},
+            _seen(Kind.ROWS, _rows_seen(hashes[comes])),
+            _seen(Kind.UNMATCHED, _rows_seen(hashes[~comes])),
             {KIND: Kind.REPEATED, COUNT: len(hashes) - len(distinct)},
             {KIND: Kind.UNCLEAR, COUNT: int(several.sum())},
         ]
@@ -398,8 +416,8 @@ def _kind_of_numbers(num_slices: int) -> np.dtype:
     return np.min_scalar_type(num_slices + _FIRST_SLICE)
 
 
-def _fingerprint(hashes: UInt64Array) -> int:
-    return int(of_hashes(hashes).sum(dtype=np.uint64))
+def _rows_seen(hashes: UInt64Array) -> RowsSeen:
+    return RowsSeen(len(hashes), int(of_hashes(hashes).sum(dtype=np.uint64)))
 
 
 @attrs.frozen(eq=False)
@@ -408,14 +426,14 @@ class HashedPlaces:
 
     Attributes:
         is_global: See `HashIncoming`.
-        file_ids: The file id of each slice.
+        files: The location of each slice.
         numbers: The numbers of the functions of all ranges, one after the other.
         seeds: The seed of each range.
         starts: The start of the numbers of each range; the last entry is their end.
     """
 
     is_global: bool
-    file_ids: tuple[str, ...]
+    files: tuple[HoodieRecordLocation, ...]
     numbers: np.ndarray
     seeds: tuple[int, ...]
     starts: npt.NDArray[np.int64]
@@ -429,6 +447,15 @@ class HashedPlaces:
         return hashes_of_rows(batch.column(RECORD_KEY), batch.column(PARTITION_PATH), self.is_global)
 
     def tag(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """See `Locations`; positions are not known.
+
+        Args:
+            batch: Rows with record key and partition path, without nulls, that were looked up.
+        """
+        slices = self._codes(self.hashes(batch)) - _FIRST_SLICE
+        return append_numbered_locations(batch, self.files, slices, np.full(batch.num_rows, -1, dtype=np.int64))
+
+    def placed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Key, partition path and current file id of each row that goes somewhere, and its number in the batch.
 
         Rows that were not looked up get an arbitrary place.
@@ -441,15 +468,14 @@ class HashedPlaces:
         if len(rows) < batch.num_rows:
             usable = usable.take(pa.array(rows))
         codes = self._codes(self.hashes(usable)) if len(rows) else np.zeros(0, dtype=np.int64)
-        goes = (codes != _NOWHERE) & (codes < len(self.file_ids) + _FIRST_SLICE)
+        goes = (codes != _NOWHERE) & (codes < len(self.files) + _FIRST_SLICE)
         if not goes.all():
             kept = np.flatnonzero(goes)
             rows, codes, usable = rows[kept], codes[kept], usable.take(pa.array(kept))
         slices = pa.array((codes - _FIRST_SLICE).astype(np.int32), mask=codes < _FIRST_SLICE)
-        ids = pa.DictionaryArray.from_arrays(slices, pa.array(self.file_ids, pa.string()))
-        return usable.append_column(
-            pa.field(CURRENT_FILE_ID, ids.type), ids
-        ).append_column(ROW_IN_BATCH, pa.array(rows))  # fmt: skip
+        ids = pa.DictionaryArray.from_arrays(slices, pa.array([file.file_id for file in self.files], pa.string()))
+        with_ids = usable.append_column(pa.field(CURRENT_FILE_ID, ids.type), ids)
+        return with_ids.append_column(ROW_IN_BATCH, pa.array(rows))
 
     def _codes(self, hashes: UInt64Array) -> npt.NDArray[np.int64]:
         ranges = (hashes >> _SHIFT).astype(np.int8)
@@ -486,6 +512,7 @@ class LocatedKeys:
         unmatched_deletes: Rows that delete nothing.
         repeated: Rows whose hash another row has: at least those whose key another row has.
         seen: The rows that go somewhere.
+        looked_up: All rows that were looked up.
     """
 
     places: HashedPlaces | None
@@ -494,6 +521,7 @@ class LocatedKeys:
     unmatched_deletes: int
     repeated: int
     seen: RowsSeen
+    looked_up: RowsSeen
 
     def counts(self, slices: Sequence[FileSlice]) -> pa.Table:
         """The distinct keys of each place, as `WorkloadProfile.from_counts` takes them.
@@ -514,12 +542,12 @@ class LocatedKeys:
 
 
 def notes_of(incoming: HoodieData) -> pa.Table:
-    """The rows that are no hashes: kind, partition path, count, smallest and largest key. An action.
+    """The rows that are no hashes, without data. An action.
 
     Args:
         incoming: The rows of `HashIncoming`, persisted.
     """
-    narrow = incoming.select([KIND, PARTITION_PATH, COUNT, LOW, HIGH])
+    narrow = incoming.select([KIND, PARTITION_PATH, COUNT, LOW, HIGH, FINGERPRINT])
     found = narrow.map_batches(_only_notes, narrow.schema).collect()
     assert found is not None
     return found
@@ -578,22 +606,16 @@ def _located(found: pa.Table, slices: Sequence[tuple[FileSlice, bool]], is_globa
     new = by_kind[Kind.INSERTED]
     for path, count in zip(new[PARTITION_PATH].to_pylist(), new[COUNT].to_pylist(), strict=True):
         inserts[path] = inserts.get(path, 0) + count
-    rows = by_kind[Kind.ROWS]
-    seen = sum(
-        (
-            RowsSeen(count, int.from_bytes(data, "little"))
-            for count, data in zip(rows[COUNT].to_pylist(), rows[DATA].to_pylist(), strict=True)
-        ),
-        RowsSeen(),
-    )
     places = None
     if not total(Kind.UNCLEAR):
-        places = _places_of(by_kind[Kind.FUNCTION], [part.file_id for part, _ in slices], is_global)
-    return LocatedKeys(places, updates, inserts, total(Kind.UNMATCHED), total(Kind.REPEATED), seen)
+        places = _places_of(by_kind[Kind.FUNCTION], [part.location for part, _ in slices], is_global)
+    seen = _sum_of_seen(found, Kind.ROWS)
+    looked_up = seen + _sum_of_seen(found, Kind.UNMATCHED)
+    return LocatedKeys(places, updates, inserts, total(Kind.UNMATCHED), total(Kind.REPEATED), seen, looked_up)
 
 
-def _places_of(functions: pa.Table, file_ids: Sequence[str], is_global: bool) -> HashedPlaces:
-    kind = _kind_of_numbers(len(file_ids))
+def _places_of(functions: pa.Table, files: Sequence[HoodieRecordLocation], is_global: bool) -> HashedPlaces:
+    kind = _kind_of_numbers(len(files))
     arrays = [np.zeros(0, dtype=kind)] * NUM_RANGES
     seeds = [0] * NUM_RANGES
     for number, seed, data in zip(
@@ -602,14 +624,23 @@ def _places_of(functions: pa.Table, file_ids: Sequence[str], is_global: bool) ->
         arrays[number] = np.frombuffer(data.as_buffer(), dtype=kind)
         seeds[number] = seed
     starts = np.cumsum([0, *map(len, arrays)])
-    return HashedPlaces(is_global, tuple(file_ids), np.concatenate(arrays), tuple(seeds), starts)
+    return HashedPlaces(is_global, tuple(files), np.concatenate(arrays), tuple(seeds), starts)
+
+
+def rows_read(incoming: pa.Table) -> RowsSeen:
+    """The number and fingerprint of the incoming rows with a key.
+
+    Args:
+        incoming: The rows of `notes_of`.
+    """
+    return _sum_of_seen(incoming, Kind.READ)
 
 
 def key_ranges(incoming: pa.Table) -> Mapping[str, list[tuple[str, str]]]:
     """Partition path to the smallest and largest keys of batches of incoming rows.
 
     Args:
-        incoming: The rows of `HashIncoming`.
+        incoming: The rows of `notes_of`.
     """
     found: dict[str, list[tuple[str, str]]] = {}
     for row in incoming.filter(pc.equal(incoming[KIND], int(Kind.KEYS))).to_pylist():
@@ -621,8 +652,9 @@ def counts_by_partition(incoming: pa.Table) -> pa.Table:
     """Partition path and ``count`` of incoming rows; the path of rows without a key is null.
 
     Args:
-        incoming: The rows of `HashIncoming` of the kinds that are no hashes.
+        incoming: The rows of `notes_of`.
     """
+    incoming = incoming.filter(pc.is_in(incoming[KIND], value_set=pa.array([Kind.KEYS, Kind.WITHOUT_KEY], pa.int8())))
     counts: dict[str | None, int] = {}
     for path, count in zip(incoming[PARTITION_PATH].to_pylist(), incoming[COUNT].to_pylist(), strict=True):
         counts[path] = counts.get(path, 0) + count
@@ -637,4 +669,4 @@ def rows_seen_by_hash(batch: pa.RecordBatch) -> RowsSeen:
         batch: Rows with a key.
     """
     hashes = hashes_of_rows(batch.column(RECORD_KEY), batch.column(PARTITION_PATH), is_global=False)
-    return RowsSeen(batch.num_rows, _fingerprint(hashes))
+    return _rows_seen(hashes)

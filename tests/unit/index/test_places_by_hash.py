@@ -28,6 +28,7 @@ from hoodie.index.places_by_hash import (
     key_ranges,
     locate,
     notes_of,
+    rows_read,
     rows_seen_by_hash,
 )
 from tests.support.table_builder import indexed_table, init_table, local_client, rows
@@ -96,9 +97,12 @@ def test_each_row_goes_to_the_slice_of_its_key(stored: str, count: int) -> None:
     found, _ = located(stored, entries)
 
     assert found.places is not None
-    tagged = found.places.tag(batch_of(entries))
+    tagged = found.places.placed(batch_of(entries))
     assert tagged.column(ROW_IN_BATCH.name).to_pylist() == list(range(len(entries)))
     assert tagged.column(CURRENT_FILE_ID).to_pylist() == [homes.get(row[:2]) for row in entries]
+    assert found.places.tag(batch_of(entries)).column(CURRENT_FILE_ID).to_pylist() == [
+        homes.get(row[:2]) for row in entries
+    ]
     new = Counter(path for key, path, _ in entries if (key, path) not in homes)
     assert found.inserts == dict(new)
     assert int(found.updates.sum()) == len(entries) - sum(new.values())
@@ -111,8 +115,9 @@ def test_deletes_of_nothing_go_nowhere(stored: str) -> None:
     found, _ = located(stored, entries)
 
     assert found.places is not None
-    assert found.places.tag(batch_of(entries)).column(RECORD_KEY).to_pylist() == ["a1", "new"]
+    assert found.places.placed(batch_of(entries)).column(RECORD_KEY).to_pylist() == ["a1", "new"]
     assert (found.unmatched_deletes, found.inserts, found.seen.count) == (2, {"x": 1}, 2)
+    assert found.looked_up == rows_seen_by_hash(batch_of(entries))
 
 
 def test_a_delete_and_an_upsert_of_a_new_key_go_to_one_place(stored: str) -> None:
@@ -120,7 +125,7 @@ def test_a_delete_and_an_upsert_of_a_new_key_go_to_one_place(stored: str) -> Non
     found, _ = located(stored, entries)
 
     assert found.places is not None
-    assert found.places.tag(batch_of(entries)).num_rows == 2
+    assert found.places.placed(batch_of(entries)).num_rows == 2
     assert (found.unmatched_deletes, found.inserts, found.repeated, found.seen.count) == (0, {"x": 1}, 1, 2)
 
 
@@ -154,7 +159,7 @@ def test_keys_of_the_whole_table_have_a_place_if_they_stay(
 
     assert (found.places is not None) == has_places
     if found.places is not None:
-        assert found.places.tag(batch_of(entries)).column(CURRENT_FILE_ID).to_pylist() == [file_ids[0], None]
+        assert found.places.placed(batch_of(entries)).column(CURRENT_FILE_ID).to_pylist() == [file_ids[0], None]
         assert rows_seen_by_hash(batch_of(entries)) == found.seen
         assert rows_seen_by_hash(batch_of([entries[0], ("new", "y", UPSERT)])) != found.seen
 
@@ -179,7 +184,7 @@ def test_equal_hashes_take_one_place(stored: str, monkeypatch: pytest.MonkeyPatc
 
     assert found.places is not None
     assert found.repeated > 0
-    assert found.places.tag(batch_of(entries)).num_rows == 50
+    assert found.places.placed(batch_of(entries)).num_rows == 50
 
 
 def test_the_driver_learns_the_partitions_their_counts_and_ranges() -> None:
@@ -198,6 +203,7 @@ def test_the_driver_learns_the_partitions_their_counts_and_ranges() -> None:
         key=repr,
     )
     assert key_ranges(notes) == {"x": [("a", "b")], "y": [("c", "c")]}
+    assert rows_read(notes).count == 3
 
 
 def test_places_take_little_more_than_a_byte_for_each_key() -> None:

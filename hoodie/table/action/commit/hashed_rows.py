@@ -45,7 +45,7 @@ class BucketOfRow:
     def __call__(self, batch: pa.RecordBatch) -> pa.Array:
         """The buckets of rows with record key, partition path and operation."""
         places: HashedPlaces = self.places.value
-        tagged = places.tag(batch)
+        tagged = places.placed(batch)
         numbers = np.full(batch.num_rows, -1, dtype=np.int32)
         numbers[tagged.column(ROW_IN_BATCH.name).to_numpy()] = self.assigner.numbers(tagged)
         return with_strays(batch, numbers)
@@ -113,3 +113,20 @@ class CombineRows:
             return batches
         combined: list[pa.RecordBatch] = self.combine(rows).combine_chunks().to_batches()
         return combined
+
+
+@attrs.frozen
+class TagRows:
+    """Task: give rows their locations before they are written.
+
+    Attributes:
+        write: The function that writes the rows.
+        locations: The shared `Locations`, which give one location for each row.
+    """
+
+    write: PartitionFunction
+    locations: Shared
+
+    def __call__(self, task: TaskIdentity, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The results of the function."""
+        yield from self.write(task, map(self.locations.value.tag, batches))

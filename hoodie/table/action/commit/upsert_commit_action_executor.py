@@ -32,6 +32,7 @@ from hoodie.common.util.shown_value import short_repr
 from hoodie.config.payload_config import MissingKeyPolicy
 from hoodie.config.write_options import InputPersistence
 from hoodie.engine.data import HoodieData, PartitionFunction, Rereading, RowNumbers
+from hoodie.engine.engine_context import Shared
 from hoodie.exception import (
     HoodieKeyException,
     HoodieUpsertException,
@@ -46,6 +47,7 @@ from hoodie.index.places_by_hash import (
     key_ranges,
     locate,
     notes_of,
+    rows_read,
     rows_seen_by_hash,
 )
 from hoodie.merge.appended_rows import lacking_order
@@ -54,7 +56,7 @@ from hoodie.table.action.commit.base_commit_action_executor import (
     SAMPLED_BAD_ROWS,
     BaseCommitActionExecutor,
 )
-from hoodie.table.action.commit.hashed_rows import BucketOfRow, CombineRows
+from hoodie.table.action.commit.hashed_rows import BucketOfRow, CombineRows, TagRows
 from hoodie.table.action.commit.incoming_keys import (
     DropDeleted,
     IncomingKeys,
@@ -254,12 +256,17 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 located = locate(hashes, slices, stored, self._context)
         finally:
             hashes.unpersist()
+        if located.looked_up != rows_read(notes):
+            # An executor was lost that kept hashes: files and partitions were chosen for other rows.
+            raise InputReadOtherwise(f"the input had {rows_read(notes).count} rows, and then other ones")
         if located.places is None or (located.inserts and self._refuses_missing_keys):
             return None
         counts = located.counts([part for part, _ in slices])
-        place_of = partial(BucketOfRow, indexed.notes.share(self._context, located.places))
+        places = indexed.notes.share(self._context, located.places)
         self._without_effect += WithoutEffect(unmatched_deletes=located.unmatched_deletes)
-        return self._write_in_tasks(records, counts, place_of, located.seen, repeats=located.repeated > 0)
+        return self._write_in_tasks(
+            records, counts, places, partial(BucketOfRow, places), located.seen, repeats=located.repeated > 0
+        )
 
     def _execute_by_names(self, records: HoodieData) -> HoodieWriteMetadata | None:
         """See `_execute_in_tasks`: count rows by the file groups that the index names for their keys, then write."""
@@ -283,14 +290,16 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             named = NamedCounts.of(found, locations)
         if self._lacking_order and named.counts[CURRENT_INSTANT_TIME].null_count:
             return None
-        place_of = partial(BucketOfNamedRow, indexed.notes.share(self._context, locations))
+        places = indexed.notes.share(self._context, locations)
         self._without_effect += WithoutEffect(unmatched_deletes=named.unmatched_deletes)
-        return self._write_in_tasks(records, named.counts, place_of, named.seen, repeats=True)
+        place_of = partial(BucketOfNamedRow, places)
+        return self._write_in_tasks(records, named.counts, places, place_of, named.seen, repeats=True)
 
     def _write_in_tasks(
         self,
         records: HoodieData,
         counts: pa.Table,
+        places: Shared,
         place_of: Callable[[BucketAssigner], RowNumbers],
         seen: RowsSeen,
         repeats: bool,
@@ -302,6 +311,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         Args:
             records: The rows.
             counts: The rows by place, as `WorkloadProfile.from_counts` takes them.
+            places: The shared `Locations`.
             place_of: Makes the function from keys to buckets.
             seen: The rows that must come to the tasks.
             repeats: Whether keys may repeat.
@@ -318,6 +328,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         )
         context = attrs.evolve(self._write_context, placement=placement)
         handler: PartitionFunction = BUCKET_HANDLERS[context.table_config.table_type](context, buckets)
+        if context.table_config.table_type is HoodieTableType.MERGE_ON_READ:
+            # Keys are not looked up in log files, so their rows tell new records from changed ones.
+            handler = TagRows(handler, places)
         is_global = self._table.index.is_global
         if repeats:
             merge_spec = self._table.merge_spec
