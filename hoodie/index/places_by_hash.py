@@ -38,6 +38,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.common.model.write_operation_type import RecordOperation
 from hoodie.common.model.write_status import RowsSeen
+from hoodie.common.util.arrow_buffers import pieces_of
 from hoodie.common.util.static_function import StaticFunction
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
@@ -244,10 +245,7 @@ def _cells(
     found = cells[starts]
     group = found % width
     kinds = np.full(len(found), Kind.STORED) if groups is None else group % 2
-    offsets = np.append(starts, len(cells)).astype(np.int64) * 8
-    data = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(found), [None, pa.py_buffer(offsets), pa.py_buffer(hashes[order])]
-    )
+    offsets = (np.append(starts, len(cells)) * 8).astype(np.int32)
     numbers = pa.nulls(len(found), pa.int32()) if number is None else pa.array(np.full(len(found), number, np.int32))
     columns = {
         KIND: pa.array(kinds.astype(np.int8)),
@@ -255,7 +253,7 @@ def _cells(
         NUMBER: numbers,
         PARTITION_PATH: pa.array(paths, pa.string()).take(pa.array(group // 2)),
         COUNT: pa.array(ends - starts),
-        DATA: data.cast(pa.binary()),
+        DATA: pieces_of(hashes[order], offsets, pa.binary()),
     }
     return _batch(columns, len(found))
 

@@ -327,7 +327,7 @@ class IndexContract:
         prepared = WriteInput(table).prepare(operation, self.records(rows))
         context = table.write_context("0" * 17, operation, prepared.schemas.columns, prepared.schemas.avro_with_meta)
         executor = UpsertCommitActionExecutor(table, context, prepared.key_generator)
-        with executor._planned(prepared.records, begins=False) as planned:
+        with executor._kept(prepared.records) as kept, executor._planned(kept, begins=False) as planned:
             once, twice = planned.records.collect(), planned.records.collect()
             assert once is not None
             assert twice is not None
