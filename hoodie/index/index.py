@@ -227,6 +227,19 @@ class IndexedTable:
         return attrs.evolve(self, file_slices={**self.file_slices, **slices}, listing=listing)
 
 
+@attrs.frozen(eq=False)
+class KeysInTasks:
+    """The facts about keys that are too many for the driver.
+
+    Attributes:
+        ranges: Partition path to smallest and largest keys (string) of parts of the incoming rows.
+        sample: Some record keys (string); they may repeat.
+    """
+
+    ranges: Mapping[str, Sequence[tuple[str, str]]]
+    sample: pa.Array
+
+
 class HoodieIndex(ABC):
     """Finds where the keys of incoming records live.
 
@@ -234,7 +247,7 @@ class HoodieIndex(ABC):
     """
 
     searches_slices: ClassVar[bool] = False
-    """Whether `slices_to_search` answers: the keys of a slice are those that its files hold."""
+    """Whether `slices_to_search` may be called: the keys of a slice are those that its files hold."""
 
     def __init__(self, config: HoodieWriteConfig) -> None:
         self._config = config
@@ -333,17 +346,18 @@ class HoodieIndex(ABC):
         return True
 
     def slices_to_search(
-        self, key_ranges: Mapping[str, Sequence[tuple[str, str]]], context: HoodieEngineContext, table: IndexedTable
-    ) -> Sequence[tuple[FileSlice, bool]]:
+        self, keys: KeysInTasks, context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[tuple[FileSlice, bool]] | None:
         """The slices that can hold keys which are too many for the driver; note file groups like `find_locations`.
 
         Args:
-            key_ranges: Partition path to smallest and largest keys (string) of parts of the incoming rows.
+            keys: The keys.
             context: The engine.
             table: The table's files.
 
         Returns:
-            The slices, and whether log files of theirs can hold further keys.
+            The slices, and whether log files of theirs can hold further keys. None if `tag_location` finds the keys by
+            reading less.
         """
         raise HoodieNotSupportedException(f"{type(self).__name__} does not find keys in slices")
 

@@ -44,7 +44,7 @@ from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.fingerprint import of_hashes
 from hoodie.engine.task_identity import TaskIdentity
-from hoodie.index.index import append_numbered_locations
+from hoodie.index.index import KeysInTasks, append_numbered_locations
 from hoodie.index.merged_keys import MergedKeys
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.storage.storage import HoodieStorage
@@ -52,6 +52,9 @@ from hoodie.storage.storage import HoodieStorage
 RANGE_BITS = 7
 NUM_RANGES = 1 << RANGE_BITS
 """The hashes of a range are held at once: 31,000 of 4 million, 312,000 of 40 million."""
+
+SAMPLED_KEYS = 100
+"""The keys of a batch that the driver gets to see."""
 
 _SHIFT = np.uint64(64 - RANGE_BITS)
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
@@ -91,6 +94,8 @@ class Kind(IntEnum):
     """The number of hashes whose rows no single place takes: they are stored in several slices, or move."""
     READ = 12
     """The rows of some batches: their number and fingerprint."""
+    SAMPLE = 13
+    """A key, in ``low``."""
 
 
 HASHES = pa.schema(
@@ -179,6 +184,10 @@ class HashIncoming:
                     {KIND: Kind.KEYS, PARTITION_PATH: path, COUNT: len(rows), LOW: ends["min"], HIGH: ends["max"]}
                 )
             notes.append(_seen(Kind.READ, rows_seen_by_hash(usable)))
+            # At random, but the same rows if the batch is read again.
+            chosen = np.random.default_rng(len(keys)).choice(len(keys), min(SAMPLED_KEYS, len(keys)), replace=False)
+            sample = keys.take(pa.array(chosen))
+            notes += [{KIND: Kind.SAMPLE, LOW: key} for key in sample.to_pylist()]
             is_delete = usable.column(OPERATION).to_numpy() != RecordOperation.UPSERT
             groups.append(2 * codes + is_delete)
         if without_key:
@@ -634,16 +643,17 @@ def rows_read(incoming: pa.Table) -> RowsSeen:
     return _sum_of_seen(incoming, Kind.READ)
 
 
-def key_ranges(incoming: pa.Table) -> Mapping[str, list[tuple[str, str]]]:
-    """Partition path to the smallest and largest keys of batches of incoming rows.
+def keys_in_tasks(incoming: pa.Table) -> KeysInTasks:
+    """What an index must know of incoming keys.
 
     Args:
         incoming: The rows of `notes_of`.
     """
-    found: dict[str, list[tuple[str, str]]] = {}
+    ranges: dict[str, list[tuple[str, str]]] = {}
     for row in incoming.filter(pc.equal(incoming[KIND], int(Kind.KEYS))).to_pylist():
-        found.setdefault(row[PARTITION_PATH], []).append((row[LOW], row[HIGH]))
-    return found
+        ranges.setdefault(row[PARTITION_PATH], []).append((row[LOW], row[HIGH]))
+    sample = incoming.filter(pc.equal(incoming[KIND], int(Kind.SAMPLE)))[LOW].combine_chunks()
+    return KeysInTasks(ranges, sample)
 
 
 def counts_by_partition(incoming: pa.Table) -> pa.Table:

@@ -26,6 +26,7 @@ from hoodie.index.index import (
     BaseFileIndex,
     IndexedTable,
     KeyLocations,
+    KeysInTasks,
     Locations,
     tag_with_locations,
     with_location_columns,
@@ -132,6 +133,8 @@ class HoodieRecordIndex(_RecordIndex):
     move by the same property.
     """
 
+    searches_slices = True
+
     def __init__(self, config: HoodieWriteConfig) -> None:
         super().__init__(config)
         self._base_files = HoodieGlobalSimpleIndex(config, config.index.record_index_update_partition_path)
@@ -182,6 +185,16 @@ class HoodieRecordIndex(_RecordIndex):
             parts.append(placed.cast(schema))
         return GlobalKeyLocations(pa.concat_tables(parts).combine_chunks(), slices, moves)
 
+    def slices_to_search(
+        self, keys: KeysInTasks, context: HoodieEngineContext, table: IndexedTable
+    ) -> Sequence[tuple[FileSlice, bool]] | None:
+        """See `HoodieIndex`: none if many base files hold no key, so that the index names fewer."""
+        index = self._open(table)
+        to_search: IndexedTable | None = table
+        if index is not None and len(keys.sample):
+            to_search = self._table_by_sample(index, keys.sample, table)
+        return None if to_search is None else self._base_files.slices_to_search(keys, context, to_search)
+
     @staticmethod
     def _table_to_search(index: RecordIndexLookup, keys: pa.Array, table: IndexedTable) -> IndexedTable | None:
         """The table with all of its partitions, if nearly all of its base files hold some of many keys;
@@ -197,6 +210,11 @@ class HoodieRecordIndex(_RecordIndex):
         """
         if len(keys) < _KEYS_FOR_A_SAMPLE or len(index.slices) < _GROUPS_FOR_A_SAMPLE:
             return None
+        return HoodieRecordIndex._table_by_sample(index, keys, table)
+
+    @staticmethod
+    def _table_by_sample(index: RecordIndexLookup, keys: pa.Array, table: IndexedTable) -> IndexedTable | None:
+        """See `_table_to_search`; the keys may be a sample, with at least one."""
         if table.request.exact or table.listing.snapshot is None:
             # Only files that the index names are searched then.
             return None

@@ -5,7 +5,7 @@ Hudi: org.apache.hudi.index.simple.HoodieGlobalSimpleIndex.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
@@ -24,7 +24,7 @@ from hoodie.index.global_tagging import (
     PartitionMoves,
     one_batch,
 )
-from hoodie.index.index import BaseFileIndex, IndexedTable, tag_with_locations, with_location_columns
+from hoodie.index.index import BaseFileIndex, IndexedTable, KeysInTasks, tag_with_locations, with_location_columns
 from hoodie.index.index_report import Decision
 from hoodie.index.merged_keys import MergedKeys, MergedLocations, filtered, find_in_merged, without_deleted_copies
 from hoodie.index.stored_keys import (
@@ -98,11 +98,11 @@ class HoodieGlobalSimpleIndex(BaseFileIndex):
         return GlobalKeyLocations(pa.concat_tables(parts).combine_chunks(), [*slices, *merged], moves)
 
     def slices_to_search(
-        self, key_ranges: Mapping[str, Sequence[tuple[str, str]]], context: HoodieEngineContext, table: IndexedTable
+        self, keys: KeysInTasks, context: HoodieEngineContext, table: IndexedTable
     ) -> Sequence[tuple[FileSlice, bool]]:
         in_base, merged = table.split()
         table.work.note_all(merged, Decision.KEY_CHECK)
-        candidates = self._candidates([pair for ranges in key_ranges.values() for pair in ranges], context, in_base)
+        candidates = self._candidates([pair for ranges in keys.ranges.values() for pair in ranges], context, in_base)
         return [*((part, False) for part in candidates), *((part, True) for part in merged)]
 
     def _candidates(

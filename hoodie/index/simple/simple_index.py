@@ -13,7 +13,7 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import PARTITION_PATH, RECORD_KEY
 from hoodie.engine.data import HoodieData
 from hoodie.engine.engine_context import HoodieEngineContext
-from hoodie.index.index import BaseFileIndex, IndexedTable, KeyLocations, tag_with_locations
+from hoodie.index.index import BaseFileIndex, IndexedTable, KeyLocations, KeysInTasks, tag_with_locations
 from hoodie.index.index_report import Decision
 from hoodie.index.merged_keys import (
     KeysOfSlices,
@@ -69,11 +69,11 @@ class HoodieSimpleIndex(BaseFileIndex):
         return gather_locations(slices, [filtered(*pair) for pair in zip(found, kept, strict=True)])
 
     def slices_to_search(
-        self, key_ranges: Mapping[str, Sequence[tuple[str, str]]], context: HoodieEngineContext, table: IndexedTable
+        self, keys: KeysInTasks, context: HoodieEngineContext, table: IndexedTable
     ) -> Sequence[tuple[FileSlice, bool]]:
         in_base, merged = table.split()
         table.work.note_all(merged, Decision.KEY_CHECK)
-        candidates = self._candidates(key_ranges, context, in_base)
+        candidates = self._candidates(keys.ranges, context, in_base)
         return [*((part, False) for part in candidates), *((part, True) for part in merged)]
 
     def _candidates(

@@ -25,7 +25,7 @@ from hoodie.index.places_by_hash import (
     HashStored,
     LocatedKeys,
     counts_by_partition,
-    key_ranges,
+    keys_in_tasks,
     locate,
     notes_of,
     rows_read,
@@ -202,7 +202,9 @@ def test_the_driver_learns_the_partitions_their_counts_and_ranges() -> None:
         [{PARTITION_PATH: "x", "count": 2}, {PARTITION_PATH: "y", "count": 1}, {PARTITION_PATH: None, "count": 1}],
         key=repr,
     )
-    assert key_ranges(notes) == {"x": [("a", "b")], "y": [("c", "c")]}
+    keys = keys_in_tasks(notes)
+    assert keys.ranges == {"x": [("a", "b")], "y": [("c", "c")]}
+    assert sorted(keys.sample.to_pylist()) == ["a", "b", "c"]
     assert rows_read(notes).count == 3
 
 

@@ -27,6 +27,7 @@ from hoodie.index.index_factory import create_index
 from hoodie.index.index_report import Decision
 from hoodie.index.recordindex import record_index
 from hoodie.io.key_lookup_handle import HoodieKeyLookupHandle
+from hoodie.table.action.commit import upsert_commit_action_executor
 from tests.support.table_builder import indexed_table, init_table, local_client, read_rows, rows
 
 INDEXED: dict[str, Any] = {
@@ -178,3 +179,25 @@ def test_rows_that_move_do_not_say_that_a_file_was_searched(tmp_path: Path, monk
     found, _ = look_up(path, [*KEYS, "new"], moves=True)
     located = found.filter(found[CURRENT_FILE_ID].is_valid())
     assert located.num_rows == len(KEYS) and set(located[CURRENT_ROW_POSITION].to_pylist()) == {-1}
+
+
+@pytest.mark.parametrize("share", [1, 200])
+def test_keys_that_stay_in_tasks_are_searched_in_base_files_if_most_of_these_hold_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: int
+) -> None:
+    monkeypatch.setattr("hoodie.table.action.commit.incoming_keys.KEY_BYTES", -1)
+    monkeypatch.setattr(record_index, "SHARED_KEY_BYTES", -1)
+    monkeypatch.setattr(record_index, "_GROUPS_FOR_A_SAMPLE", 1)
+    searched = []
+    locate = upsert_commit_action_executor.locate
+    monkeypatch.setattr(
+        upsert_commit_action_executor, "locate", lambda *given: searched.append(given[1]) or locate(*given)
+    )
+    path = table_of(tmp_path)
+    searched.clear()
+    keys = KEYS[::share]
+    with local_client(path, **INDEXED) as client:
+        result = client.upsert(rows(*((key, REGION[key], 2) for key in keys), ("new", "z", 2)))
+    assert (result.inserted_count, result.updated_count) == (1, len(keys))
+    assert read_rows(path) == sorted([*((key, REGION[key], 2 if key in keys else 1) for key in KEYS), ("new", "z", 2)])
+    assert [len(slices) for slices in searched] == ([2] if share == 1 else [])

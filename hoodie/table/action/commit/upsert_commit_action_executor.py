@@ -44,7 +44,7 @@ from hoodie.index.places_by_hash import (
     HashIncoming,
     HashStored,
     counts_by_partition,
-    key_ranges,
+    keys_in_tasks,
     locate,
     notes_of,
     rows_read,
@@ -249,7 +249,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 self._refuse_rows_without_key(records, counts)
             indexed = self._indexed(counts)
             with self._metrics.step("tag location", self._config.index.index_name) as step:
-                slices = index.slices_to_search(key_ranges(notes), self._context, indexed)
+                slices = index.slices_to_search(keys_in_tasks(notes), self._context, indexed)
+                if slices is None:
+                    return None
                 step.count(files=len(slices))
                 merged = MergedKeys.of(indexed) if any(reads_logs for _, reads_logs in slices) else None
                 stored = HashStored(indexed.storage, is_global, merged)
