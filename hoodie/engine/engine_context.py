@@ -76,6 +76,11 @@ class HoodieEngineContext(ABC):
     def share(self, value: T) -> Shared:
         """Make a value available to tasks; the `Shared` is picklable and can be sent to tasks."""
 
+    @property
+    def max_shared_bytes(self) -> int:
+        """The most bytes that a value to share should have."""
+        return 256 << 20
+
     def check_running(self) -> None:  # noqa: B027
         """Refuse to begin a call of a client if tasks can no longer run.
 

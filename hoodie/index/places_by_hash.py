@@ -53,6 +53,8 @@ RANGE_BITS = 7
 NUM_RANGES = 1 << RANGE_BITS
 """The hashes of a range are held at once: 31,000 of 4 million, 312,000 of 40 million."""
 
+BYTES_FOR_NUMBER = 1.4
+"""The size of the functions for each key and byte of its number."""
 SAMPLED_KEYS = 100
 """The keys of a batch that the driver gets to see."""
 
@@ -336,8 +338,8 @@ class MatchHashes:
         deletes = np.repeat(kinds[~is_stored] == Kind.DELETES, counts[~is_stored])[order]
         path_codes = np.repeat(paths.indices.to_numpy(), counts[~is_stored])[order]
         slices, several = self._slices(distinct, stored)
-        if self.is_global:
-            several |= self._moving(slices, path_codes, starts, paths.dictionary)
+        # Within partitions, only keys of two partitions with one hash move.
+        several |= self._moving(slices, path_codes, starts, paths.dictionary)
         values = slices + _FIRST_SLICE
         only_deletes = np.logical_and.reduceat(deletes, starts)
         values[(slices < 0) & only_deletes] = _NOWHERE
@@ -641,6 +643,17 @@ def rows_read(incoming: pa.Table) -> RowsSeen:
         incoming: The rows of `notes_of`.
     """
     return _sum_of_seen(incoming, Kind.READ)
+
+
+def fits_driver(incoming: pa.Table, num_slices: int, max_bytes: int) -> bool:
+    """Whether the driver can hold and share the places of all keys.
+
+    Args:
+        incoming: The rows of `notes_of`.
+        num_slices: The number of slices that are searched.
+        max_bytes: The most bytes to share.
+    """
+    return rows_read(incoming).count * BYTES_FOR_NUMBER * _kind_of_numbers(num_slices).itemsize <= max_bytes
 
 
 def keys_in_tasks(incoming: pa.Table) -> KeysInTasks:

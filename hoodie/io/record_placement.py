@@ -38,7 +38,7 @@ class RecordPlacement:
             records then, however many.
         knows_positions: Whether the rows of an upsert or delete say at which row of the base file their key stands;
             else the task that writes the file group looks for it.
-        positions_for_logs: Whether the task that writes a log file looks for positions too, where they are not known.
+        looks_up_for_logs: Whether the task that writes a log file looks its keys up in the base file too.
         verifies_positions: Whether the task compares these rows with the keys that they are said to hold.
         key_check: Refuses a base file with keys of other file groups; None where none can be.
         written_keys: Gets the record keys that handles write, for an index in the same process; None without such an
@@ -50,4 +50,4 @@ class RecordPlacement:
     verifies_positions: bool = False
     key_check: KeyCheck | None = None
     written_keys: WrittenKeys | None = attrs.field(default=None, repr=False, eq=False)
-    positions_for_logs: bool = False
+    looks_up_for_logs: bool = False

@@ -156,6 +156,11 @@ class HoodieSparkEngineContext(HoodieEngineContext):
             return _EmbeddedValue(_pickled(value), uuid.uuid4().hex)
         return _BroadcastValue(context.broadcast(value))
 
+    @property
+    def max_shared_bytes(self) -> int:
+        """See the contract; Spark Connect sends the value inside of a message of at most 128 MiB."""
+        return super().max_shared_bytes if spark_context(self._spark) is not None else 32 << 20
+
     def check_running(self) -> None:
         check_running(self._spark)
 

@@ -468,15 +468,23 @@ class BaseCommitActionExecutor(ABC):
             step.count(files=len(statuses) - len(joined))
             return joined
 
-    def _statuses(self, written: HoodieData, step: Step, expected: RowsSeen | None = None) -> list[WriteStatus]:
+    def _statuses(
+        self, written: HoodieData, step: Step, expected: RowsSeen | None = None, is_kept: bool = False
+    ) -> list[WriteStatus]:
         """Run the writing tasks, as a step.
+
+        Args:
+            written: The results of the tasks.
+            step: The step.
+            expected: See `check_rows_seen`.
+            is_kept: See `check_rows_seen`.
 
         Raises:
             HoodieException: A task failed; the failure names the class.
             InputReadOtherwise: See `_write_buckets`.
         """
         results = unpack(written.collect())
-        check_rows_seen(results, expected)
+        check_rows_seen(results, expected, is_kept)
         return self._written(results, step)
 
     def _written(self, results: Sequence[TaskResult], step: Step) -> list[WriteStatus]:

@@ -59,7 +59,8 @@ def with_strays(batch: pa.RecordBatch, numbers: npt.NDArray[np.int32]) -> pa.Arr
         numbers: Their buckets; negative for none.
     """
     has_none = numbers < 0
-    is_stray = has_none & (batch.column(OPERATION).to_numpy() == RecordOperation.UPSERT)
+    operations = pc.fill_null(batch.column(OPERATION), int(RecordOperation.UPSERT)).to_numpy()
+    is_stray = has_none & (operations == RecordOperation.UPSERT)
     return pa.array(np.where(is_stray, np.int32(0), numbers), mask=has_none & ~is_stray)
 
 
@@ -88,6 +89,8 @@ class CombineRows:
         came = count = 0
         limit = HELD_ROWS
         for batch in batches:
+            if not batch.num_rows:
+                continue
             held.append(batch)
             came += batch.num_rows
             count += batch.num_rows

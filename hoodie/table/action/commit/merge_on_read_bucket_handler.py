@@ -59,9 +59,30 @@ class MergeOnReadBucketHandler(CopyOnWriteBucketHandler):
         refusal = self._refuse_rival(bucket, incoming.num_rows) or self._refuse_places(file_slice, incoming)
         if refusal is not None:
             return [refusal]
-        if self.context.placement.positions_for_logs and file_slice.base_file is not None:
-            incoming = self._find_positions(attrs.evolve(file_slice, log_files=()), incoming)
+        if self.context.placement.looks_up_for_logs and file_slice.base_file is not None:
+            incoming = self._looked_up(file_slice, incoming)
         return self._append(task, place, file_slice, incoming)
+
+    def _looked_up(self, file_slice: FileSlice, incoming: pa.Table) -> pa.Table:
+        """Rows with the positions of their keys in the base file, and with a file id only if the slice has their key.
+
+        Two keys may have one hash, so that the index names the slice of one for the other.
+
+        Args:
+            file_slice: A slice with a base file.
+            incoming: The rows, with the file id that the index names.
+        """
+        incoming = self._find_positions(attrs.evolve(file_slice, log_files=()), incoming)
+        file_ids = incoming[CURRENT_FILE_ID]
+        is_missing = pc.and_(file_ids.is_valid(), incoming[CURRENT_ROW_POSITION].is_null())
+        if not pc.any(is_missing, min_count=0).as_py():
+            return incoming
+        if file_slice.log_files:
+            keys = incoming[RECORD_KEY].filter(is_missing).combine_chunks()
+            in_logs = self._stored_rows(file_slice, keys, ())[RECORD_KEY_META].combine_chunks()
+            is_missing = pc.and_(is_missing, pc.invert(pc.is_in(incoming[RECORD_KEY], value_set=in_logs)))
+        known = pc.if_else(is_missing, pa.scalar(None, pa.string()), file_ids)
+        return incoming.set_column(incoming.schema.get_field_index(CURRENT_FILE_ID), CURRENT_FILE_ID, known)
 
     def _handle_insert(
         self, task: TaskIdentity, bucket: BucketInfo, batches: Iterator[pa.RecordBatch]

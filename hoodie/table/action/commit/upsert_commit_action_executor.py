@@ -44,6 +44,7 @@ from hoodie.index.places_by_hash import (
     HashIncoming,
     HashStored,
     counts_by_partition,
+    fits_driver,
     keys_in_tasks,
     locate,
     notes_of,
@@ -122,6 +123,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
 
     operation = WriteOperationType.UPSERT
 
+    _needs_rows = False
+    """Whether keys alone did not decide where rows go, although tasks looked them up."""
+
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
         records = self._limited(records, self._parallelism)
         if self._reads_twice(records):
@@ -134,12 +138,14 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                     error,
                 )
                 self._without_effect = WithoutEffect()
+                self._needs_rows = False
                 written = None
             if written is not None:
                 return written
+        # Rows that are kept are the same in each reading.
         with self._kept(records) as kept:
             if kept.keys is None:
-                written = self._execute_in_tasks(kept.records)
+                written = self._execute_in_tasks(kept.records, is_kept=True)
                 if written is not None:
                     return written
             with self._planned(kept, begins=True) as planned:
@@ -212,11 +218,12 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         finally:
             self._release_shared()
 
-    def _execute_in_tasks(self, records: HoodieData) -> HoodieWriteMetadata | None:
+    def _execute_in_tasks(self, records: HoodieData, is_kept: bool = False) -> HoodieWriteMetadata | None:
         """Write rows whose keys are too many for the driver: tasks find out where they go.
 
         Args:
             records: The rows, which are read twice.
+            is_kept: Whether they are kept, so that the second reading gives the same.
 
         Returns:
             None if whole rows must be looked up, or new keys are refused; nothing was written.
@@ -224,12 +231,15 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         Raises:
             InputReadOtherwise: The second reading gave other rows than the first; files were written.
         """
+        if self._needs_rows:
+            return None
+        self._needs_rows = True
         is_of_user = self._write_context.placement.verifies_positions
         if self._table.index.names_file_groups and not (self._must_know_keys or is_of_user):
-            return self._execute_by_names(records)
-        return self._execute_by_hashes(records)
+            return self._execute_by_names(records, is_kept)
+        return self._execute_by_hashes(records, is_kept)
 
-    def _execute_by_hashes(self, records: HoodieData) -> HoodieWriteMetadata | None:
+    def _execute_by_hashes(self, records: HoodieData, is_kept: bool) -> HoodieWriteMetadata | None:
         """See `_execute_in_tasks` and `hoodie.index.places_by_hash`.
 
         Returns:
@@ -247,10 +257,10 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 counts = counts_by_partition(notes)
                 step.count(records=sum(counts["count"].to_pylist()))
                 self._refuse_rows_without_key(records, counts)
-            indexed = self._indexed(counts)
+            indexed = self._indexed(counts, exact=self._must_know_keys)
             with self._metrics.step("tag location", self._config.index.index_name) as step:
                 slices = index.slices_to_search(keys_in_tasks(notes), self._context, indexed)
-                if slices is None:
+                if slices is None or not fits_driver(notes, len(slices), self._context.max_shared_bytes):
                     return None
                 step.count(files=len(slices))
                 merged = MergedKeys.of(indexed) if any(reads_logs for _, reads_logs in slices) else None
@@ -267,10 +277,10 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         places = indexed.notes.share(self._context, located.places)
         self._without_effect += WithoutEffect(unmatched_deletes=located.unmatched_deletes)
         return self._write_in_tasks(
-            records, counts, places, partial(BucketOfRow, places), located.seen, repeats=located.repeated > 0
+            records, counts, places, partial(BucketOfRow, places), located.seen, located.repeated > 0, is_kept
         )
 
-    def _execute_by_names(self, records: HoodieData) -> HoodieWriteMetadata | None:
+    def _execute_by_names(self, records: HoodieData, is_kept: bool) -> HoodieWriteMetadata | None:
         """See `_execute_in_tasks`: count rows by the file groups that the index names for their keys, then write."""
         index = self._table.index
         with self._metrics.step("read the input and its keys") as step:
@@ -295,7 +305,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         places = indexed.notes.share(self._context, locations)
         self._without_effect += WithoutEffect(unmatched_deletes=named.unmatched_deletes)
         place_of = partial(BucketOfNamedRow, places)
-        return self._write_in_tasks(records, named.counts, places, place_of, named.seen, repeats=True)
+        return self._write_in_tasks(records, named.counts, places, place_of, named.seen, True, is_kept)
 
     def _write_in_tasks(
         self,
@@ -305,6 +315,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         place_of: Callable[[BucketAssigner], RowNumbers],
         seen: RowsSeen,
         repeats: bool,
+        is_kept: bool,
     ) -> HoodieWriteMetadata:
         """Send rows to the tasks of their buckets by their keys; see `_write_buckets`.
 
@@ -317,6 +328,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             place_of: Makes the function from keys to buckets.
             seen: The rows that must come to the tasks.
             repeats: Whether keys may repeat.
+            is_kept: See `_execute_in_tasks`.
         """
         with self._metrics.step("build workload profile") as step:
             partitioner = self._plan_buckets(records, counts, step)
@@ -326,7 +338,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
         placement = attrs.evolve(
             self._write_context.placement,
             knows_positions=False,
-            positions_for_logs=self._table.index.knows_positions and self._config.write.record_positions,
+            looks_up_for_logs=not self._table.index.names_file_groups,
         )
         context = attrs.evolve(self._write_context, placement=placement)
         handler: PartitionFunction = BUCKET_HANDLERS[context.table_config.table_type](context, buckets)
@@ -344,7 +356,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             row_numbers = ROW_NUMBER if repeats and ROW_NUMBER not in records.schema.names else None
             routed = records.route_by([RECORD_KEY, PARTITION_PATH, OPERATION], bucket_of, BUCKET, number, row_numbers)
             usable = routed.map_batches(usable_rows, routed.schema)
-            statuses = self._statuses(usable.map_partitions_with_index(handler, STATUS_SCHEMA), step, seen)
+            statuses = self._statuses(usable.map_partitions_with_index(handler, STATUS_SCHEMA), step, seen, is_kept)
         statuses = self._join_small_files(statuses)
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
