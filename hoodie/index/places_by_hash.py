@@ -657,7 +657,7 @@ def fits_driver(incoming: pa.Table, num_slices: int, max_bytes: int) -> bool:
 
 
 def keys_in_tasks(incoming: pa.Table) -> KeysInTasks:
-    """What an index must know of incoming keys.
+    """The facts about incoming keys that an index needs.
 
     Args:
         incoming: The rows of `notes_of`.
