@@ -69,9 +69,19 @@ class AddNumbers:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with their numbers."""
-        numbers = self.numbers(batch.select(self.columns))
-        numbered = batch.append_column(self.field, numbers)
-        return numbered.filter(pc.is_valid(numbers)) if numbers.null_count else numbered
+        return numbered(batch, self.numbers(batch.select(self.columns)), self.field)
+
+
+def numbered(batch: pa.RecordBatch, numbers: pa.Array, field: pa.Field) -> pa.RecordBatch:
+    """Rows with a column of numbers, without those that have none.
+
+    Args:
+        batch: The rows.
+        numbers: The number of each row, or null.
+        field: The column.
+    """
+    rows = batch.append_column(field, numbers)
+    return rows.filter(pc.is_valid(numbers)) if numbers.null_count else rows
 
 
 class Rereading(IntEnum):
@@ -202,8 +212,8 @@ class HoodieData(ABC):
         """
         data = self if row_numbers is None else self.number_rows(row_numbers)
         field = pa.field(column, pa.int32())
-        numbered = data.map_batches(AddNumbers(tuple(columns), numbers, field), data.schema.append(field))
-        return numbered.route(column, num_partitions)
+        add = AddNumbers(tuple(columns), numbers, field)
+        return data.map_batches(add, data.schema.append(field)).route(column, num_partitions)
 
     def route_by_bucket(self, routing: BucketRouting, num_partitions: int, by_key: bool) -> HoodieData | None:
         """Bring the rows of each file group into one partition and next to each other, before the mapped functions run.

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from hoodie.engine.data import BatchFunction, PartitionFunction, RowNumbers, TableFunction
+from hoodie.engine.data import BatchFunction, PartitionFunction, RowNumbers, TableFunction, numbered
 from hoodie.engine.fingerprint import fingerprint
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import HoodieException
@@ -99,9 +98,7 @@ class NumberRows:
             done = through_steps(task, self.steps, conform(batch.select(self.source.names), self.source))
             if done.num_rows != batch.num_rows:
                 continue
-            numbers = self.numbers(done)
-            numbered = batch.append_column(self.field, numbers)
-            yield numbered.filter(pc.is_valid(numbers)) if numbers.null_count else numbered
+            yield numbered(batch, self.numbers(done), self.field)
 
 
 @attrs.frozen
