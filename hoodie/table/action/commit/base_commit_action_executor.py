@@ -5,8 +5,9 @@ Hudi: org.apache.hudi.table.action.commit.BaseCommitActionExecutor.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import attrs
@@ -45,8 +46,8 @@ from hoodie.common.table.compaction_plans import pending_compactions
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action, commit_action
 from hoodie.common.util.class_loading import error_of_class
-from hoodie.config.write_options import InsertDupPolicy
-from hoodie.engine.data import HoodieData, PartitionFunction
+from hoodie.config.write_options import InputPersistence, InsertDupPolicy
+from hoodie.engine.data import HoodieData, PartitionFunction, Rereading, RowNumbers
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
@@ -57,6 +58,7 @@ from hoodie.exception import (
 )
 from hoodie.execution.insert_handler import upserts_only
 from hoodie.index.index import IndexedRecords, IndexedTable, IndexNotes, SnapshotListing, TagRequest, tag_with_locations
+from hoodie.index.places_by_hash import rows_seen_by_hash
 from hoodie.io.append_handle import LogPlaces
 from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
@@ -69,12 +71,14 @@ from hoodie.table.action.commit.merge_on_read_partitioner import AppendedRecords
 from hoodie.table.action.commit.missing_keys import FirstRows
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
-from hoodie.table.action.commit.two_readings import CountRows, check_rows_seen
+from hoodie.table.action.commit.two_readings import CountRows, InputReadOtherwise, check_rows_seen, usable_rows
 from hoodie.table.action.commit.upsert_partitioner import UpsertPartitioner, needs_record_size, recorded_record_size
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.new_keys_in_logs import groups_with_new_keys
 from hoodie.table.table import HoodieTable
 from hoodie.table.workload_profile import WorkloadProfile
+
+logger = logging.getLogger(__name__)
 
 _PLACES = (PARTITION_PATH, CURRENT_FILE_ID, CURRENT_INSTANT_TIME)
 BUCKET_HANDLERS = {
@@ -304,6 +308,75 @@ class BaseCommitActionExecutor(ABC):
         )
         statuses = self._write_buckets(records, partitioner, by_key)
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
+
+    def _without_keeping(
+        self, records: HoodieData, execute: Callable[[HoodieData], HoodieWriteMetadata | None]
+    ) -> HoodieWriteMetadata | None:
+        """Write an input that is read twice, if that costs less than keeping its rows; see `two_readings`.
+
+        Args:
+            records: The rows.
+            execute: Writes them; None if it needs rows that are kept.
+
+        Returns:
+            None if nothing counts that was written: the rows must be kept.
+        """
+        if not self._reads_twice(records):
+            return None
+        try:
+            return execute(records)
+        except InputReadOtherwise as error:
+            logger.warning(
+                "%s: %s. The input is read anew and kept; set hoodie.write.input.persist=ALWAYS for such an input",
+                self._table.snapshot.base_path,
+                error,
+            )
+            self._without_effect = WithoutEffect()
+            return None
+        finally:
+            self._release_shared()
+
+    def _reads_twice(self, records: HoodieData) -> bool:
+        """Whether to read the input twice rather than keep its rows."""
+        policy = self._config.write.input_persistence
+        if policy is InputPersistence.ALWAYS or records.rereading is Rereading.NO:
+            return False
+        # Keys that are made of all columns are not cheap.
+        keys = records.select([RECORD_KEY, PARTITION_PATH])
+        return keys.rereading >= (Rereading.POSSIBLE if policy is InputPersistence.NEVER else Rereading.CHEAP)
+
+    def _write_by_keys(
+        self,
+        records: HoodieData,
+        bucket_of: RowNumbers,
+        num_buckets: int,
+        handler: PartitionFunction,
+        seen: RowsSeen,
+        is_kept: bool = False,
+        row_numbers: str | None = None,
+    ) -> list[WriteStatus]:
+        """Send rows to the tasks of their buckets, by a function of their keys; see `_write_buckets`.
+
+        Args:
+            records: The rows, which are read a second time.
+            bucket_of: The bucket of rows with record key, partition path and operation; null for rows that go nowhere.
+            num_buckets: The number of buckets.
+            handler: Writes the rows of a bucket.
+            seen: The rows that must come to the tasks.
+            is_kept: Whether the rows are kept, so that both readings give the same.
+            row_numbers: The column of row numbers, if the handler needs them.
+
+        Raises:
+            InputReadOtherwise: See `_write_buckets`.
+        """
+        with self._metrics.step("write buckets", str(num_buckets)) as step:
+            added = row_numbers if row_numbers not in records.schema.names else None
+            columns = [RECORD_KEY, PARTITION_PATH, OPERATION]
+            routed = records.route_by(columns, bucket_of, BUCKET, num_buckets, added)
+            usable = routed.map_batches(usable_rows, routed.schema)
+            write = CountRows(handler, rows_seen_by_hash)
+            statuses = self._statuses(usable.map_partitions_with_index(write, STATUS_SCHEMA), step, seen, is_kept)
+        return self._join_small_files(statuses)
 
     def _without_stored(self, records: HoodieData, policy: InsertDupPolicy) -> tuple[HoodieData, pa.Table, int | None]:
         """Drop or refuse rows whose key is in the table, as the policy says.

@@ -7,15 +7,22 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pyarrow.compute as pc
+
 from hoodie.common.model.record_columns import (
     DECIDING_COLUMNS,
+    OPERATION,
     PARTITION_PATH,
+    RECORD_KEY,
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.common.model.write_status import WithoutEffect, WriteStatus
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.engine.data import HoodieData
-from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
+from hoodie.index.index import KeyLocations
+from hoodie.table.action.commit.base_commit_action_executor import BUCKET_HANDLERS, BaseCommitActionExecutor
+from hoodie.table.action.commit.named_rows import COUNTS, BucketOfNewRow, CountNamed, NamedCounts
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
 
@@ -33,9 +40,12 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
         write = self._config.write
         policy = self._duplicates_policy
         combines = (write.combine_before_insert and not self.is_prepped) or policy is InsertDupPolicy.DROP
-        records = (
-            self._limited(records, write.insert_shuffle_parallelism).number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
-        )
+        records = self._limited(records, write.insert_shuffle_parallelism)
+        if policy is InsertDupPolicy.NONE and not combines and not self._table.index.names_file_groups:
+            written = self._without_keeping(records, self._execute_reading_twice)
+            if written is not None:
+                return written
+        records = records.number_rows(ROW_NUMBER).persist(DECIDING_COLUMNS)
         try:
             new, counts, given = self._without_stored(records, policy)
             if policy is InsertDupPolicy.NONE:
@@ -44,6 +54,33 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
         finally:
             records.unpersist()
             self._release_shared()
+
+    def _execute_reading_twice(self, records: HoodieData) -> HoodieWriteMetadata:
+        """Count the rows of each partition, then write them; see `two_readings`.
+
+        Raises:
+            InputReadOtherwise: The second reading gave other rows than the first; files were written.
+        """
+        places = self._context.share(KeyLocations({}, ()))
+        self._shared.append(places)
+        with self._metrics.step("read the input and its keys") as step:
+            incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
+            found = incoming.map_partitions_with_index(CountNamed(places), COUNTS).collect()
+            assert found is not None
+            step.count(records=sum(found["count"].to_pylist()))
+            self._refuse_rows_without_key(records, found)
+        named = NamedCounts.of_inserts(found)
+        self._latest_file_slices(pc.unique(found[PARTITION_PATH]).to_pylist())
+        with self._metrics.step("build workload profile") as step:
+            partitioner = self._plan_buckets(records, named.counts, step)
+        self._without_effect += WithoutEffect(unmatched_deletes=named.unmatched_deletes, combined=0)
+        statuses: list[WriteStatus] = []
+        if partitioner.buckets:
+            handler_class = BUCKET_HANDLERS[self._write_context.table_config.table_type]
+            handler = handler_class(self._write_context, tuple(partitioner.buckets))
+            bucket_of = BucketOfNewRow(partitioner.assigner(drops_unknown=True))
+            statuses = self._write_by_keys(records, bucket_of, len(partitioner.buckets), handler, named.seen)
+        return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     @property
     def _duplicates_policy(self) -> InsertDupPolicy:

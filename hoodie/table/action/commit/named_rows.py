@@ -42,6 +42,10 @@ COUNTS = pa.schema(
 """For each place: its rows, one of their keys, and their fingerprint. Rows without a key have no place."""
 
 
+_Place = tuple[str, str | None, str | None]
+"""Partition path, file id and instant time; None for rows whose file group is not decided, and for a new one."""
+
+
 @attrs.frozen
 class CountNamed:
     """Task: count the rows of an input partition by place.
@@ -110,7 +114,7 @@ class NamedCounts:
         """
         samples = found.select([RECORD_KEY, PARTITION_PATH]).combine_chunks().to_batches()
         placed = [row for batch in samples for row in locations.tag(batch).to_pylist()]
-        rows: dict[tuple[str, str, str | None], list[tuple[bool, int, int]]] = {}
+        rows: dict[_Place, list[tuple[bool, int, int]]] = {}
         for row, place in zip(found.to_pylist(), placed, strict=True):
             key = (place[PARTITION_PATH], place[CURRENT_FILE_ID], place[CURRENT_INSTANT_TIME])
             number = int.from_bytes(row["fingerprint"], "little")
@@ -118,8 +122,23 @@ class NamedCounts:
         return cls._of_places(rows)
 
     @classmethod
-    def _of_places(cls, rows: Mapping[tuple[str, str, str | None], Sequence[tuple[bool, int, int]]]) -> NamedCounts:
-        counted: list[tuple[str, str, str | None, int]] = []
+    def of_inserts(cls, found: pa.Table) -> NamedCounts:
+        """Add up what tasks counted of rows that are inserted without a look-up; deletes go nowhere.
+
+        Args:
+            found: Rows of `COUNTS` with a place.
+        """
+        deletes = pc.sum(found.filter(found["is_delete"])["count"]).as_py() or 0
+        upserts = found.filter(pc.invert(found["is_delete"]))
+        rows: dict[_Place, list[tuple[bool, int, int]]] = {}
+        for row in upserts.to_pylist():
+            number = int.from_bytes(row["fingerprint"], "little")
+            rows.setdefault((row[PARTITION_PATH], None, None), []).append((False, row["count"], number))
+        return attrs.evolve(cls._of_places(rows), unmatched_deletes=deletes)
+
+    @classmethod
+    def _of_places(cls, rows: Mapping[_Place, Sequence[tuple[bool, int, int]]]) -> NamedCounts:
+        counted: list[tuple[str, str | None, str | None, int]] = []
         seen, unmatched = RowsSeen(), 0
         for (path, file_id, instant_time), parts in rows.items():
             written = sum(count for is_delete, count, _ in parts if instant_time is not None or not is_delete)
@@ -132,6 +151,30 @@ class NamedCounts:
         schema = pa.schema([*((name, pa.string()) for name in names), ("count", pa.int64())])
         columns = [[row[place] for row in counted] for place in range(len(schema))]
         return cls(pa.table(columns, schema=schema), seen, unmatched)
+
+
+@attrs.frozen
+class BucketOfNewRow:
+    """The bucket of each row (int32) that is inserted without a look-up; null for a delete. Crosses to tasks.
+
+    Attributes:
+        assigner: The buckets of places.
+    """
+
+    assigner: BucketAssigner
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Array:
+        """The buckets of rows with record key, partition path and operation."""
+        numbers = np.full(batch.num_rows, -1, dtype=np.int32)
+        is_new = pc.and_(
+            pc.is_valid(batch.column(PARTITION_PATH)),
+            pc.equal(batch.column(OPERATION), int(RecordOperation.UPSERT)),
+        )
+        rows = np.flatnonzero(pc.fill_null(is_new, False).to_numpy(zero_copy_only=False))
+        if len(rows):
+            usable = batch.select([RECORD_KEY, PARTITION_PATH])
+            numbers[rows] = self.assigner.numbers(usable if len(rows) == len(usable) else usable.take(pa.array(rows)))
+        return with_strays(batch, numbers)
 
 
 @attrs.frozen

@@ -5,7 +5,6 @@ Hudi: org.apache.hudi.table.action.commit.{SparkUpsertCommitActionExecutor, Spar
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -27,11 +26,10 @@ from hoodie.common.model.record_columns import (
     reserved_field,
 )
 from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
-from hoodie.common.model.write_status import STATUS_SCHEMA, RowsSeen, WithoutEffect
+from hoodie.common.model.write_status import RowsSeen, WithoutEffect
 from hoodie.common.util.shown_value import short_repr
 from hoodie.config.payload_config import MissingKeyPolicy
-from hoodie.config.write_options import InputPersistence
-from hoodie.engine.data import HoodieData, PartitionFunction, Rereading, RowNumbers
+from hoodie.engine.data import HoodieData, PartitionFunction, RowNumbers
 from hoodie.engine.engine_context import Shared
 from hoodie.exception import (
     HoodieKeyException,
@@ -49,7 +47,6 @@ from hoodie.index.places_by_hash import (
     locate,
     notes_of,
     rows_read,
-    rows_seen_by_hash,
 )
 from hoodie.merge.appended_rows import lacking_order
 from hoodie.table.action.commit.base_commit_action_executor import (
@@ -68,12 +65,10 @@ from hoodie.table.action.commit.incoming_keys import (
 )
 from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
 from hoodie.table.action.commit.named_rows import COUNTS, BucketOfNamedRow, CountNamed, NamedCounts
-from hoodie.table.action.commit.two_readings import CountRows, InputReadOtherwise, usable_rows
+from hoodie.table.action.commit.two_readings import InputReadOtherwise, usable_rows
 from hoodie.table.action.commit.upsert_partitioner import BucketAssigner, UpsertPartitioner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan, plan_file_groups
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
-
-logger = logging.getLogger(__name__)
 
 _CARRIED = ("__hoodie_carried_instant_time", "__hoodie_carried_file_id")
 """Columns with the locations that prepped records carry, while the index tags all records."""
@@ -128,20 +123,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
 
     def execute(self, records: HoodieData) -> HoodieWriteMetadata:
         records = self._limited(records, self._parallelism)
-        if self._reads_twice(records):
-            try:
-                written = self._execute_reading_twice(records)
-            except InputReadOtherwise as error:
-                logger.warning(
-                    "%s: %s. The input is read anew and kept; set hoodie.write.input.persist=ALWAYS for such an input",
-                    self._table.snapshot.base_path,
-                    error,
-                )
-                self._without_effect = WithoutEffect()
-                self._needs_rows = False
-                written = None
-            if written is not None:
-                return written
+        written = self._without_keeping(records, self._execute_reading_twice)
+        if written is not None:
+            return written
         # Rows that are kept are the same in each reading.
         with self._kept(records) as kept:
             if kept.keys is None:
@@ -178,15 +162,6 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
                 record_size=planned.partitioner.record_size,
             )
 
-    def _reads_twice(self, records: HoodieData) -> bool:
-        """Whether to read the input twice rather than keep its rows."""
-        policy = self._config.write.input_persistence
-        if policy is InputPersistence.ALWAYS or records.rereading is Rereading.NO:
-            return False
-        # Keys that are made of all columns are not cheap.
-        keys = records.select([RECORD_KEY, PARTITION_PATH])
-        return keys.rereading >= (Rereading.POSSIBLE if policy is InputPersistence.NEVER else Rereading.CHEAP)
-
     def _execute_reading_twice(self, records: HoodieData) -> HoodieWriteMetadata | None:
         """Read the keys, then the rows, without keeping them; see `two_readings`.
 
@@ -215,8 +190,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             statuses = self._write_buckets(tagged, partitioner, expected=places.seen)
             without_effect = WithoutEffect(unmatched_deletes=places.unmatched_deletes, combined=0)
             return HoodieWriteMetadata(self.operation, statuses, without_effect=without_effect + self._without_effect)
-        finally:
-            self._release_shared()
+        except InputReadOtherwise:
+            self._needs_rows = False
+            raise
 
     def _execute_in_tasks(self, records: HoodieData, is_kept: bool = False) -> HoodieWriteMetadata | None:
         """Write rows whose keys are too many for the driver: tasks find out where they go.
@@ -350,14 +326,9 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             merge_spec = self._table.merge_spec
             combine = merge_spec.combine_duplicates if self._should_combine else DropDeleted(is_global)
             handler = CombineRows(handler, combine, merge_spec.combines_rows, buckets)
-        handler = CountRows(handler, rows_seen_by_hash)
         bucket_of = place_of(partitioner.assigner(drops_unknown=True))
-        with self._metrics.step("write buckets", str(number)) as step:
-            row_numbers = ROW_NUMBER if repeats and ROW_NUMBER not in records.schema.names else None
-            routed = records.route_by([RECORD_KEY, PARTITION_PATH, OPERATION], bucket_of, BUCKET, number, row_numbers)
-            usable = routed.map_batches(usable_rows, routed.schema)
-            statuses = self._statuses(usable.map_partitions_with_index(handler, STATUS_SCHEMA), step, seen, is_kept)
-        statuses = self._join_small_files(statuses)
+        row_numbers = ROW_NUMBER if repeats else None
+        statuses = self._write_by_keys(records, bucket_of, number, handler, seen, is_kept, row_numbers)
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     @contextmanager
