@@ -36,6 +36,8 @@ class StepDuration:
         files: The number of files that it found, wrote or deleted; None likewise.
         bytes: The size of those files; None likewise.
         tasks: The number of the engine's tasks that ran, as far as the engine told.
+        spilled_bytes: Bytes that these tasks wrote to local disks because rows to sort, join or move did not fit into
+            memory, as far as the engine told. Spark Connect tells nothing of it.
         failed: Whether it ended with an error.
     """
 
@@ -47,6 +49,7 @@ class StepDuration:
     files: int | None = None
     bytes: int | None = None
     tasks: int = 0
+    spilled_bytes: int = 0
     failed: bool = False
 
     @property
@@ -273,6 +276,7 @@ class HoodieMetrics:
                 files=step.files,
                 bytes=step.bytes,
                 tasks=tasks.done,
+                spilled_bytes=tasks.spilled_bytes,
                 failed=error is not None,
             )
             self._tell(step, ProgressState.FINISHED if error is None else ProgressState.FAILED, tasks, error)

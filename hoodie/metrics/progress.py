@@ -37,10 +37,12 @@ class TaskCount:
     Attributes:
         done: The number that have ended well.
         total: The number of all, as far as it is known now; 0 for a step without tasks.
+        spilled_bytes: Bytes that they wrote to local disks because rows to sort, join or move did not fit into memory.
     """
 
     done: int = 0
     total: int = 0
+    spilled_bytes: int = 0
 
 
 NO_TASKS = TaskCount()

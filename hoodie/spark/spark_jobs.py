@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import attrs
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -207,12 +208,22 @@ class _StatusTasks:
         tracker = self.context.statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self.group) if job not in self.earlier]
         stages = {stage for job in jobs if job is not None for stage in job.stageIds}
-        done = total = 0
+        done = total = spilled = 0
         for info in map(tracker.getStageInfo, sorted(stages)):
             if info is not None and (info.numActiveTasks or info.numCompletedTasks or info.numFailedTasks):
                 done += info.numCompletedTasks
                 total += info.numTasks
-        return TaskCount(min(done, total), total)
+                spilled += self._spilled_bytes(info.stageId)
+        return TaskCount(min(done, total), total, spilled)
+
+    def _spilled_bytes(self, stage: int) -> int:
+        """The bytes that a stage's tasks wrote to disk, so far; Python's status tracker does not tell."""
+        scala_context = self.context._jsc.sc()
+        try:
+            return int(scala_context.statusStore().lastStageAttempt(stage).diskBytesSpilled())
+        except Py4JError:
+            # Spark has forgotten the stage.
+            return 0
 
 
 @contextmanager

@@ -47,6 +47,9 @@ CONFIGURATION = {
     "spark.shuffle.io.retryWait": "100ms",
     "spark.shuffle.io.connectionTimeout": "15s",
     "spark.sql.shuffle.partitions": "4",
+    # What many rows do anywhere: a task that moves more rows than these writes them to disk first.
+    "spark.shuffle.sort.bypassMergeThreshold": "1",
+    "spark.shuffle.spill.numElementsForceSpillThreshold": "5000",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

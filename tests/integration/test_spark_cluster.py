@@ -12,13 +12,14 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from hudi import HudiTableBuilder
@@ -26,17 +27,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import hoodie
+from benchmarks.measure import trips
 from hoodie import HoodieTableMetaClient, HoodieWriteConfig, SparkRDDWriteClient
 from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieWriteException
+from hoodie.table.action.commit import incoming_keys
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from hoodie.table.table import HoodieTable
 from tests.integration.faulty_storage import Fault, FaultyStorage, Moment
 from tests.integration.spark_cluster import HOSTS, StandaloneCluster, standalone_cluster
 from tests.support.folders import files_below
-from tests.support.table_builder import init_table
+from tests.support.table_builder import init_table, write_config
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import archive_files
 
@@ -252,6 +255,47 @@ def test_rows_that_come_in_another_order_after_an_executor_was_lost(
         monkeypatch.undo()
     write(table.client(), "upsert", frame)
     table.check()
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BUCKET"])
+def test_many_keys_are_moved_once_with_their_rows(
+    cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str
+) -> None:
+    """A table that is upserted whole: at most 1.2 times the bytes that Spark moves when it deals the rows anew."""
+    monkeypatch.setattr(incoming_keys, "KEY_BYTES", -1)
+    pq.write_table(trips(50_000), tmp_path / "rows.parquet", row_group_size=5_000)
+    rows = cluster.session.read.parquet(str(tmp_path / "rows.parquet"))
+    path = init_table(tmp_path / "t", record_key_fields=["uuid"], partition_fields=["partitionpath"])
+    client = SparkRDDWriteClient(
+        cluster.session, write_config(path, index_type=index, bucket_index_num_buckets=2, parquet_max_file_size=1 << 20)
+    )
+    with client:
+        client.bulk_insert(rows)
+        moved, written = shuffled_bytes(cluster.session, lambda: client.upsert(rows))
+        assert written.updated_count == 50_000
+    floor, _ = shuffled_bytes(
+        cluster.session, lambda: rows.repartition(6, "uuid").write.format("noop").mode("overwrite").save()
+    )
+    assert floor > 50_000 * 80
+    assert moved <= 1.2 * floor
+    assert sum(step.spilled_bytes for step in written.steps if step.name == "write buckets") > 0
+    found = hoodie.read_table(path, columns=["uuid"])
+    assert sorted(found["uuid"].to_pylist()) == sorted(trips(50_000)["uuid"].to_pylist())
+
+
+def shuffled_bytes(spark: SparkSession, action: Callable[[], Any]) -> tuple[int, Any]:
+    """The bytes that the jobs of an action wrote for other tasks, and its result."""
+    context = spark.sparkContext
+    group = str(uuid.uuid4())
+    context.setJobGroup(group, "")
+    try:
+        result = action()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
+    stages = {stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds}
+    started = [stage for stage in stages if tracker.getStageInfo(stage) is not None]
+    return sum(store.lastStageAttempt(stage).shuffleWriteBytes() for stage in started), result
 
 
 def new_key() -> str:

@@ -349,6 +349,84 @@ class TestChangesInBetween:
         ]  # fmt: skip
 
 
+class TestInserts:
+    OLD = (("a", "x", 1, 1.0), ("b", "y", 1, 1.0), ("b", "y", 2, 2.0), ("c", "x", 1, 1.0))
+
+    def test_files_are_read_twice_and_not_kept(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData]
+    ) -> None:
+        """Repeated keys are inserted as often as they come, also into a file that has them; deletes go nowhere."""
+        path = init_table(tmp_path / "t")
+        folder = files(tmp_path / "in", *self.OLD)
+        deletes = sf.expr("id = 'a'").alias("_hoodie_is_deleted")
+        source = spark.read.parquet(str(folder))
+        with client(spark, path) as writer:
+            first = writer.insert(source)
+            again = writer.insert(source.select("*", deletes))
+        assert (first.inserted_count, first.unmatched_delete_count) == (4, 0)
+        assert (again.inserted_count, again.unmatched_delete_count) == (3, 1)
+        assert {status.file_id for status in again.statuses} == {status.file_id for status in first.statuses}
+        assert not kept
+        assert read_trips(path) == sorted([*self.OLD, *self.OLD[1:]])
+
+    def test_the_last_row_of_a_key_counts_where_no_duplicates_are_allowed(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData]
+    ) -> None:
+        path = init_table(tmp_path / "t")
+        folder = files(tmp_path / "in", *[(f"k{i % 10}", "x", 1, float(i)) for i in range(100)], parts=1)
+        with client(spark, path, **{"hoodie.merge.allow.duplicate.on.inserts": "false"}) as writer:
+            writer.insert(spark.createDataFrame([("k0", "x", 1, -1.0)], "id string, region string, ts long, fare double"))
+            kept.clear()
+            writer.insert(spark.read.parquet(str(folder)))
+        assert not kept
+        assert read_trips(path) == [(f"k{i}", "x", 1, 90.0 + i) for i in range(10)]
+
+    @pytest.mark.parametrize(
+        "now",
+        [
+            (*OLD[:3], ("d", "x", 1, 1.0)),
+            (*OLD, ("d", "z", 1, 1.0)),
+            (*OLD, OLD[0]),
+            OLD[1:],
+            (*OLD[1:], ("a", "y", 1, 1.0)),
+            (*OLD[1:], OLD[1]),
+        ],
+        ids=["other key", "new partition", "twice", "one less", "other partition", "another twice"],
+    )
+    def test_files_that_are_replaced_are_read_anew(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], monkeypatch: pytest.MonkeyPatch, now: Any
+    ) -> None:
+        path = init_table(tmp_path / "t")
+        folder = files(tmp_path / "in", *self.OLD, parts=1)
+        between_readings(monkeypatch, lambda: files(folder, *now, parts=1))
+        with client(spark, path) as writer:
+            result = writer.insert(spark.read.parquet(str(folder)))
+        assert kept
+        found = sorted(file.relative_to(path).as_posix() for file in Path(path).rglob("*.parquet"))
+        assert found == sorted(status.stat.path for status in result.statuses)
+        assert read_trips(path) == sorted(now)
+
+    @pytest.mark.parametrize(
+        "properties",
+        [
+            {"hoodie.combine.before.insert": "true"},
+            {"hoodie.datasource.insert.dup.policy": "drop"},
+            {"hoodie.write.input.persist": "ALWAYS"},
+            {"index_type": "BUCKET", "hoodie.bucket.index.num.buckets": 2},
+        ],
+        ids=["combined", "known keys", "always", "buckets"],
+    )
+    def test_rows_that_are_looked_at_before_they_are_written_are_kept(
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], properties: dict[str, Any]
+    ) -> None:
+        path = init_table(tmp_path / "t")
+        source = spark.read.parquet(str(files(tmp_path / "in", *self.OLD)))
+        with client(spark, path, **properties) as writer:
+            writer.insert(source)
+        assert kept
+        assert {row[0] for row in read_trips(path)} == {"a", "b", "c"}
+
+
 def test_files_of_a_first_try_do_not_stay(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = init_table(tmp_path / "t")
     folder = files(tmp_path / "in", ("a", "x", 1, 1.0), ("b", "y", 1, 1.0), parts=1)

@@ -79,7 +79,11 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
             handler_class = BUCKET_HANDLERS[self._write_context.table_config.table_type]
             handler = handler_class(self._write_context, tuple(partitioner.buckets))
             bucket_of = BucketOfNewRow(partitioner.assigner(drops_unknown=True))
-            statuses = self._write_by_keys(records, bucket_of, len(partitioner.buckets), handler, named.seen)
+            # Without duplicates the last row of a key counts.
+            row_numbers = None if self._config.write.merge_allow_duplicate_on_inserts else ROW_NUMBER
+            statuses = self._write_by_keys(
+                records, bucket_of, len(partitioner.buckets), handler, named.seen, row_numbers=row_numbers
+            )
         return HoodieWriteMetadata(self.operation, statuses, without_effect=self._without_effect)
 
     @property
