@@ -74,7 +74,9 @@ class CountNamed:
             paths = tagged.column(PARTITION_PATH).dictionary_encode()
             files = tagged.column(CURRENT_FILE_ID).dictionary_encode()
             is_delete = usable.column(OPERATION).to_numpy() != RecordOperation.UPSERT
-            codes = paths.indices.to_numpy().astype(np.int64) * len(files.dictionary) + files.indices.to_numpy()
+            # Rows without a file group are a place, too.
+            file_codes = pc.fill_null(files.indices, len(files.dictionary)).to_numpy()
+            codes = paths.indices.to_numpy().astype(np.int64) * (len(files.dictionary) + 1) + file_codes
             codes = 2 * codes + is_delete
             order = np.argsort(codes, kind="stable")
             starts = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
