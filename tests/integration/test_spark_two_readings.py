@@ -375,7 +375,7 @@ class TestInserts:
         path = init_table(tmp_path / "t")
         folder = files(tmp_path / "in", *[(f"k{i % 10}", "x", 1, float(i)) for i in range(100)], parts=1)
         with client(spark, path, **{"hoodie.merge.allow.duplicate.on.inserts": "false"}) as writer:
-            writer.insert(spark.createDataFrame([("k0", "x", 1, -1.0)], "id string, region string, ts long, fare double"))
+            writer.insert(spark.read.parquet(str(files(tmp_path / "first", ("k0", "x", 1, -1.0), parts=1))))
             kept.clear()
             writer.insert(spark.read.parquet(str(folder)))
         assert not kept
