@@ -508,7 +508,9 @@ class _BitVector:
                 return flags[bits]
             if self._packed is None:
                 return np.zeros(len(bits), dtype=np.bool_)
-            return (self._packed[bits >> 3] >> (bits & 7).astype(np.uint8) & 1).view(np.bool_)
+            last_bits = self._packed[bits >> 3] >> (bits & 7).astype(np.uint8) & 1
+            are_ones: BoolArray = last_bits.view(np.bool_)
+            return are_ones
 
         positions = _Positions(block, self._hash_type, self._bit_count)
         first = min(_WHOLE_BLOCK_PASSES, self._hash_count)
@@ -578,8 +580,8 @@ class _Positions:
         for row in hashes:
             hasher.hash_in_place(self._hashes)
             row[:] = self._hashes
-        found: IndexArray = np.absolute(hashes.view(np.int32)).view(np.uint32).ravel() % np.uint32(self._bit_count)
-        return found.astype(np.int64)
+        absolute = np.absolute(hashes.view(np.int32)).view(np.uint32).ravel()
+        return (absolute % np.uint32(self._bit_count)).astype(np.int64)
 
 
 class _Reader:
