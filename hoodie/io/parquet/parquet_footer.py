@@ -166,7 +166,7 @@ def footer_entries(
         bloom_filter: Filter of the file's keys; None for a file without meta fields.
         key_range: Range of the file's keys; None for a file without rows.
         avro_schema: Avro schema, meta columns included.
-        filter_text: What stands for the filter's text; None for the text itself.
+        filter_text: A text in place of the filter's; None for the filter's own.
     """
     entries = {}
     if avro_schema is not None:
