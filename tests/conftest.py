@@ -17,6 +17,7 @@ from hypothesis import settings
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table import table_definition
+from hoodie.io.parquet.splicing import splicing_writer
 from hoodie.metadata.writer import due_partitions
 from hoodie.table import open_table
 from hoodie.transaction.lock.lock_manager import clock_skew_ms
@@ -241,6 +242,12 @@ def shared_vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("shared") / "vectors"
     shutil.copytree(SHARED / "vectors", target)
     return target
+
+
+@pytest.fixture
+def splices_small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of a few rows share and copy the pages of record keys, as only larger files do otherwise."""
+    monkeypatch.setattr(splicing_writer, "LEAST_SPLICED_BYTES", 0)
 
 
 @pytest.fixture

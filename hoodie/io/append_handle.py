@@ -246,6 +246,8 @@ class HoodieAppendHandle(HoodieWriteHandle):
             )
         )
         self._rows += good.num_rows
+        # The other columns may be large.
+        good = good.select([name for name in (OPERATION, CURRENT_FILE_ID, RECORD_KEY) if name in good.schema.names])
         if OPERATION in good.schema.names:
             count = good.num_rows
             good = good.filter(pc.equal(good.column(OPERATION), int(RecordOperation.UPSERT)))
@@ -282,7 +284,7 @@ class HoodieAppendHandle(HoodieWriteHandle):
         # Readers take every log file of a completed instant, so a late file must not appear even for a moment.
         if not self._is_wanted():
             raise self._too_late()
-        content = b"".join(self._blocks)
+        content = self._blocks[0] if len(self._blocks) == 1 else b"".join(self._blocks)
         self._blocks.clear()
         while not self.context.storage.create_if_absent(self.path, content):
             self._move_on()

@@ -125,6 +125,7 @@ class HoodieMergeHandle(HoodieBaseFileHandle):
             partial(self._merge_all, placed),
             limit_bytes=self.context.config.write.write_buffer_limit_bytes,
             size_of=lambda item: item.nbytes,
+            runs_ahead=self._source.is_large,
         ).execute()
         if self._rows_seen <= placed.last_position:
             raise HoodieCorruptedDataException(

@@ -21,7 +21,7 @@ from hoodie.common.model.record_columns import (
 )
 from hoodie.io.parquet.parquet_footer import Footer
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.io.parquet.splicing import MOST_SPLICED_COLUMNS, StoredChunks, StoredColumns
+from hoodie.io.parquet.splicing import StoredChunks, StoredColumns, splicing_pays
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.storage.storage import HoodieStorage
 
@@ -31,6 +31,8 @@ SMALL_ROW_GROUP = 0.25
 """Row groups below this share of the wanted size are joined instead of copied, except for the last one."""
 LARGE_ROW_GROUP = 1.25
 """Row groups above this share of the wanted size are not copied either, because copying holds them in memory."""
+_LEAST_AHEAD_BYTES = 1 << 20
+"""Files of fewer bytes before compression are read and written by one thread."""
 
 
 @attrs.frozen(eq=False)
@@ -131,7 +133,7 @@ class MergeSource:
         Args:
             names: The columns that may be copied. Columns that decide about records are left out.
         """
-        if len(self._schema) > MOST_SPLICED_COLUMNS:
+        if not splicing_pays(len(self._schema), self._plain_bytes):
             return []
         merged = set(self._merge_spec.stored_columns(self._user_schema))
         fields = [
@@ -141,6 +143,11 @@ class MergeSource:
         ]
         key = pa.field(RECORD_KEY_META, pa.string())
         return self._stored.copies_of(key, fields, str(self._config.parquet_compression_codec))
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it pays to read rows on a thread of their own."""
+        return self._plain_bytes >= _LEAST_AHEAD_BYTES
 
     @property
     def row_count(self) -> int:
@@ -177,6 +184,10 @@ class MergeSource:
             for batch in batches:
                 yield StoredRows(start, batch)
                 start += batch.num_rows
+
+    @cached_property
+    def _plain_bytes(self) -> int:
+        return sum(plain_bytes for _, plain_bytes in self._reader.row_groups)
 
     @cached_property
     def _stored(self) -> StoredColumns:

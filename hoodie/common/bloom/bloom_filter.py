@@ -51,6 +51,13 @@ _VERSION = -1
 _LARGEST_BIT_COUNT = 2**31 - 1
 _MOST_HASHES = 10_000
 _WHOLE_BLOCK_PASSES = 2
+_FEW_BITS = 1 / 64
+"""If keys have at most this share of the bits, the others are left alone: small files have large filters, too."""
+_DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_VALUES_OF_DIGITS = bytes(max(_DIGITS.find(byte), -1) & 0xFF for byte in range(256))
+"""Each byte's value as a digit of Base64; 255 for other bytes."""
+_FEW_GROUPS = 1 / 16
+"""If at most this share of the groups of four digits is not ``AAAA``, the others are not decoded."""
 
 
 class _HashType(IntEnum):
@@ -73,6 +80,8 @@ class BloomFilter(ABC):
 
     type_code: ClassVar[str]
     """Hudi's name of this kind: the value of ``hoodie_bloom_filter_type_code`` in a footer."""
+    _text: bytes | None = None
+    """The text that the filter was decoded from, until keys are added."""
 
     @abstractmethod
     def add(self, keys: Keys) -> None:
@@ -121,7 +130,7 @@ class BloomFilter(ABC):
 
     @classmethod
     @abstractmethod
-    def from_bytes(cls, data: bytes) -> Self:
+    def from_bytes(cls, data: bytes | memoryview) -> Self:
         """Decode a stored filter.
 
         Raises:
@@ -130,7 +139,14 @@ class BloomFilter(ABC):
 
     def to_base64(self) -> str:
         """The filter as the text in a footer."""
-        return base64.b64encode(self.to_bytes()).decode("ascii")
+        return self.to_base64_bytes().decode("ascii")
+
+    def to_base64_bytes(self) -> bytes:
+        """The bytes of `to_base64`."""
+        # A header of an old table gets longer.
+        if self._text is not None and len(self._text) == -(-self.stored_bytes // 3) * 4:
+            return self._text
+        return base64.b64encode(self.to_bytes())
 
     @classmethod
     def from_base64(cls, text: str | bytes) -> Self:
@@ -140,10 +156,13 @@ class BloomFilter(ABC):
             HoodieCorruptedDataException: The text is not a filter of this kind.
         """
         try:
-            data = base64.b64decode(text, validate=True)
+            encoded = text.encode("ascii") if isinstance(text, str) else text
+            data = _decoded(encoded)
         except (binascii.Error, ValueError) as error:
             raise HoodieCorruptedDataException(f"a {cls.type_code} bloom filter is not Base64: {error}") from error
-        return cls.from_bytes(data)
+        made = cls.from_bytes(data)
+        made._text = encoded
+        return made
 
 
 class SimpleBloomFilter(BloomFilter):
@@ -171,7 +190,7 @@ class SimpleBloomFilter(BloomFilter):
         return cls(_BitVector.empty(num_entries, fpp))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> SimpleBloomFilter:
+    def from_bytes(cls, data: bytes | memoryview) -> SimpleBloomFilter:
         """Decode a stored filter; see `BloomFilter.from_bytes`."""
         reader = _Reader(data, cls.type_code)
         vector = reader.vector()
@@ -180,7 +199,9 @@ class SimpleBloomFilter(BloomFilter):
 
     def add(self, keys: Keys) -> None:
         """Add keys; see `BloomFilter.add`."""
-        self._vector.add(checked_keys(keys))
+        plain = checked_keys(keys)
+        self._text = None
+        self._vector.add(plain)
 
     def might_contain(self, keys: Keys) -> BoolArray:
         """See `BloomFilter.might_contain`."""
@@ -193,7 +214,7 @@ class SimpleBloomFilter(BloomFilter):
 
     def to_bytes(self) -> bytes:
         """The filter as stored; see `BloomFilter.to_bytes`."""
-        return self._vector.to_bytes()
+        return b"".join(self._vector.stored())
 
 
 class DynamicBloomFilter(BloomFilter):
@@ -236,7 +257,7 @@ class DynamicBloomFilter(BloomFilter):
         return cls([_BitVector.empty(num_entries, fpp)], num_entries, max_entries=max_entries)
 
     @classmethod
-    def from_bytes(cls, data: bytes, max_entries: int = DEFAULT_MAX_ENTRIES) -> DynamicBloomFilter:
+    def from_bytes(cls, data: bytes | memoryview, max_entries: int = DEFAULT_MAX_ENTRIES) -> DynamicBloomFilter:
         """Decode a stored filter; see `BloomFilter.from_bytes`.
 
         Args:
@@ -261,6 +282,7 @@ class DynamicBloomFilter(BloomFilter):
     def add(self, keys: Keys) -> None:
         """Add keys; see `BloomFilter.add`."""
         plain = checked_keys(keys)
+        self._text = None
         while len(plain) and self._next_turn is None:
             if self._last_row_keys < self._row_capacity:
                 plain = self._add_to_row(-1, plain, self._row_capacity - self._last_row_keys)
@@ -314,7 +336,7 @@ class DynamicBloomFilter(BloomFilter):
     def to_bytes(self) -> bytes:
         """The filter as stored; see `BloomFilter.to_bytes`."""
         counts = struct.pack(">iii", self._row_capacity, self._last_row_keys, len(self._rows))
-        return b"".join([self._rows[0].header(), counts, *(row.to_bytes() for row in self._rows)])
+        return b"".join([self._rows[0].header(), counts, *(part for row in self._rows for part in row.stored())])
 
 
 def create_bloom_filter(
@@ -378,10 +400,31 @@ def checked_keys(keys: Keys) -> pa.Array:
     return plain
 
 
+def _decoded(text: bytes) -> memoryview:
+    """The bytes of a Base64 text. Most of the filter of a small file is zeros, which take no time.
+
+    Raises:
+        ValueError: The text is not Base64.
+    """
+    end = max(0, len(text) - 4) // 4 * 4
+    values = np.frombuffer(text.translate(_VALUES_OF_DIGITS), dtype=np.uint8, count=end)
+    found = np.flatnonzero(values.view(np.uint32))
+    if len(found) > _FEW_GROUPS * end / 4 or values.max(initial=0) == 0xFF:
+        return memoryview(base64.b64decode(text, validate=True))
+    first, second, third, fourth = values.reshape(-1, 4)[found].T
+    rest = base64.b64decode(text[end:], validate=True)
+    data = np.zeros(end // 4 * 3 + len(rest), dtype=np.uint8)
+    data[3 * found] = first << 2 | second >> 4
+    data[3 * found + 1] = second << 4 | third >> 2
+    data[3 * found + 2] = third << 6 | fourth
+    data[end // 4 * 3 :] = np.frombuffer(rest, dtype=np.uint8)
+    return data.data
+
+
 class _BitVector:
     """Bits that are set at positions from a chain of hashes: the seed of each hash is the hash before it.
 
-    While keys are added or looked up, each bit is a byte: numpy sets bytes much faster than bits.
+    While many keys are added, or keys are looked up, each bit is a byte: numpy sets bytes much faster than bits.
 
     Args:
         bit_count: The number of bits.
@@ -390,11 +433,11 @@ class _BitVector:
         packed: The bits as stored; None if none is set.
     """
 
-    def __init__(self, bit_count: int, hash_count: int, hash_type: _HashType, packed: bytes | None = None) -> None:
+    def __init__(self, bit_count: int, hash_count: int, hash_type: _HashType, packed: memoryview | None = None) -> None:
         self._bit_count = bit_count
         self._hash_count = hash_count
         self._hash_type = hash_type
-        self._packed = packed
+        self._packed = None if packed is None else np.frombuffer(packed, dtype=np.uint8)
         self._flags: npt.NDArray[np.uint8] | None = None
 
     @classmethod
@@ -410,56 +453,92 @@ class _BitVector:
     @property
     def stored_bytes(self) -> int:
         """The length of `to_bytes`."""
-        return len(self.header()) + (self._bit_count + 7) // 8
+        return len(self.header()) + self._byte_count
 
     def header(self) -> bytes:
         """The stored bytes before the bits."""
         return struct.pack(">iibi", _VERSION, self._hash_count, self._hash_type, self._bit_count)
 
-    def to_bytes(self) -> bytes:
-        """The vector as stored."""
+    def stored(self) -> tuple[bytes, memoryview]:
+        """The vector as stored: its header and its bits."""
         if self._packed is None:
-            self._packed = np.packbits(self._unpacked(), bitorder="little").tobytes()
-        return self.header() + self._packed
+            self._packed = np.packbits(self._unpacked(), bitorder="little")
+        return self.header(), self._packed.data
 
     def add(self, keys: pa.Array) -> None:
         """Set the bits of keys."""
+        if self._are_few(keys):
+            self._add_few(keys)
+            return
         flags = self._unpacked()
         self._packed = None
         for block in iter_key_blocks(keys):
             for positions in _Positions(block, self._hash_type, self._bit_count).passes(self._hash_count):
                 flags[positions] = 1
 
+    def _add_few(self, keys: pa.Array) -> None:
+        """The same, without looking at all other bits."""
+        packed = np.zeros(self._byte_count, dtype=np.uint8) if self._packed is None else self._packed
+        self._packed = packed if packed.flags.writeable else packed.copy()
+        for block in iter_key_blocks(keys):
+            places = _Positions(block, self._hash_type, self._bit_count).of_passes(self._hash_count)
+            places.sort()
+            in_bytes = places >> 3
+            firsts = np.flatnonzero(np.diff(in_bytes, prepend=-1))
+            self._packed[in_bytes[firsts]] |= np.bitwise_or.reduceat((1 << (places & 7)).astype(np.uint8), firsts)
+
     def might_contain(self, keys: pa.Array) -> BoolArray:
         """The keys whose bits are all set."""
-        flags = self._unpacked().view(np.bool_)
+        flags = None if self._are_few(keys) else self._unpacked().view(np.bool_)
         found = np.zeros(len(keys), dtype=np.bool_)
         for block in iter_key_blocks(keys):
             found[block.selector] = self._contains_block(flags, block)
         return found
 
-    def _contains_block(self, flags: BoolArray, block: KeyBlock) -> BoolArray:
-        """Look up one block; most absent keys fail within two passes, so only the others are hashed further."""
+    def _contains_block(self, flags: BoolArray | None, block: KeyBlock) -> BoolArray:
+        """Look up one block; most absent keys fail within two passes, so only the others are hashed further.
+
+        Args:
+            flags: The bits as bytes; None to look at the packed bits.
+            block: The keys.
+        """
+
+        def are_set(bits: IndexArray) -> BoolArray:
+            if flags is not None:
+                return flags[bits]
+            if self._packed is None:
+                return np.zeros(len(bits), dtype=np.bool_)
+            last_bits = self._packed[bits >> 3] >> (bits & 7).astype(np.uint8) & 1
+            are_ones: BoolArray = last_bits.view(np.bool_)
+            return are_ones
+
         positions = _Positions(block, self._hash_type, self._bit_count)
         first = min(_WHOLE_BLOCK_PASSES, self._hash_count)
         found = np.ones(len(block), dtype=np.bool_)
         for bits in positions.passes(first):
-            found &= flags[bits]
+            found &= are_set(bits)
         rest = np.flatnonzero(found)
         if len(rest) and first < self._hash_count:
             still = np.ones(len(rest), dtype=np.bool_)
             for bits in positions.select(rest).passes(self._hash_count - first):
-                still &= flags[bits]
+                still &= are_set(bits)
             found[rest] = still
         return found
+
+    def _are_few(self, keys: pa.Array) -> bool:
+        """Whether it is cheaper to look at the bits of the keys alone than to make all bits bytes."""
+        return self._flags is None and len(keys) * self._hash_count <= _FEW_BITS * self._bit_count
+
+    @property
+    def _byte_count(self) -> int:
+        return (self._bit_count + 7) // 8
 
     def _unpacked(self) -> npt.NDArray[np.uint8]:
         if self._flags is None:
             if self._packed is None:
                 self._flags = np.zeros(self._bit_count, dtype=np.uint8)
             else:
-                packed = np.frombuffer(self._packed, dtype=np.uint8)
-                self._flags = np.unpackbits(packed, count=self._bit_count, bitorder="little")
+                self._flags = np.unpackbits(self._packed, count=self._bit_count, bitorder="little")
         return self._flags
 
 
@@ -494,11 +573,21 @@ class _Positions:
             np.subtract(remainder, quotient, out=positions, casting="unsafe")
             yield positions
 
+    def of_passes(self, count: int) -> IndexArray:
+        """The positions of so many passes together: fewer calls, for few keys."""
+        hasher = _HASHERS[self._hash_type](self._block)
+        hashes = np.empty((count, len(self._hashes)), dtype=np.uint32)
+        for row in hashes:
+            hasher.hash_in_place(self._hashes)
+            row[:] = self._hashes
+        absolute = np.absolute(hashes.view(np.int32)).view(np.uint32).ravel()
+        return (absolute % np.uint32(self._bit_count)).astype(np.int64)
+
 
 class _Reader:
     """Decodes stored vectors; every problem is a HoodieCorruptedDataException."""
 
-    def __init__(self, data: bytes, type_code: str) -> None:
+    def __init__(self, data: bytes | memoryview, type_code: str) -> None:
         self._data = memoryview(data)
         self._offset = 0
         self._type_code = type_code
@@ -534,7 +623,7 @@ class _Reader:
 
     def vector(self) -> _BitVector:
         bit_count, hash_count, hash_type = self.header()
-        return _BitVector(bit_count, hash_count, hash_type, bytes(self.bytes((bit_count + 7) // 8)))
+        return _BitVector(bit_count, hash_count, hash_type, self.bytes((bit_count + 7) // 8))
 
     def expect_end(self) -> None:
         self.check(self._offset == len(self._data), f"{len(self._data) - self._offset} bytes follow its end")

@@ -1,4 +1,4 @@
-"""Read a base file's footer without its bloom filter, which is nearly all of its bytes: 430 kB by default.
+"""Read and write a base file's footer without its bloom filter, which is nearly all of its bytes: 430 kB by default.
 
 A footer is one value in Thrift's compact form: schema, row groups, then key/value pairs, among them the filter as text.
 Hudi and hoodie write the smallest and the largest key behind the filter, so the end of the file is enough for these.
@@ -114,6 +114,33 @@ def read_short_metadata(storage: HoodieStorage, path: str) -> pq.FileMetaData | 
     except (pa.ArrowException, OSError):
         return None
     return metadata if (metadata.metadata or {}).get(_FILTER_NAME) == b"" else None
+
+
+def write_with_value(stream: pa.NativeFile, file: pa.Buffer, placeholder: str, value: bytes) -> None:
+    """Write a file, with another value of an entry of its footer.
+
+    pyarrow copies each value several times. For the filter of a small file, that takes longer than all of its rows.
+
+    Args:
+        stream: The target.
+        file: A whole file.
+        placeholder: The value of the entry, which nothing else in the file equals; shorter than 128 bytes.
+        value: The other value.
+    """
+    content = memoryview(file)
+    place = bytes(file).rindex(placeholder.encode())
+    tail = content[place + len(placeholder) : -8]
+    length = bytearray()
+    rest = len(value)
+    while rest >= 0x80:
+        length.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    length.append(rest)
+    # The length of the placeholder is the byte before it.
+    grown = len(length) + len(value) - 1 - len(placeholder)
+    footer_length = int.from_bytes(content[-8:-4], "little") + grown
+    for part in (content[: place - 1], length, value, tail, footer_length.to_bytes(4, "little"), _MAGIC):
+        stream.write(part)
 
 
 def _read_tail(file: pa.NativeFile, count: int) -> tuple[int, bytes]:

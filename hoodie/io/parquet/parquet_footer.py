@@ -155,7 +155,10 @@ def parse_footer(path: str, entries: Mapping[bytes, bytes] | None) -> Footer:
 
 
 def footer_entries(
-    bloom_filter: BloomFilter | None, key_range: KeyRange | None, avro_schema: str | None
+    bloom_filter: BloomFilter | None,
+    key_range: KeyRange | None,
+    avro_schema: str | None,
+    filter_text: str | None = None,
 ) -> dict[str, str]:
     """The key/value pairs of a new file.
 
@@ -163,13 +166,14 @@ def footer_entries(
         bloom_filter: Filter of the file's keys; None for a file without meta fields.
         key_range: Range of the file's keys; None for a file without rows.
         avro_schema: Avro schema, meta columns included.
+        filter_text: A text in place of the filter's; None for the filter's own.
     """
     entries = {}
     if avro_schema is not None:
         entries[_AVRO_SCHEMA] = avro_schema
         entries[_MODEL_NAME] = "avro"
     if bloom_filter is not None:
-        entries[_BLOOM_FILTER] = bloom_filter.to_base64()
+        entries[_BLOOM_FILTER] = bloom_filter.to_base64() if filter_text is None else filter_text
         if bloom_filter.type_code != SimpleBloomFilter.type_code:  # Hudi's readers take its absence for SIMPLE
             entries[_BLOOM_FILTER_TYPE] = bloom_filter.type_code
     if key_range is not None:

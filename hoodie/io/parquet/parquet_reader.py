@@ -42,6 +42,8 @@ from hoodie.storage.storage import HoodieStorage
 
 _BUFFER_BYTES = 1 << 20
 """A column of a row group is read in steps of this size, not at once."""
+_BATCH_BYTES = 64 << 20
+"""Batches of longer rows have fewer of them, so that they take no more than this."""
 
 
 @attrs.frozen
@@ -90,6 +92,7 @@ class HoodieParquetReader:
         self._path = path
         self._stream: pa.NativeFile | None = None
         self._file: pq.ParquetFile | None = None
+        self._entries: Mapping[bytes, bytes] | None = None
 
     def __enter__(self) -> Self:
         return self.open()
@@ -132,7 +135,7 @@ class HoodieParquetReader:
 
     def close(self) -> None:
         """Close the file; does nothing if it is closed."""
-        self._file = None
+        self._file = self._entries = None
         stream, self._stream = self._stream, None
         if stream is not None:
             with suppress(OSError):
@@ -198,7 +201,10 @@ class HoodieParquetReader:
     @property
     def entries(self) -> Mapping[bytes, bytes]:
         """Key/value pairs of the footer."""
-        return self._opened.metadata.metadata or {}
+        opened = self._opened
+        if self._entries is None:
+            self._entries = opened.metadata.metadata or {}
+        return self._entries
 
     def footer(self) -> Footer:
         """Hudi's part of the footer. Each call returns a new value, so its bloom filter belongs to the caller.
@@ -365,7 +371,7 @@ class HoodieParquetReader:
             columns: Names from ``schema``, in the order of the result; None for all.
             schema: The types of the result. A field of a batch is nullable if it is nullable here.
             row_groups: Numbers of the row groups to read; None for all.
-            batch_rows: Most rows of a batch.
+            batch_rows: Most rows of a batch; it has fewer if they are long.
             on_all_cores: Whether columns are decoded side by side. If not, several threads may iterate at the same
                 time.
 
@@ -390,8 +396,9 @@ class HoodieParquetReader:
                     yield _nulls(wanted, count)
                 continue
             with translated_errors(self._path):
+                count = _rows_of_batch(file.metadata.row_group(number), present, batch_rows)
                 batches = file.iter_batches(
-                    batch_size=batch_rows, row_groups=[number], columns=present, use_threads=on_all_cores
+                    batch_size=count, row_groups=[number], columns=present, use_threads=on_all_cores
                 )
             found = 0
             while True:
@@ -539,6 +546,17 @@ def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:
         f"base file {path} is cut short or damaged: {problem}. If no completed commit wrote it, a rollback "
         "of the failed write removes it; otherwise restore it from a copy, or the table to a savepoint before it"
     )
+
+
+def _rows_of_batch(group: pq.RowGroupMetaData, columns: Sequence[str], most: int) -> int:
+    """The number of rows of a row group that are decoded at a time."""
+    most = min(most, max(1, group.num_rows))
+    if group.total_byte_size * most <= _BATCH_BYTES * group.num_rows:
+        return most
+    wanted = set(columns)
+    chunks = (group.column(number) for number in range(group.num_columns))
+    plain = sum(one.total_uncompressed_size for one in chunks if one.path_in_schema.partition(".")[0] in wanted)
+    return max(1, min(most, int(_BATCH_BYTES * group.num_rows // max(1, plain))))
 
 
 def _nulls(schema: pa.Schema, count: int) -> pa.RecordBatch:

@@ -6,6 +6,8 @@ reader of every Hudi release reads them. The footer carries the entries of `hood
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -20,8 +22,9 @@ from hoodie.common.config.storage_config import HoodieStorageConfig, ParquetComp
 from hoodie.common.model.record_columns import COMMIT_SEQNO_META, META_COLUMNS, RECORD_KEY_META
 from hoodie.exception import HoodieException, HoodieSchemaException
 from hoodie.io.parquet.column_adaptation import with_encoding
+from hoodie.io.parquet.footer_tail import write_with_value
 from hoodie.io.parquet.parquet_footer import KeyRange, footer_entries
-from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial, leaves
+from hoodie.io.parquet.size_estimate import REPEATED_COLUMNS, SizeEstimate, Trial, is_text, leaves
 from hoodie.io.parquet.splicing import SplicingWriter, StoredChunks
 from hoodie.storage.storage import abort_stream
 from hoodie.storage.written_file import named_write_errors
@@ -39,6 +42,14 @@ _CERTAIN = 0.04
 """An error below this share of the wanted size is ignored."""
 _FULL = 0.02
 """A file is full when less than this share of the wanted size is left."""
+_LONG_VALUE = 16 << 10
+_PAGE_OF_LONG_VALUES = 16 << 20
+"""Pages of values that are longer than that, on average, take about as much as this at most. Arrow alone looks at the
+size of a page after each 1,024 values."""
+_LARGE_SAMPLE = 16 << 20
+"""Larger samples of a column are not copied to count what they repeat."""
+_SMALL_FILE_BYTES = 1 << 20
+"""Files whose rows take less are made in memory, so that pyarrow need not copy the bloom filter."""
 _UNIQUE_COLUMNS = frozenset({RECORD_KEY_META, COMMIT_SEQNO_META})
 
 
@@ -91,7 +102,7 @@ class HoodieParquetWriter:
         path: str = "a base file",
         kept_keys: list[pa.Array | range] | None = None,
     ) -> None:
-        self._stream = stream
+        self._stream = self._sink = stream
         self._path = path
         self._dictionary_columns = frozenset(dictionary_columns)
         self._settings = settings
@@ -265,14 +276,22 @@ class HoodieParquetWriter:
             return self._size_bytes
         self._check_open()
         try:
+            is_small = self._file is None and self._buffered_bytes < _SMALL_FILE_BYTES
+            if is_small and self._bloom_filter is not None:
+                self._sink = pa.BufferOutputStream()
             self._write_row_group(is_last=True)
             if self._footer_keys is not None:
                 self._footer_keys.finish()
             key_range = self._footer_keys.key_range if self._footer_keys is not None and self._rows_written else None
             with named_write_errors(self._path):
                 file = self._opened_file()
-                entries = footer_entries(self._bloom_filter, key_range, self._avro_schema)
-                file.close(entries)
+                if is_small and self._bloom_filter is not None:
+                    placeholder = uuid.uuid4().hex
+                    file.close(footer_entries(self._bloom_filter, key_range, self._avro_schema, placeholder))
+                    filter_text = self._bloom_filter.to_base64_bytes()
+                    write_with_value(self._stream, self._sink.getvalue(), placeholder, filter_text)
+                else:
+                    file.close(footer_entries(self._bloom_filter, key_range, self._avro_schema))
                 size_bytes = int(self._stream.tell())
                 self._stream.close()
         except BaseException:
@@ -343,14 +362,20 @@ class HoodieParquetWriter:
                 if field.type == pa.string() and field.name not in {*META_COLUMNS, *(self._repeating or ())}
             ]
             self._file = SplicingWriter(
-                self._stream, self._schema, self._options, self._buffer,
+                self._sink, self._schema, self._options, self._buffer,
                 copied=self._apart, key=RECORD_KEY_META, like_key=like_key, path=self._path,
             )  # fmt: skip
         return self._file
 
     @property
     def _options(self) -> dict[str, Any]:
-        return writer_options(self._settings, self._repeating or [])
+        options = writer_options(self._settings, self._repeating or [])
+        if self._buffered_bytes > _LONG_VALUE * self._buffered_rows:
+            columns = [batch.columns for batch in self._buffer]
+            long = max(sum(part.nbytes for part in column) for column in zip(*columns, strict=True))
+            if long > _LONG_VALUE * self._buffered_rows:
+                options["write_batch_size"] = max(1, _PAGE_OF_LONG_VALUES * self._buffered_rows // long)
+        return options
 
     def _choose_dictionary_columns(self, batches: list[pa.RecordBatch]) -> None:
         """Choose once, by the first rows, the leaf columns whose values repeat."""
@@ -359,17 +384,23 @@ class HoodieParquetWriter:
         sample = [with_encoding(batch.slice(0, _SAMPLE_ROWS), self._schema).columns for batch in _first_rows(batches)]
         chosen = []
         for field, parts in zip(self._schema, zip(*sample, strict=True), strict=True):
-            column = pa.concat_arrays(parts)
             if field.name in REPEATED_COLUMNS:
                 chosen.append(field.name)
             elif field.name not in _UNIQUE_COLUMNS and field.name not in self._apart:
-                chosen += [path for path, leaf in leaves(field.name, column) if self._repeats(path, leaf)]
+                # Leaf after leaf; each part has the same ones.
+                for found in zip(*(leaves(field.name, part) for part in parts), strict=True):
+                    path = found[0][0]
+                    if self._repeats(path, pa.chunked_array([leaf for _, leaf in found])):
+                        chosen.append(path)
         self._repeating = chosen
 
-    def _repeats(self, path: str, values: pa.Array) -> bool:
+    def _repeats(self, path: str, values: pa.ChunkedArray) -> bool:
         if not len(values) or pa.types.is_boolean(values.type):
             return False
         share = _STILL_REPEATING if path in self._dictionary_columns else _REPEATING
+        if values.nbytes > _LARGE_SAMPLE and is_text(values.type):
+            found = {hashlib.sha256(value.as_buffer()).digest() if value.is_valid else None for value in values}
+            return len(found) <= share * len(values)
         return len(values.unique()) <= share * len(values)
 
     @property

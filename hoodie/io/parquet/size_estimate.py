@@ -16,6 +16,8 @@ _TRIAL_ROWS = 1 << 13
 """Rows of a batch that are written to memory to estimate the stored size of the batch."""
 _TRIAL_SLICES = 16
 """Number of places in the batch from which these rows come."""
+_TRIAL_BYTES = 64 << 20
+"""Bytes of these rows at most, if they are long."""
 _FOOTER_BYTES = 2048
 _FOOTER_BYTES_PER_CHUNK = 200
 _PAGE_BYTES = 64
@@ -67,7 +69,7 @@ class SizeEstimate:
         self._held_plain_bytes = 0.0
         self._row_groups = 0
         self._leaf_count = sum(1 for field in schema for _ in _leaf_types(field.type))
-        self._text_leaf_count = sum(_is_text(leaf) for field in schema for leaf in _leaf_types(field.type))
+        self._text_leaf_count = sum(is_text(leaf) for field in schema for leaf in _leaf_types(field.type))
         self._statistics_bytes = 0
         self._correction: float | None = None
 
@@ -149,6 +151,8 @@ class SizeEstimate:
         if count > 2 * _TRIAL_ROWS:
             length = _TRIAL_ROWS // _TRIAL_SLICES
             slices = [batch.slice(count * number // _TRIAL_SLICES, length) for number in range(_TRIAL_SLICES)]
+        if (long := sum(piece.nbytes for piece in slices)) > _TRIAL_BYTES:
+            slices = [piece.slice(0, max(1, piece.num_rows * _TRIAL_BYTES // long)) for piece in slices]
         chunks = self._encode(batch, slices).row_group(0)
         columns = [chunks.column(number) for number in range(chunks.num_columns)]
         stored = sum(column.total_compressed_size for column in columns)
@@ -193,7 +197,7 @@ def _leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
         yield from _leaf_types(data_type.field(number).type)
 
 
-def _is_text(data_type: pa.DataType) -> bool:
+def is_text(data_type: pa.DataType) -> bool:
     """Whether values, and so their statistics, may have any length."""
     return bool(
         pa.types.is_string(data_type)
@@ -210,7 +214,7 @@ def _expanded_bytes(column: pa.DictionaryArray) -> int:
         return 0
     if len(values) == 1:
         return int(len(column) * values.nbytes)
-    if not _is_text(values.type):
+    if not is_text(values.type):
         return int(len(column) * (values.nbytes // len(values) + 1))
     lengths = pc.binary_length(values).cast(pa.int64())
     return int(pc.sum(lengths.take(column.indices)).as_py() or 0) + 4 * len(column)
@@ -223,7 +227,7 @@ def _longest_statistics(batches: list[pa.RecordBatch]) -> int:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             for path, leaf in leaves(name, column):
                 values = leaf.dictionary if pa.types.is_dictionary(leaf.type) else leaf
-                if _is_text(values.type):
+                if is_text(values.type):
                     length = pc.max(pc.binary_length(values)).as_py() or 0
                     longest[path] = max(longest.get(path, 0), min(length, _LONGEST_STATISTIC))
     return 2 * sum(longest.values())

@@ -25,6 +25,8 @@ from tests.support.table_builder import init_table, local_client
 from tests.support.table_builder import rows as rows_to_write
 from tests.support.table_invariants import check_table
 
+pytestmark = pytest.mark.usefixtures("splices_small_files")
+
 Row = tuple[str, str, int]
 KEYS = {f"k{number}": "xyz"[number % 3] for number in range(6)}
 STEPS = 20

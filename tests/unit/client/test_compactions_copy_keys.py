@@ -19,6 +19,8 @@ from hoodie.common.model.record_columns import FILE_NAME_META
 from hoodie.io.merging_reader import MergingReader
 from tests.support.table_builder import local_client
 
+pytestmark = pytest.mark.usefixtures("splices_small_files")
+
 KEYS = [f"key-{number:04}" for number in range(1000)]
 IN_LOGS = {"hoodie.index.type": "INMEMORY", "hoodie.index.inmemory.insert.into.logs": "true"}
 client = partial(local_client, parallelism=1)

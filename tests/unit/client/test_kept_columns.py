@@ -14,6 +14,8 @@ from hoodie import HoodieTableMetaClient
 from hoodie.io import merge_source
 from tests.support.table_builder import local_client, rows_of_keys
 
+pytestmark = pytest.mark.usefixtures("splices_small_files")
+
 KEYS = [f"key-{number:04}" for number in range(2000)]
 
 

@@ -13,8 +13,9 @@ import pytest
 
 import hoodie
 from hoodie.common.model.record_columns import META_COLUMNS
-from hoodie.io.parquet.splicing import MOST_SPLICED_COLUMNS, column_chunks
+from hoodie.io.parquet.splicing import column_chunks
 from hoodie.io.parquet.splicing.compact_protocol import read_struct
+from hoodie.io.parquet.splicing.splicing_writer import MOST_SPLICED_COLUMNS
 
 
 def calls_of(action: Callable[[], Any]) -> int:
@@ -50,6 +51,7 @@ def test_calls_grow_as_the_columns_do(tmp_path: Path, kind: str) -> None:
     assert wide_read < 5 * read
 
 
+@pytest.mark.usefixtures("splices_small_files")
 def test_a_wide_file_is_written_and_merged_without_taking_its_footer_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,10 @@ from hoodie import HoodieTableMetaClient
 from hoodie.io.parquet.parquet_footer import KeyRange
 from tests.support.table_builder import local_client, rows_of_keys
 
-pytestmark = pytest.mark.without_metadata_table("base files are replaced by others, of other sizes")
+pytestmark = [
+    pytest.mark.without_metadata_table("base files are replaced by others, of other sizes"),
+    pytest.mark.usefixtures("splices_small_files"),
+]
 
 FILTER, FILTER_TYPE = "org.apache.hudi.bloomfilter", "hoodie_bloom_filter_type_code"
 LOW, HIGH = "hoodie_min_record_key", "hoodie_max_record_key"

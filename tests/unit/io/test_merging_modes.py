@@ -26,6 +26,8 @@ from hoodie.storage.storage_factory import open_storage
 from tests.support.log_slices import slice_of
 from tests.support.merge_mode_cases import GOLDEN, SCHEMA, TABLES, Step, create, steps_of
 
+pytestmark = pytest.mark.usefixtures("splices_small_files")
+
 STORED = pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *SCHEMA])
 
 

@@ -33,6 +33,8 @@ from hoodie.io.write_context import WriteContext
 from hoodie.storage.local_storage import LocalStorage
 from hoodie.table.table import HoodieTable
 
+pytestmark = pytest.mark.usefixtures("splices_small_files")
+
 TASK = TaskIdentity(7, 8, 9)
 SCHEMA = pa.schema([("id", pa.string()), ("fare", pa.int64())])
 

@@ -5,12 +5,12 @@ The rest of hoodie uses these names::
     StoredColumns   the columns of an old file: which may be copied, and the bytes of a row group's
     StoredChunks    those bytes
     SplicingWriter  a new file, some of whose columns are copies
-    MOST_SPLICED_COLUMNS  wider files have no copies
+    splicing_pays   whether a file is large and narrow enough for that
 
 Inside, `compact_protocol` codes Thrift's numbers, and `column_chunks` describes columns as in a footer.
 """
 
 from hoodie.io.parquet.splicing.column_chunks import StoredChunks, StoredColumns
-from hoodie.io.parquet.splicing.splicing_writer import MOST_SPLICED_COLUMNS, SplicingWriter
+from hoodie.io.parquet.splicing.splicing_writer import SplicingWriter, splicing_pays
 
-__all__ = ["MOST_SPLICED_COLUMNS", "SplicingWriter", "StoredChunks", "StoredColumns"]
+__all__ = ["SplicingWriter", "StoredChunks", "StoredColumns", "splicing_pays"]

@@ -15,6 +15,18 @@ from hoodie.io.parquet.splicing.compact_protocol import Struct
 
 MOST_SPLICED_COLUMNS = 256
 """Above it, taking a footer apart, which is work for each column, takes longer than encoding the keys again."""
+LEAST_SPLICED_BYTES = 1 << 20
+"""Below it, the same holds: taking footers apart costs milliseconds, whatever the number of rows."""
+
+
+def splicing_pays(column_count: int, plain_bytes: int) -> bool:
+    """Whether copies of keys save more time than footers that are taken apart cost.
+
+    Args:
+        column_count: Columns of the file.
+        plain_bytes: Bytes of its rows before compression; those of the first row group are enough.
+    """
+    return column_count <= MOST_SPLICED_COLUMNS and plain_bytes >= LEAST_SPLICED_BYTES
 
 
 class SplicingWriter:
@@ -51,9 +63,10 @@ class SplicingWriter:
         self._options = dict(options)
         self._path = path
         keys = [rows.column(key) for rows in first_rows]
+        may_share = not copied and splicing_pays(len(schema), sum(rows.nbytes for rows in first_rows))
         same = [
             name
-            for name in (like_key if first_rows and not copied and len(schema) <= MOST_SPLICED_COLUMNS else ())
+            for name in (like_key if may_share else ())
             if _may_share(schema.field(name), schema.field(key), (rows.column(name) for rows in first_rows), keys)
         ]
         self._own_columns = copied | frozenset([key, *same] if same else [])

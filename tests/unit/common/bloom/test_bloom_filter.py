@@ -114,6 +114,56 @@ def test_a_stored_filter_takes_new_keys_as_if_it_had_never_been_stored(filter_ty
     assert second.to_bytes() == whole.to_bytes()
 
 
+@pytest.mark.parametrize("filter_type", ["SIMPLE", "DYNAMIC_V0"])
+def test_keys_set_the_same_bits_and_are_found_whether_they_come_alone_or_with_many(filter_type: str) -> None:
+    present, absent = random_keys(3000, 3), random_keys(3000, 4)
+    whole, slowly = (create_bloom_filter(filter_type, 60_000, 1e-9) for _ in range(2))
+    whole.add(present)
+    for start in range(0, 3000, 100):
+        slowly.add(present.slice(start, 100))
+        if start == 1500:
+            slowly = decode_bloom_filter(filter_type, slowly.to_base64())
+    assert slowly.to_bytes() == whole.to_bytes()
+    stored = decode_bloom_filter(filter_type, whole.to_base64())
+    for start in range(0, 3000, 100):
+        assert stored.might_contain(present.slice(start, 100)).all()
+    asked = pa.concat_arrays([present.slice(0, 5), absent.slice(0, 45)])
+    assert stored.might_contain(asked).tolist() == [True] * 5 + [False] * 45
+    assert not create_bloom_filter(filter_type, 60_000, 1e-9).might_contain(asked).any()
+    stored.add(absent)
+    assert stored.might_contain(absent).all()
+
+
+@pytest.mark.parametrize("keys", [0, 1, 40, 4000])
+def test_a_text_is_decoded_as_pythons_own_decoder_does(keys: int) -> None:
+    bloom_filter = create_bloom_filter("DYNAMIC_V0", 1000, 1e-3)
+    if keys:
+        bloom_filter.add(random_keys(keys, 5))
+    data = bloom_filter.to_bytes()
+    for length in range(40, 44):
+        stored = SimpleBloomFilter.create(length, 0.01).to_bytes()
+        assert SimpleBloomFilter.from_base64(base64.b64encode(stored)).to_bytes() == stored
+    text = base64.b64encode(data).decode()
+    assert bloom_filter.to_base64() == text
+    assert DynamicBloomFilter.from_base64(text).to_bytes() == data
+    random = Random(keys)
+    for wrong in "?=\n -é":
+        place = random.randrange(len(text) - 4)
+        for damaged in (text[:place] + wrong + text[place + 1 :], text[:place] + wrong + text[place:]):
+            with pytest.raises(HoodieCorruptedDataException, match="not Base64"):
+                DynamicBloomFilter.from_base64(damaged)
+
+
+def test_a_filter_without_new_keys_is_stored_as_it_was_but_with_a_version(golden: Path, golden_keys: pa.Array) -> None:
+    text = content(golden / "simple_5000_000001_jenkins.bf.data")[0]
+    stored = base64.b64decode(text)
+    for old in (text, base64.b64encode(stored[4:8] + stored[9:]).decode()):
+        assert SimpleBloomFilter.from_base64(old).to_base64() == text
+    changed = SimpleBloomFilter.from_base64(text)
+    changed.add(pa.array(["new"]))
+    assert changed.to_base64() == base64.b64encode(changed.to_bytes()).decode() != text
+
+
 def test_a_stored_filter_that_gets_no_keys_keeps_its_bytes() -> None:
     bloom_filter = SimpleBloomFilter.create(10, 0.01)
     bloom_filter.add(pa.array(["a", "bb"]))

@@ -18,6 +18,8 @@ from hoodie import HoodieReadClient
 from hoodie.exception import HoodieCorruptedDataException, HoodieException
 from hoodie.io.parquet.splicing.compact_protocol import read_struct_at
 
+pytestmark = pytest.mark.usefixtures("splices_small_files")
+
 _STORED_BYTES, _CHECKSUM = 3, 4
 KEYS = [f"k{number:06}" for number in range(3000)]
 

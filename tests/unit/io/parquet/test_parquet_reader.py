@@ -17,6 +17,7 @@ from hoodie.exception import (
     MissingSchemaFieldException,
     SchemaCompatibilityException,
 )
+from hoodie.io.parquet import parquet_reader
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.storage.storage_factory import open_storage
@@ -307,3 +308,14 @@ def test_a_file_that_does_not_open_leaves_no_handle(path: Path) -> None:
     with pytest.raises(HoodieCorruptedDataException):
         HoodieParquetReader(Watching(), str(path)).open()
     assert [file.closed for file in opened] == [True]
+
+
+def test_batches_of_long_rows_have_fewer_of_them(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_reader, "_BATCH_BYTES", 100_000)
+    rows = pa.table({"short": list(range(100)), "long": [str(number) * 5_000 for number in range(100)]})
+    pq.write_table(rows, path, use_dictionary=False, row_group_size=60)
+    with reader_of(path) as reader:
+        batches = list(reader.iter_batches(None, rows.schema))
+        assert pa.Table.from_batches(batches).equals(rows)
+        assert max(batch.num_rows for batch in batches) < 20
+        assert [batch.num_rows for batch in reader.iter_batches(["short"], rows.schema)] == [60, 40]

@@ -15,15 +15,20 @@ from hoodie.common.bloom.bloom_filter import DynamicBloomFilter, SimpleBloomFilt
 from hoodie.common.config.storage_config import HoodieStorageConfig, ParquetCompression
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.exception import HoodieException, HoodieIOException, HoodieKeyException, HoodieSchemaException
+from hoodie.io.parquet import parquet_writer
 from hoodie.io.parquet.parquet_footer import KeyRange
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader, read_footer
 from hoodie.io.parquet.parquet_writer import HoodieParquetWriter, writer_options
-from hoodie.io.parquet.splicing import StoredChunks
+from hoodie.io.parquet.splicing import StoredChunks, splicing_writer
+from hoodie.io.parquet.splicing.splicing_writer import LEAST_SPLICED_BYTES
 from hoodie.storage.storage_factory import open_storage
+
+pytestmark = pytest.mark.usefixtures("splices_small_files")
 
 META = [pa.field(name, pa.string()) for name in META_COLUMNS]
 SCHEMA = pa.schema([*META, pa.field("n", pa.int64()), pa.field("city", pa.string())])
 INSTANT = "20240101000000000"
+KEY_COLUMNS = ["_hoodie_record_key", "city"]
 
 
 def constant(value: str, count: int) -> pa.DictionaryArray:
@@ -222,6 +227,39 @@ def test_a_column_that_is_the_record_key_is_encoded_once_and_read_like_any_other
     (first, length), (second, its_length) = places["_hoodie_record_key"], places["city"]
     assert data[first : first + length] == data[second : second + its_length]
     assert footer(path).key_range == KeyRange("a", "key 999")
+
+
+def test_a_small_file_is_written_by_pyarrow_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splicing_writer, "LEAST_SPLICED_BYTES", LEAST_SPLICED_BYTES)
+    orders = []
+    for count in (100, 20_000):
+        with open_writer(path) as writer:
+            writer.write(keyed([f"key {number}" for number in range(count)]))
+            writer.close()
+        places = chunk_places(path)
+        orders.append(sorted(places, key=lambda name: places[name][0]))
+    small, large = orders
+    assert small == SCHEMA.names
+    assert large == [*(name for name in SCHEMA.names if name not in KEY_COLUMNS), *KEY_COLUMNS]
+
+
+@pytest.mark.parametrize("distinct", [1, 3, 12])
+def test_long_values_are_written_in_pages_of_some_megabytes(path: Path, distinct: int, monkeypatch) -> None:
+    monkeypatch.setattr(parquet_writer, "_PAGE_OF_LONG_VALUES", 1 << 20)
+    monkeypatch.setattr(parquet_writer, "_LARGE_SAMPLE", 1 << 20)
+    values = [None if number == 5 else str(number % distinct) * 400_000 for number in range(12)]
+    batch = keyed([f"key {number}" for number in range(12)]).set_column(6, "city", pa.array(values))
+    with open_writer(path, HoodieStorageConfig(parquet_compression_codec=ParquetCompression.NONE)) as writer:
+        writer.write(batch.slice(0, 7))
+        writer.write(batch.slice(7))
+        writer.close()
+    assert pq.read_table(path)["city"].to_pylist() == values
+    chunk = pq.read_metadata(path).row_group(0).column(6)
+    # With None, 2 of 12, 4 of 12 and 12 of 12 values are distinct.
+    assert chunk.has_dictionary_page is (distinct == 1)
+    with HoodieParquetReader(open_storage(str(path.parent)), str(path)) as reader:
+        counts = [batch.num_rows for batch in reader.iter_batches(["city"], SCHEMA)]
+    assert sum(counts) == 12
 
 
 def test_a_column_that_begins_and_ends_like_the_record_key_is_its_own(path: Path) -> None:

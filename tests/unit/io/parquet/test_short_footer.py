@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoodie.common.bloom.bloom_filter import create_bloom_filter
-from hoodie.io.parquet.footer_tail import read_short_metadata
+from hoodie.io.parquet.footer_tail import read_short_metadata, write_with_value
 from hoodie.io.parquet.parquet_reader import row_group_keys
 from hoodie.storage.local_storage import LocalStorage
 from tests.unit.index.bloom.base_files import StoredFile, write_base_file
@@ -32,6 +33,20 @@ def test_all_but_the_filter_is_told(tmp_path: Path, num_entries: int, row_group_
     assert short.metadata == {**whole.metadata, FILTER.encode(): b""}
     assert row_group_keys(path, short) == row_group_keys(path, whole)
     assert short.schema.equals(whole.schema)
+
+
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 20_000, 431_380])
+def test_a_value_that_is_added_later_gives_the_bytes_that_pyarrow_writes(length: int) -> None:
+    def written(value: str) -> pa.Buffer:
+        sink, rows = pa.BufferOutputStream(), pa.table({"a": [1, 2], "b": ["x", FILTER]})
+        with pq.ParquetWriter(sink, rows.schema) as file:
+            file.write_table(rows)
+            file.add_key_value_metadata({"first": "1", FILTER: value, "last": FILTER})
+        return sink.getvalue()
+
+    placeholder, sink = "0123456789abcdef" * 2, pa.BufferOutputStream()
+    write_with_value(sink, written(placeholder), placeholder, b"A" * length)
+    assert sink.getvalue().equals(written("A" * length))
 
 
 def test_the_filter_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,21 @@ def test_items_of_one_producer_arrive_in_their_order() -> None:
     assert _threads() == []
 
 
+def test_without_threads_the_consumer_iterates_the_producers() -> None:
+    threads = []
+
+    def produce() -> Iterator[int]:
+        for item in range(3):
+            threads.append(threading.current_thread())
+            yield item
+
+    executor = BoundedInMemoryExecutor(
+        [produce(), range(3, 5)], list, limit_bytes=1, size_of=lambda item: 1, runs_ahead=False
+    )
+    assert executor.execute() == [0, 1, 2, 3, 4]
+    assert threads == [threading.current_thread()] * 3
+
+
 def test_items_of_several_producers_all_arrive() -> None:
     executor = BoundedInMemoryExecutor([range(100), range(100, 250)], sorted, limit_bytes=7, size_of=lambda item: 1)
     assert executor.execute() == list(range(250))
