@@ -60,7 +60,7 @@ def continued_entries(
         context: The table without the action.
         columns: The indexed columns.
         change: The action.
-        changes: What it changes in the latest slices of partitions.
+        changes: The changes to the latest slices of partitions.
 
     Raises:
         HoodieException: The metadata table is damaged, or storage failed.

@@ -41,11 +41,11 @@ def latest_files(context: IndexingContext, files: Mapping[str, Sequence[FileStat
 
 @attrs.frozen
 class FileChanges:
-    """What an action changes in the latest slices of a partition.
+    """The files of the latest slices of a partition that an action changes.
 
     Attributes:
         added: The data files that come to latest slices.
-        removed: Those that leave them.
+        removed: The data files that leave latest slices.
         other_groups: The number of file groups that the action does not touch.
     """
 
@@ -96,7 +96,7 @@ class ChangedPartitions:
         return self._latest_after({path: self.files[path] for path in partition_paths})
 
     def changes(self) -> dict[str, FileChanges]:
-        """What the action changes in each partition. Only the file groups that it touches are looked at.
+        """The changes to each partition. Only the file groups that the action touches are looked at.
 
         Raises:
             HoodieException: The timeline is damaged, or storage failed.
