@@ -40,13 +40,15 @@ SCHEMA = (
 )
 
 
-def simulated_files(path: str, count: int, instant_time: str) -> Mapping[str, Sequence[FileStatus]]:
+def simulated_files(
+    path: str, count: int, instant_time: str, files_of_partition: int = FILES_OF_PARTITION
+) -> Mapping[str, Sequence[FileStatus]]:
     """The files of the table by partition, none of which exists."""
     found = {}
-    for partition in range(max(1, count // FILES_OF_PARTITION)):
+    for partition in range(max(1, count // files_of_partition)):
         name = f"day-{partition:04d}"
         files = []
-        for number in range(min(count, FILES_OF_PARTITION)):
+        for number in range(min(count, files_of_partition)):
             prefix = f"a{partition:07x}-0000-4000-8000-{number:012x}"
             file_name = make_base_file_name(make_file_id(prefix, 0), "0-1-2", instant_time)
             files.append(FileStatus(f"{path}/{name}/{file_name}", 120 * 1024 * 1024, 0))

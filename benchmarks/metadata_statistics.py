@@ -1,9 +1,12 @@
 """What statistics of columns and bloom filters cost: a commit of 100 files, and a table of 10,000.
 
-    python -m benchmarks.metadata_statistics [--files 10000] [--runs 3] [--json FILE]
+    python -m benchmarks.metadata_statistics [--files 10000] [--runs 3] [--growth 1000,4000,16000] [--json FILE]
 
 The files are small base files of eight columns, with a bloom filter for 1000 keys: what counts is their footers. The
 records are computed, not written.
+
+``--growth`` instead computes the ranges of a partition of so many files, which do not exist, for a commit that replaces
+one of them: the first time in a process, and once more.
 """
 
 from __future__ import annotations
@@ -11,18 +14,32 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
+from unittest import mock
 
 import pyarrow as pa
 
+from benchmarks import metadata_simulation
 from benchmarks.measure import Timing, describe_machine, timing, trips, write_json
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
+from hoodie.common.fs.file_names import make_base_file_name
+from hoodie.common.model.column_range import HoodieColumnRange, ValueType
+from hoodie.common.model.commit_metadata import SCHEMA_KEY, HoodieCommitMetadata
+from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.table_snapshot import TableSnapshot
+from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
+from hoodie.metadata import HoodieBackedTableMetadata
+from hoodie.metadata.reader.decoded_files import DECODED_FILES
+from hoodie.metadata.records.column_stats_records import FileColumnRanges, column_stats_entries
+from hoodie.metadata.writer import table_metadata_writer
+from hoodie.metadata.writer.file_statistics import DataFile, FileStatistics, FileStatisticsReader
 from hoodie.metadata.writer.indexers import indexer_of
 from hoodie.metadata.writer.partition_indexer import CommittedChange, IndexingContext, MetadataPartitionIndexer
 from hoodie.storage.storage import FileStatus
@@ -90,15 +107,67 @@ def measure(path: Path, files: int, runs: int) -> list[Timing]:
     return found
 
 
+def _known_statistics(reader: FileStatisticsReader, files: Sequence[DataFile]) -> FileStatistics:
+    """Statistics of files that do not exist: each differs, and few have the smallest or largest values."""
+    found = []
+    for number, file in enumerate(files):
+        low, high = (f"{place}{number % 1000:04d}".encode() for place in "ab")
+        ranges = (HoodieColumnRange(name, ValueType.STRING, low, high, 100, 0, 10, 10) for name in reader.columns)
+        found.append(FileColumnRanges(*file, tuple(ranges)))
+    entries = column_stats_entries(found, reader.stats_version)
+    paths = pa.array([file.partition_path for file in found for _ in file.ranges], pa.string())
+    return FileStatistics(entries, paths, {(file.partition_path, file.file_name): 100 for file in found})
+
+
+def measure_growth(path: str, count: int, runs: int) -> None:
+    """Print the CPU milliseconds of the ranges of a partition of many files."""
+    HoodieTableMetaClient.init_table(
+        path, table_name="t", record_key_fields="id", partition_fields="day", ordering_fields="ts", table_version=9
+    )
+    timeline = TableSnapshot.load(path).active_timeline
+    instant_time = timeline.create_new_instant_time(Action.COMMIT)
+    timeline.transition_requested_to_inflight(instant_time, Action.COMMIT)
+    ((partition_path, files),) = metadata_simulation.simulated_files(path, count, instant_time, count).items()
+    timeline.save_as_complete(instant_time, Action.COMMIT, metadata_simulation.commit_of_one({partition_path: files}))
+    later = str(int(instant_time) + 1)
+    file_id = files[count // 2].name.partition("_")[0]
+    name = make_base_file_name(file_id, "0-1-3", later)
+    stat = HoodieWriteStat(file_id, partition_path, f"{partition_path}/{name}", instant_time, file_size_bytes=1)
+    metadata = HoodieCommitMetadata({partition_path: (stat,)}, {SCHEMA_KEY: metadata_simulation.SCHEMA})
+    with (
+        mock.patch.object(table_metadata_writer, "committed_files", return_value={partition_path: files}),
+        mock.patch.object(FileStatisticsReader, "read_batch", _known_statistics),
+    ):
+        writer = table_metadata_writer.HoodieBackedTableMetadataWriter(TableSnapshot.load(path))
+        writer.initialise(["files", "column_stats", "partition_stats"])
+        cpu: tuple[list[float], list[float]] = [], []
+        for _ in range(runs):
+            DECODED_FILES.clear()
+            for times in cpu:
+                opened = HoodieBackedTableMetadata.open(TableSnapshot.load(path))
+                context = IndexingContext(
+                    opened.table, LocalEngineContext(1), HoodieMetadataConfig(), opened.definitions, opened
+                )
+                used = time.process_time()
+                indexer_of("partition_stats", 9).of_commit(context, CommittedChange(later, Action.COMMIT, metadata))
+                times.append((time.process_time() - used) * 1000)
+    print(f"{count:6,} files: {median(cpu[0]):4.0f} CPU ms, once more {median(cpu[1]):4.0f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--growth", help="numbers of files of a partition, with commas")
     parser.add_argument("--json")
     given = parser.parse_args()
     machine = describe_machine()
     print(machine)
     with TemporaryDirectory() as folder:
+        for count in map(int, given.growth.split(",") if given.growth else ()):
+            measure_growth(f"{folder}/{count}", count, given.runs)
+        if given.growth:
+            return
         path = Path(folder) / "t"
         make_table(path)
         timings = measure(path, given.files, given.runs)

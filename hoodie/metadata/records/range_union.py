@@ -18,7 +18,8 @@ from hoodie.metadata.records.metadata_record_schema import WRAPPERS
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-_COUNTS = ("value_count", "null_count", "total_size", "total_uncompressed_size")
+COUNTS = ("value_count", "null_count", "total_size", "total_uncompressed_size")
+"""The columns that are summed."""
 _INTEGER, _FLOATING, _BINARY, _DECIMAL = 1, 2, 4, 8
 """Kinds of values, as bits."""
 _DOUBLE = WRAPPERS.index("DoubleWrapper")
@@ -59,7 +60,7 @@ def union_of_ranges(rows: pa.RecordBatch, starts: Longs) -> pa.RecordBatch:
     if len(starts) == rows.num_rows:
         return last
     columns = dict(zip(rows.schema.names, last.columns, strict=True))
-    for name in _COUNTS:
+    for name in COUNTS:
         counts = pc.fill_null(rows.column(name), 0).to_numpy(zero_copy_only=False)
         columns[name] = pa.array(np.add.reduceat(counts, starts))
     # A range without any value has the type NULL; the type of the other ranges counts.

@@ -39,33 +39,106 @@ def latest_files(context: IndexingContext, files: Mapping[str, Sequence[FileStat
     return _latest(context, files, context.table.active_timeline.visible_instants, frozenset())
 
 
-def latest_files_after(
-    context: IndexingContext, change: CommittedChange, partition_paths: Sequence[str]
-) -> dict[str, list[DataFile]]:
-    """The files with statistics of the latest slices of the given partitions, as of the completion of an
-    action.
+@attrs.frozen
+class FileChanges:
+    """The files of the latest slices of a partition that an action changes.
 
-    Args:
+    Attributes:
+        added: The data files that come to latest slices.
+        removed: The data files that leave latest slices.
+        other_groups: The number of file groups that the action does not touch.
+    """
+
+    added: tuple[DataFile, ...]
+    removed: tuple[DataFile, ...]
+    other_groups: int
+
+
+@attrs.frozen(eq=False)
+class ChangedPartitions:
+    """The partitions that an action writes to, listed once.
+
+    Attributes:
         context: The table without the action.
         change: The action.
-        partition_paths: The partitions.
-
-    Raises:
-        HoodieException: The timeline or the metadata table is damaged, or storage failed.
+        files: All their committed files before the action, by partition.
     """
-    table = context.table
-    lister: HoodieTableMetadata = table.table_metadata if context.metadata is None else context.metadata
-    files: dict[str, dict[str, FileStatus]] = {
-        path: {status.name: status for status in listed}
-        for path, listed in lister.list_files_of(partition_paths).items()
-    }
-    for stat in change.metadata.write_stats:
-        if stat.path and stat.partition_path in files:
-            status = FileStatus(join(table.base_path, stat.path), stat.file_size_bytes, 0)
-            files[stat.partition_path][status.name] = status
-    listing = {path: list(found.values()) for path, found in files.items()}
-    replaced = {HoodieFileGroupId(*group) for group in change.metadata.replaced_file_groups}
-    return _latest(context, listing, _completed(context, change.instant_time), replaced)
+
+    context: IndexingContext
+    change: CommittedChange
+    files: Mapping[str, Sequence[FileStatus]]
+
+    @classmethod
+    def listed(cls, context: IndexingContext, change: CommittedChange) -> ChangedPartitions:
+        """List the partitions that an action writes to, and those of file groups that it replaces.
+
+        Args:
+            context: The table without the action.
+            change: The action.
+
+        Raises:
+            HoodieException: The metadata table is damaged, or storage failed.
+        """
+        replaced = (path for path, _ in change.metadata.replaced_file_groups)
+        paths = list(dict.fromkeys([*change.metadata.partition_to_write_stats, *replaced]))
+        lister: HoodieTableMetadata = context.table.table_metadata if context.metadata is None else context.metadata
+        return cls(context, change, lister.list_files_of(paths))
+
+    def latest_after(self, partition_paths: Sequence[str]) -> dict[str, list[DataFile]]:
+        """The files with statistics of the latest slices of some of the partitions, once the action is completed.
+
+        Args:
+            partition_paths: The partitions.
+
+        Raises:
+            HoodieException: The timeline is damaged, or storage failed.
+        """
+        return self._latest_after({path: self.files[path] for path in partition_paths})
+
+    def changes(self) -> dict[str, FileChanges]:
+        """The changes to each partition. Only the file groups that the action touches are looked at.
+
+        Raises:
+            HoodieException: The timeline is damaged, or storage failed.
+        """
+        touched: dict[str, set[str]] = {path: set() for path in self.files}
+        for path, file_id in self.change.metadata.replaced_file_groups:
+            touched[path].add(_start_of(file_id))
+        for stat in self.change.metadata.write_stats:
+            if stat.partition_path in touched:
+                touched[stat.partition_path].add(_start_of(stat.file_id))
+        own: dict[str, list[FileStatus]] = {}
+        others: dict[str, int] = {}
+        for path, listed in self.files.items():
+            starts = [_start_of(status.name.removeprefix(".")) for status in listed]
+            own[path] = [status for status, start in zip(listed, starts, strict=True) if start in touched[path]]
+            others[path] = len(set(starts) - touched[path])
+        before = _latest(self.context, own, self.context.table.active_timeline.visible_instants, frozenset())
+        after = self._latest_after(own)
+        return {
+            path: FileChanges(
+                tuple(sorted({*after[path]} - {*before[path]})),
+                tuple(sorted({*before[path]} - {*after[path]})),
+                others[path],
+            )
+            for path in own
+        }
+
+    def _latest_after(self, listed: Mapping[str, Sequence[FileStatus]]) -> dict[str, list[DataFile]]:
+        """The latest files, once the action is completed, of a listing of the time before."""
+        files = {path: {status.name: status for status in statuses} for path, statuses in listed.items()}
+        for stat in self.change.metadata.write_stats:
+            if stat.path and stat.partition_path in files:
+                status = FileStatus(join(self.context.table.base_path, stat.path), stat.file_size_bytes, 0)
+                files[stat.partition_path][status.name] = status
+        listing = {path: list(found.values()) for path, found in files.items()}
+        replaced = {HoodieFileGroupId(*group) for group in self.change.metadata.replaced_file_groups}
+        return _latest(self.context, listing, _completed(self.context, self.change.instant_time), replaced)
+
+
+def _start_of(name: str) -> str:
+    """The part of a file id, or of a file name without its dot, that all names of the file group begin with."""
+    return name.partition("_")[0]
 
 
 def _completed(context: IndexingContext, instant_time: str) -> VisibleInstants:

@@ -2,7 +2,8 @@
 
 If some columns of a partition have records and a column has none, readers skip the partition for filters on that
 column. So each partition with rows has a record for each indexed column. Its range holds any value if the values of a
-file are not known.
+file are not known. A commit continues the records of a partition where it can, and else looks at all its latest files;
+see `hoodie.metadata.writer.continued_ranges`.
 
 Hudi: org.apache.hudi.metadata.index.partitionstats.PartitionStatsIndexer.
 """
@@ -29,6 +30,7 @@ from hoodie.metadata.records.metadata_entries import MetadataEntries
 from hoodie.metadata.records.metadata_keys import partition_stats_keys
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.metadata.records.metadata_records import MetadataPayload
+from hoodie.metadata.writer.continued_ranges import continued_entries
 from hoodie.metadata.writer.file_statistics import (
     DataFile,
     FileStatisticsReader,
@@ -40,7 +42,7 @@ from hoodie.metadata.writer.indexed_columns import (
     indexed_columns_of_change,
     indexed_columns_of_table,
 )
-from hoodie.metadata.writer.latest_files import latest_files, latest_files_after
+from hoodie.metadata.writer.latest_files import ChangedPartitions, latest_files
 from hoodie.metadata.writer.partition_indexer import (
     CommittedChange,
     EntriesOnDriver,
@@ -61,7 +63,7 @@ _MAX_PREFIXES = 100
 class PartitionStatsIndexer(CatchingUpIndexer):
     """Computes the records of ``partition_stats``.
 
-    Memory: the statistics of all latest files of the partitions that an action writes to.
+    Memory: the statistics of all latest files of the partitions whose ranges do not follow from the stored ones.
     """
 
     def __init__(self, partition_path: str = _PATH) -> None:
@@ -79,12 +81,17 @@ class PartitionStatsIndexer(CatchingUpIndexer):
 
     def of_commit(self, context: IndexingContext, change: CommittedChange) -> PartitionRecords:
         """See `MetadataPartitionIndexer.of_commit`."""
-        replaced = (path for path, _ in change.metadata.replaced_file_groups)
-        paths = list(dict.fromkeys([*change.metadata.partition_to_write_stats, *replaced]))
         columns = indexed_columns_of_change(context, change)
-        latest = latest_files_after(context, change, paths)
+        changed = ChangedPartitions.listed(context, change)
+        paths = list(changed.files)
         hides_older = not _may_complete_later(context, change)
-        found = _Partitions(context, columns, latest, change).entries(is_tight=hides_older)
+        parts: list[MetadataEntries] = []
+        if hides_older:
+            parts.append(continued_entries(context, columns, change, changed.changes()))
+        known = {path for part in parts for path in part.rows.column("file_name").to_pylist()}
+        latest = changed.latest_after([path for path in paths if path not in known])
+        parts.append(_Partitions(context, columns, latest, change).entries(is_tight=hides_older))
+        found = MetadataEntries.joined(parts)
         if not hides_older:
             # A delete would hide the records of the older write as well. Ranges that are too wide do no harm.
             return EntriesOnDriver(found)
@@ -205,16 +212,14 @@ class _Partitions:
             is_tight: See `partition_stats_entries`.
         """
         files = [file for found in self.latest.values() for file in found]
-        known: dict[DataFile, int] = {}
-        parts = [self._stored(files)]
-        known |= {file: count for file, (count, _) in parts[0].counts().items()}
-        if self.change is not None:
+        own = set(written_files(self.change.metadata)) if self.change is not None else set()
+        parts = [self._stored([file for file in files if file not in own])]
+        known = {file: count for file, (count, _) in parts[0].counts().items()}
+        if self.change is not None and own.intersection(files):
             written = statistics_of_change(self.context, self.change, self.columns)
             parts.append(_Rows(written.partition_paths, written.entries.rows).of_files(files))
             known |= written.row_counts
-            unread = set(files) - known.keys() - set(written_files(self.change.metadata))
-        else:
-            unread = set(files) - known.keys()
+        unread = set(files) - known.keys() - own
         if unread:
             reader = FileStatisticsReader.of(self.context.table, self.columns.written, self.columns.stats_version)
             read = reader.read(sorted(unread), self.context.engine)
@@ -227,9 +232,10 @@ class _Partitions:
     def _stored(self, files: Sequence[DataFile]) -> _Rows:
         """The statistics that the metadata table has for files of earlier actions."""
         metadata, columns = self.context.metadata, self.columns.written
-        if metadata is None or _COLUMN_STATS not in metadata.partitions or not columns:
+        if metadata is None or _COLUMN_STATS not in metadata.partitions or not columns or not files:
             return _Rows.of([], self.columns.stats_version)
-        paths = list(self.latest) if len(self.latest) <= _MAX_PREFIXES else None
+        places = dict.fromkeys(path for path, _ in files)
+        paths = list(places) if len(places) <= _MAX_PREFIXES else None
         found = metadata.read_column_stats(columns, paths).combine_chunks()
         batches = found.to_batches()
         if not batches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hoodie.common.table.timeline.instant import Action
 from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.metadata import HoodieBackedTableMetadata
+from hoodie.metadata.writer import partition_stats_indexer
 from hoodie.metadata.writer.indexers import indexer_of
 from hoodie.metadata.writer.latest_files import committed_files
 from hoodie.metadata.writer.partition_indexer import CommittedChange, EntriesOnDriver, IndexingContext
@@ -181,3 +183,116 @@ def test_a_record_of_a_partition_hides_nothing_of_an_older_write_that_is_pending
     records = indexer_of("partition_stats", 9).of_commit(open_context(path), change)
     assert isinstance(records, EntriesOnDriver)
     assert set(records.entries.rows.column("is_tight_bound").to_pylist()) == {is_tight}
+
+
+def ranges_read(monkeypatch: pytest.MonkeyPatch, write: Callable[[], object]) -> int:
+    """The number of ranges of files and partitions that a write takes from the metadata table."""
+    counts: list[int] = []
+    read_records = HoodieBackedTableMetadata.read_records
+
+    def counted(self: HoodieBackedTableMetadata, partition: str, **wanted: Any) -> Any:
+        found = read_records(self, partition, **wanted)
+        if partition in ("column_stats", "partition_stats"):
+            counts.append(len(found.keys))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HoodieBackedTableMetadata, "read_records", counted)
+        write()
+    return sum(counts)
+
+
+def table_of_files(path: Path, count: int, **arguments: Any) -> str:
+    """A partition of so many files, of two keys each: that of `ts` 0, and others between 10 and 90."""
+    table = init_table(path, table_version=9, **arguments)
+    with local_client(table, ALL) as client:
+        for number in range(count):
+            fare = 1.0 + number % 7
+            client.insert(
+                rows((f"k{number:03}a", "x", 0 if not number else 50, fare), (f"k{number:03}b", "x", 90, 9.0))
+            )
+    return table
+
+
+@pytest.mark.table_version(9)
+def test_the_ranges_of_a_partition_cost_the_same_with_more_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for count in (4, 9):
+        path = table_of_files(tmp_path / str(count), count)
+        with local_client(path, ALL) as client:
+            found.append(
+                [
+                    ranges_read(monkeypatch, lambda: client.insert(rows(("new", "x", 60, 3.0)))),
+                    ranges_read(monkeypatch, lambda: client.upsert(rows(("k001a", "x", 55, 3.0)))),
+                ]
+            )
+        check_equal_to_new_ones(path)
+    columns = len(TRIPS) + 3
+    assert found == [[columns, 2 * columns]] * 2
+
+
+@pytest.mark.table_version(9)
+@pytest.mark.parametrize("table_type", list(HoodieTableType))
+def test_all_files_are_looked_at_where_the_end_of_a_range_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_type: HoodieTableType
+) -> None:
+    path = table_of_files(tmp_path / "t", 4, table_type=table_type)
+
+    def ts_range() -> tuple[int, int]:
+        metadata = open_context(path).metadata
+        assert metadata is not None
+        (row,) = metadata.read_partition_stats(["ts"]).to_pylist()
+        return row["min_value"]["integer"], row["max_value"]["integer"]
+
+    assert ts_range() == (0, 90)
+    with local_client(path, ALL) as client:
+        read = ranges_read(monkeypatch, lambda: client.upsert(rows(("k000a", "x", 70, 3.0))))
+        if table_type is HoodieTableType.MERGE_ON_READ:
+            assert ts_range() == (0, 90)
+            instant = client.schedule_compaction()
+            assert instant is not None
+            read = ranges_read(monkeypatch, lambda: client.compact(instant))
+    assert ts_range() == (50, 90)
+    assert read > 3 * (len(TRIPS) + 3)
+    check_equal_to_new_ones(path)
+
+
+@pytest.mark.table_version(9)
+@pytest.mark.parametrize("table_type", list(HoodieTableType))
+def test_ranges_of_partitions_of_many_files_are_those_of_their_files(
+    tmp_path: Path, table_type: HoodieTableType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step is compared with a metadata table that is built anew."""
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    rng = random.Random(seed)
+    path = table_of_files(tmp_path / "t", 3, table_type=table_type)
+    continued: list[str] = []
+    of_stored = partition_stats_indexer.continued_entries
+
+    def noted(*arguments: Any) -> Any:
+        entries = of_stored(*arguments)
+        continued.extend(set(entries.rows.column("file_name").to_pylist()))
+        return entries
+
+    monkeypatch.setattr(partition_stats_indexer, "continued_entries", noted)
+    with local_client(path, ALL) as client:
+        for number in range(12):
+            given = random_rows(rng, WIDER if number > 8 else TRIPS).slice(0, 2)
+            match rng.choice(("insert", "upsert", "upsert", "delete", "insert_overwrite", "compact")):
+                case "delete":
+                    client.delete(given)
+                case "insert_overwrite" if number % 3 == 0:
+                    client.insert_overwrite(given)
+                case "compact" if table_type is HoodieTableType.MERGE_ON_READ:
+                    instant = client.schedule_compaction()
+                    if instant:
+                        client.compact(instant)
+                case "insert":
+                    client.insert(given)
+                case _:
+                    client.upsert(given)
+            check_equal_to_new_ones(path)
+    assert continued
