@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hoodie.common.data.column_values import ColumnValues
 from hoodie.common.data.expression_tree import Call, Field, Literal, Node, parse_expression
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
@@ -20,10 +21,9 @@ from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.util.arrow_buffers import array_of
-from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.partition_values import PartitionValues
-from hoodie.query.read_plan import ColumnValues, PlannedSlice, Pruned
+from hoodie.query.read_plan import PlannedSlice, Pruned
 from hoodie.storage.storage import HoodieStorage
 
 MAX_VALUES = 1000
@@ -123,7 +123,7 @@ class _FooterLook:
                 return BY_STATISTICS
         if self.searched is not None:
             is_key = self.searched.column == RECORD_KEY_META
-            if is_key and not self._may_hold_keys(reader):
+            if is_key and not reader.may_hold_keys(self.searched.values):
                 return BY_BLOOM_FILTER
             if reader.stores(self.schema, [self.searched.column]):
                 rows = self._searched_rows(reader, row_groups)
@@ -141,15 +141,6 @@ class _FooterLook:
         if self.searched.column not in reader.file_schema.names:
             return np.zeros(0, dtype=np.int64)
         return reader.find_record_keys(self.searched.values, row_groups, self.searched.column)[1]
-
-    def _may_hold_keys(self, reader: HoodieParquetReader) -> bool:
-        """Whether the bloom filter may know one of the keys. A filter that cannot be read excludes nothing."""
-        assert self.searched is not None
-        try:
-            bloom_filter = reader.footer().bloom_filter
-        except (HoodieCorruptedDataException, HoodieNotSupportedException):
-            return True
-        return bloom_filter is None or bool(bloom_filter.might_contain(self.searched.values).any())
 
 
 def searched_values(row_filter: RowFilter, table_config: HoodieTableConfig, schema: pa.Schema) -> ColumnValues | None:

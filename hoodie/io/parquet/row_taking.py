@@ -19,6 +19,8 @@ from hoodie.common.util.arrow_buffers import numbers_of, rows_of
 from hoodie.io.parquet.key_search import only_length
 from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, take_numbers, take_strings
 
+MOST_FEW_ROWS = 1 << 12
+"""The limit of rows of a file that count as few."""
 _BATCH_ROWS = 1 << 15
 """The number of rows of a column that pyarrow decodes at a time."""
 _NUMBERS: Mapping[pa.DataType, str] = {
@@ -90,8 +92,7 @@ class RowTaker:
     def _is_in_dictionary(self, row_group: int, name: str) -> bool:
         if name not in self._numbers or self._types[name] != pa.string():
             return False
-        chunk = self._file.metadata.row_group(row_group).column(self._numbers[name])
-        return chunk.has_dictionary_page and "PLAIN" not in chunk.encodings
+        return is_only_dictionary(self._file.metadata.row_group(row_group).column(self._numbers[name]))
 
     def _from_pages(self, row_group: int, name: str, places: npt.NDArray[np.int64]) -> pa.Array | None:
         """The values, copied out of the pages; None if the pages have another form."""
@@ -118,6 +119,15 @@ class RowTaker:
             return numbers_of(values, data_type)
         except OtherPageForm:
             return None
+
+
+def is_only_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether all values of a column chunk are in its dictionary.
+
+    Args:
+        chunk: The column chunk.
+    """
+    return bool(chunk.has_dictionary_page and "PLAIN" not in chunk.encodings)
 
 
 def _stored_type(data_type: pa.DataType, column: pq.ColumnSchema) -> str | None:
