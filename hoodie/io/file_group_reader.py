@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.common.data.column_values import values_of
 from hoodie.common.data.expression_tree import parse_expression
 from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.model.file_slice import FileSlice
@@ -221,7 +222,7 @@ class HoodieFileGroupReader:
             return None if rows is None else list(self._context.wanted(self._at(reader, rows)))
 
     def find_few(self) -> npt.NDArray[np.int64] | None:
-        """The positions of the rows that pass the filter; None if there are too many.
+        """The positions of the rows that can pass the filter; None if there are too many.
 
         Only the columns of the filter are read.
 
@@ -248,19 +249,40 @@ class HoodieFileGroupReader:
         most = min(MOST_FEW_ROWS, max(int(counts[list(groups)].sum()) // FEW_ROWS_IN, ALWAYS_FEW_ROWS))
         positions = []
         for group in groups:
-            first = int(counts[:group].sum())
-            batches = reader.iter_batches(
-                columns, self._schema, [group], READ_BATCH_ROWS,
-                on_all_cores=on_all_cores, keeps_dictionaries=len(columns) == 1,
-            )  # fmt: skip
-            for batch in batches:
-                places = row_filter.places(batch)
+            for places in self._places(reader, group, columns, on_all_cores):
                 most -= len(places)
                 if most < 0:
                     return None
-                positions.append(places + first)
-                first += batch.num_rows
+                positions.append(places + int(counts[:group].sum()))
         return np.concatenate(positions) if positions else np.zeros(0, dtype=np.int64)
+
+    def _places(
+        self, reader: HoodieParquetReader, group: int, columns: Sequence[str], on_all_cores: bool
+    ) -> Iterator[npt.NDArray[np.int64]]:
+        """The rows of a row group that can pass the filter, from 0.
+
+        Args:
+            reader: The base file, opened.
+            group: The number of the row group.
+            columns: The columns of the filter.
+            on_all_cores: See `HoodieParquetReader.iter_batches`.
+        """
+        row_filter = self._context.row_filter
+        assert row_filter is not None
+        for column in columns:
+            searched = values_of(row_filter, column) if reader.searches_pages(column, group) else None
+            if searched is not None and reader.stores(self._schema, [column]):
+                found = reader.find_record_keys(searched.values, [group], column)[1]
+                yield found - int(reader.row_group_rows[:group].sum())
+                return
+        first = 0
+        batches = reader.iter_batches(
+            columns, self._schema, [group], READ_BATCH_ROWS,
+            on_all_cores=on_all_cores, keeps_dictionaries=len(columns) == 1,
+        )  # fmt: skip
+        for batch in batches:
+            yield row_filter.places(batch) + first
+            first += batch.num_rows
 
     def stored_bytes(self) -> int:
         """The stored bytes of the needed columns, in the row groups that may hold rows; log files count as a whole.

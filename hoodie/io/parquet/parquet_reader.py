@@ -32,7 +32,7 @@ from hoodie.exception import (
 )
 from hoodie.io.parquet.column_adaptation import adapt_batch, chosen_schema
 from hoodie.io.parquet.footer_tail import missing_base_file
-from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, known_range, merged_rows
+from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, is_searchable, known_range, merged_rows
 from hoodie.io.parquet.parquet_footer import Footer, KeyRange, parse_footer
 from hoodie.io.parquet.repeated_texts import RepeatedTexts
 from hoodie.io.parquet.row_taking import RowTaker, is_only_dictionary
@@ -362,6 +362,19 @@ class HoodieParquetReader:
         ends = np.cumsum(rows[others])
         shifts = firsts[others] - (ends - rows[others])
         return merged_rows([search.found(), (entries, places + shifts[np.searchsorted(ends, places, side="right")])])
+
+    def searches_pages(self, column: str, row_group: int) -> bool:
+        """Whether `find_record_keys` finds values of a column in a row group without decoding all of them.
+
+        Args:
+            column: The column.
+            row_group: The number of the row group.
+        """
+        numbers = self.top_level_columns()
+        if column not in numbers or self.file_schema.field(column).type != pa.string():
+            return False
+        with translated_errors(self._path):
+            return is_searchable(self._opened.metadata.row_group(row_group).column(numbers[column]))
 
     def iter_batches(
         self,
