@@ -40,6 +40,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+import hoodie
 from benchmarks.measure import Timing, copy, describe_machine, fresh, timed, trip_updates, trips, write_json
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig, HoodieWriteResult
 
@@ -49,6 +50,9 @@ BUCKETS = 2
 IN_LOGS = " in logs"
 STATISTICS = " and statistics"
 DELETED_KEYS = 1000
+WHERE = "rider = 'rider-00042'"
+"""Rows of all file groups, one in 10,000."""
+CHANGED = {"fare": 9.5}
 Show = Callable[[Timing, Timing | None], None]
 
 
@@ -185,7 +189,21 @@ def hudi_rs_timings(folder: str, data: Mapping[str, pa.Table], runs: int) -> lis
         if (found := hudi_rs06.open(path).delete_keys(pairs)["num_deletes"]) != len(pairs):
             raise ValueError(f"hudi-rs deleted {found} of {len(pairs)} keys")
 
-    return [*timings, timed(f"hudi-rs delete of {DELETED_KEYS:,} keys", runs, lambda: copy(base, path), delete)]
+    def delete_by_filter() -> None:
+        hudi_rs06.open(path).delete(WHERE)
+
+    def update_by_filter() -> None:
+        hudi_rs06.open(path).update(WHERE, pa.table({name: [value] for name, value in CHANGED.items()}))
+
+    changes = {
+        f"delete of {DELETED_KEYS:,} keys": delete,
+        "delete by a filter": delete_by_filter,
+        "update by a filter": update_by_filter,
+    }
+    return [
+        *timings,
+        *(timed(f"hudi-rs {name}", runs, lambda: copy(base, path), change) for name, change in changes.items()),
+    ]
 
 
 UPSERTS = ("upsert", "upsert of all rows", "upsert of one row")
@@ -201,7 +219,7 @@ def time_hoodie(
     floors: Mapping[str, Timing],
     show: Show,
 ) -> None:
-    """Time a bulk insert of the client, and upserts and a delete with each index."""
+    """Time a bulk insert of the client, and upserts, deletes and an update with each index."""
     base, path = f"{folder}/hudi_base", f"{folder}/hudi"
     laid_out = None
     for index in indexes:
@@ -228,8 +246,20 @@ def time_hoodie(
             with client(path, index) as writer:
                 return writer.delete(data["delete"])
 
-        name = f"hoodie delete of {DELETED_KEYS:,} keys ({index})"
-        show(timed(name, runs, lambda: copy(base, path), delete), None)
+        def delete_by_filter(index: str = index) -> HoodieWriteResult:
+            with client(path, index) as writer:
+                return writer.delete(where=WHERE)
+
+        def update_by_filter(index: str = index) -> HoodieWriteResult:
+            return hoodie.Table(path, properties=index_properties(index)).update(WHERE, CHANGED)
+
+        changes = {
+            f"delete of {DELETED_KEYS:,} keys": delete,
+            "delete by a filter": delete_by_filter,
+            "update by a filter": update_by_filter,
+        }
+        for name, change in changes.items():
+            show(timed(f"hoodie {name} ({index})", runs, lambda: copy(base, path), change), None)
     shutil.rmtree(path, ignore_errors=True)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from array import array as compact_list
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +100,40 @@ def decode_avro_block(
     """
     starts, ends = record_places(content, source)
     return decode_records(avro_schema, content, starts, ends, wanted).require_good(source)
+
+
+def decode_records_with(
+    content: bytes, texts: Sequence[bytes], avro_schema: str, wanted: pa.Schema, source: str
+) -> tuple[pa.RecordBatch, npt.NDArray[np.int64], int]:
+    """The rows of an Avro block whose bytes contain one of some texts: no other row has a column with this text.
+
+    Args:
+        content: See `decode_avro_block`.
+        texts: The texts (UTF-8), none of them empty.
+        avro_schema: See `decode_avro_block`.
+        wanted: See `decode_avro_block`.
+        source: See `decode_avro_block`.
+
+    Returns:
+        The rows, their numbers in the block, ascending, and the number of all rows of the block.
+
+    Raises:
+        HoodieException: See `decode_avro_block`; other rows may be damaged.
+    """
+    starts, ends = record_places(content, source)
+    numbers = np.unique(np.searchsorted(starts, list(_occurrences(content, texts)), side="right") - 1)
+    # The bytes before the first record are its header.
+    numbers = numbers[numbers >= 0]
+    rows = decode_records(avro_schema, content, starts[numbers], ends[numbers], wanted).require_good(source)
+    return rows, numbers, len(starts)
+
+
+def _occurrences(content: bytes, texts: Sequence[bytes]) -> Iterator[int]:
+    for text in texts:
+        place = content.find(text)
+        while place >= 0:
+            yield place
+            place = content.find(text, place + 1)
 
 
 def record_places(

@@ -247,6 +247,8 @@ class WriteInput:
         schemas = WriteSchemas.of(
             self._snapshot, self._config, pa.schema([*self._with_optional_marks(data.schema), *marks]), absent
         )
+        # A table that never had a row takes the columns of the input: it keeps no others.
+        absent = absent.intersection(schemas.columns.names)
         self._tell_of_relaxed_columns(schemas.changes)
         self._check_ordering_field(operation, schemas.columns)
         self._check_delete_flag(schemas.columns)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.common.data.column_values import values_of
 from hoodie.common.data.expression_tree import parse_expression
 from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.model.file_slice import FileSlice
@@ -25,9 +26,11 @@ from hoodie.common.table.table_metadata import map_concurrently
 from hoodie.common.util.arrow_buffers import numbers_of
 from hoodie.exception import HoodieException
 from hoodie.io.merge_source import MergeSource
-from hoodie.io.merging_reader import MergingReader
+from hoodie.io.merging_reader import MergingReader, SearchingMergingReader
+from hoodie.io.parquet.batches_ahead import batches_ahead
 from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.row_taking import MOST_FEW_ROWS
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.threads import ThreadPool
@@ -43,8 +46,6 @@ _LOG_BYTES_AHEAD = 32 << 20
 """The most bytes of log files that are read ahead, if they are of more than one file group."""
 _TAKEN_AT_ONCE = 16
 """The number of files whose few rows are in memory at a time during a scan."""
-MOST_FEW_ROWS = 1 << 12
-"""The limit of rows of a file that count as few."""
 ALWAYS_FEW_ROWS = 1000
 """Up to this number of rows count as few even in a small file."""
 FEW_ROWS_IN = 16
@@ -62,7 +63,7 @@ class HoodieFileGroupReader:
 
     The rows of a slice with log files are those that merging leaves (`hoodie.io.merging_reader`). Filter and range are
     applied to them, never to the base file alone: a base row that does not pass may be newer than a log row that does.
-    So `row_groups`, `rows` and `HoodieReaderContext.seeks_few` have no effect then.
+    So `row_groups`, `rows` and `HoodieReaderContext.seeks_few` have no effect then; `HoodieReaderContext.searched` has.
 
     Raises:
         HoodieNotSupportedException: Log files of the slice hold records, and the context does not say how they are
@@ -147,9 +148,11 @@ class HoodieFileGroupReader:
         instants, base_file = self._context.instant_range, self._file_slice.base_file
         # No row of a base file is newer than the file.
         skips_base_rows = instants is not None and base_file is not None and instants.is_behind(base_file.instant_time)
-        return MergingReader(
-            self._storage, self._file_slice, self._schema, columns, self._log_merging, skips_base_rows=skips_base_rows
-        )
+        arguments = (self._storage, self._file_slice, self._schema, columns, self._log_merging)
+        searched = self._context.searched
+        if searched is None:
+            return MergingReader(*arguments, skips_base_rows=skips_base_rows)
+        return SearchingMergingReader(*arguments, searched=searched, skips_base_rows=skips_base_rows)
 
     def merge_source(self, config: HoodieStorageConfig, merge_spec: MergeSpec) -> MergeSource:
         """All rows, to be merged with incoming rows into the next version of the file group; not opened yet.
@@ -219,7 +222,7 @@ class HoodieFileGroupReader:
             return None if rows is None else list(self._context.wanted(self._at(reader, rows)))
 
     def find_few(self) -> npt.NDArray[np.int64] | None:
-        """The positions of the rows that pass the filter; None if there are too many.
+        """The positions of the rows that can pass the filter; None if there are too many.
 
         Only the columns of the filter are read.
 
@@ -246,17 +249,40 @@ class HoodieFileGroupReader:
         most = min(MOST_FEW_ROWS, max(int(counts[list(groups)].sum()) // FEW_ROWS_IN, ALWAYS_FEW_ROWS))
         positions = []
         for group in groups:
-            first = int(counts[:group].sum())
-            for batch in reader.iter_batches(
-                columns, self._schema, [group], READ_BATCH_ROWS, on_all_cores=on_all_cores
-            ):
-                places = row_filter.places(batch)
+            for places in self._places(reader, group, columns, on_all_cores):
                 most -= len(places)
                 if most < 0:
                     return None
-                positions.append(places + first)
-                first += batch.num_rows
+                positions.append(places + int(counts[:group].sum()))
         return np.concatenate(positions) if positions else np.zeros(0, dtype=np.int64)
+
+    def _places(
+        self, reader: HoodieParquetReader, group: int, columns: Sequence[str], on_all_cores: bool
+    ) -> Iterator[npt.NDArray[np.int64]]:
+        """The rows of a row group that can pass the filter, from 0.
+
+        Args:
+            reader: The base file, opened.
+            group: The number of the row group.
+            columns: The columns of the filter.
+            on_all_cores: See `HoodieParquetReader.iter_batches`.
+        """
+        row_filter = self._context.row_filter
+        assert row_filter is not None
+        for column in columns:
+            searched = values_of(row_filter, column) if reader.searches_pages(column, group) else None
+            if searched is not None and reader.stores(self._schema, [column]):
+                found = reader.find_record_keys(searched.values, [group], column)[1]
+                yield found - int(reader.row_group_rows[:group].sum())
+                return
+        first = 0
+        batches = reader.iter_batches(
+            columns, self._schema, [group], READ_BATCH_ROWS,
+            on_all_cores=on_all_cores, keeps_dictionaries=len(columns) == 1,
+        )  # fmt: skip
+        for batch in batches:
+            yield row_filter.places(batch) + first
+            first += batch.num_rows
 
     def stored_bytes(self) -> int:
         """The stored bytes of the needed columns, in the row groups that may hold rows; log files count as a whole.
@@ -353,6 +379,10 @@ def scan_file_groups(readers: Sequence[HoodieFileGroupReader], *, keeps_all: boo
 
 def _scan_merged(readers: Sequence[HoodieFileGroupReader]) -> Iterator[pa.RecordBatch]:
     """The rows of file groups with log files; meanwhile the log files of the next ones are read, and a base file."""
+    if readers[0]._context.searched is not None:
+        # Each gives few rows.
+        yield from batches_ahead([reader.iter_batches for reader in readers], _LOG_BYTES_AHEAD)
+        return
     merging = [reader._merging_reader(reader._context.read_columns) for reader in readers]
     sizes = [reader._log_bytes for reader in readers]
     turn, prepared_count = threading.Semaphore(_LOGS_DECODED_AT_ONCE), 1

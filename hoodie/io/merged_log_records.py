@@ -225,7 +225,7 @@ class MergedLogRecords:
             else:
                 self._add_deletes(collected, entry)
         store.finish()
-        if not collected.keys:
+        if not any(map(len, collected.keys)):
             return self
         everything = collected.joined(self._ordering_type)
         self.record_count, self.delete_count = len(everything.is_delete), int(everything.is_delete.sum())

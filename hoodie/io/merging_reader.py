@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, islice
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
@@ -27,9 +27,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.avro.field_defaults import default_values
+from hoodie.common.data.column_values import ColumnValues
 from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.model.file_slice import FileSlice
-from hoodie.common.model.record_columns import META_COLUMN_SET
+from hoodie.common.model.record_columns import META_COLUMN_SET, RECORD_KEY_META
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
@@ -44,6 +45,7 @@ from hoodie.io.merged_log_records import LogMergeRules, MergedLogRecords
 from hoodie.io.parquet.key_search import KeyMatcher
 from hoodie.io.parquet.parquet_fragments import ParquetFragment, scan_fragments
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
+from hoodie.io.parquet.row_taking import MOST_FEW_ROWS
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.key_generator import create_key_generator
 from hoodie.merge.log_merge import spec_of_logs
@@ -315,6 +317,17 @@ class MergingReader:
         Args:
             turn: Held while their bytes, which are in memory, are decoded.
         """
+        return self._scanned_log_files(turn)[0]
+
+    def _scanned_log_files(
+        self, turn: AbstractContextManager[object] | None = None, searched: ColumnValues | None = None
+    ) -> tuple[MergedLogRecords, HoodieLogRecordScanner]:
+        """The merged records of the log files, and the scanner that read them.
+
+        Args:
+            turn: See `_read_log_files`.
+            searched: See `HoodieLogRecordScanner`.
+        """
         base_file = self._file_slice.base_file
         # The slice of a pending compaction has another base instant than its base file.
         positions_of = None
@@ -335,13 +348,14 @@ class MergingReader:
             self._merging.block_filter,
             positions_of,
             self._merging.committed,
+            searched,
         )
         try:
             blocks = scanner.blocks()
             with turn or nullcontext():
                 records.collect(scanner.scan(blocks))
             self._scanned = scanner.counts
-            return records
+            return records, scanner
         except BaseException:
             records.close()
             raise
@@ -446,12 +460,7 @@ class MergingReader:
             start += batch.num_rows
             if rows is not None and rows.num_rows:
                 yield rows
-        last = finder.last_position
-        if start <= last:
-            raise HoodieCorruptedDataException(
-                f"{path} has {start} rows, but log files name its row {last}: the positions in their blocks are wrong. "
-                "Read the table by its keys: hoodie.merge.use.record.positions=false"
-            )
+        _check_positions(path, start, finder.last_position)
 
     def _merged_batch(
         self,
@@ -499,6 +508,21 @@ class MergingReader:
         if len(taken):
             rows = concat_rows([rows, merged.rows.select(self._columns)])
         return take_rows(rows, pa.array(np.delete(indices, deleted)))
+
+
+def _check_positions(path: str, rows: int, last: int) -> None:
+    """Refuse positions behind the end of a base file.
+
+    Args:
+        path: The base file.
+        rows: The number of its rows.
+        last: The last position; -1 for none.
+    """
+    if rows <= last:
+        raise HoodieCorruptedDataException(
+            f"{path} has {rows} rows, but log files name its row {last}: the positions in their blocks are wrong. "
+            "Read the table by its keys: hoodie.merge.use.record.positions=false"
+        )
 
 
 class _Finder(Protocol):
@@ -571,3 +595,85 @@ class _ByKey:
         """See `_Finder.find`."""
         numbers, places = self.matcher.find(self.rules.keys_of(batch))
         return numbers.astype(np.int64), places
+
+
+class SearchingMergingReader(MergingReader):
+    """Merges only the rows of a slice that can have searched values, if these are record keys or values of the key
+    field.
+
+    Rows of a key field's values are found by their record keys in log files. If a row with such a value has a record
+    key that is no such value, all rows of the slice are merged; so are they if a payload class or a merger of the user
+    decides what rows become.
+
+    Memory: these rows, and one block of the log files.
+
+    Args:
+        searched: The values.
+
+    Other arguments are those of `MergingReader`.
+    """
+
+    def __init__(self, *arguments: Any, searched: ColumnValues, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._searched = searched
+
+    def batches(self, batch_rows: int, *, on_all_cores: bool = False) -> Iterator[pa.RecordBatch]:
+        """See `MergingReader.batches`; rows that have none of the values may be missing."""
+        few = self._few_rows(batch_rows)
+        yield from super().batches(batch_rows, on_all_cores=on_all_cores) if few is None else few
+
+    def _few_rows(self, batch_rows: int) -> list[pa.RecordBatch] | None:
+        """The merged rows that can have the values; None if all rows must be merged."""
+        if (
+            self._rules.by_mode is None
+            or self._rules.key_generator is not None
+            or len(self._searched.values) > MOST_FEW_ROWS
+        ):
+            return None
+        base_file = self._file_slice.base_file
+        if base_file is None:
+            return self._few_merged(None, np.zeros(0, dtype=np.int64), batch_rows)
+        with HoodieParquetReader(self._storage, base_file.path, size_bytes=self._base_bytes) as reader:
+            rows = self._rows_with_values(reader)
+            return None if rows is None else self._few_merged(reader, rows, batch_rows)
+
+    def _rows_with_values(self, reader: HoodieParquetReader) -> npt.NDArray[np.int64] | None:
+        """The rows of the base file with one of the values, ascending; None if they do not have these as their keys,
+        or are many.
+        """
+        column, values = self._searched.column, self._searched.values
+        if RECORD_KEY_META not in reader.file_schema.names or not reader.stores(self._schema, [column]):
+            return None
+        nothing = np.zeros(0, dtype=np.int64)
+        of_keys = reader.find_record_keys(values)[1] if reader.may_hold_keys(values) else nothing
+        if column == RECORD_KEY_META or column not in reader.file_schema.names:
+            return of_keys if len(of_keys) <= MOST_FEW_ROWS else None
+        rows = np.union1d(of_keys, reader.find_record_keys(values, column=column)[1])
+        if len(rows) > MOST_FEW_ROWS or len(rows) > len(of_keys):
+            return None
+        return rows
+
+    def _few_merged(
+        self, reader: HoodieParquetReader | None, rows: npt.NDArray[np.int64], batch_rows: int
+    ) -> list[pa.RecordBatch] | None:
+        """Some rows of the base file merged with the log records of the values, and new rows; None if a row of the log
+        files has a value, and another record key.
+        """
+        records, scanner = self._scanned_log_files(searched=self._searched)
+        with records:
+            if scanner.has_other_keys:
+                return None
+            self.counts = MergeCounts(records.record_count, records.delete_count, len(records), scanned=self._scanned)
+            is_met = np.zeros(len(records), dtype=np.bool_)
+            found: list[pa.RecordBatch | None] = []
+            finder: _Finder = _ByKey(KeyMatcher(records.keys), self._rules)
+            if reader is not None and records.positions is not None:
+                _check_positions(reader.path, reader.num_rows, int(records.positions.max(initial=-1)))
+                rows, order = np.union1d(rows, records.positions), np.argsort(records.positions, kind="stable")
+                finder = _ByPosition(order, np.searchsorted(rows, records.positions[order]))
+            if reader is not None and len(rows):
+                columns = self._read_columns(records, finder)
+                batch = concat_rows(list(reader.take_rows(columns, self._schema, rows)))
+                found.append(self._merged_batch(batch, 0, records, finder, is_met))
+            found += self._new_rows(records, is_met, batch_rows)
+            return [batch for batch in found if batch is not None and batch.num_rows]

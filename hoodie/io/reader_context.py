@@ -11,6 +11,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.data.column_values import ColumnValues
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.record_columns import COMMIT_TIME_META
 from hoodie.common.table.timeline.instant_range import InstantRange
@@ -31,6 +32,8 @@ class HoodieReaderContext:
         instant_range: The commits whose rows are wanted; None for all. With a range, ``schema`` has the commit time.
         seeks_few: Whether few rows are expected to pass the filter: then the columns of the filter are read first, and
             the others only where these rows are.
+        searched: Record keys, or values of the key field, one of which every row has that passes the filter; None if
+            the filter names none.
 
     Hudi: org.apache.hudi.common.engine.HoodieReaderContext. Differs: a value; it opens no file.
     """
@@ -42,6 +45,7 @@ class HoodieReaderContext:
     row_filter: RowFilter | None = None
     instant_range: InstantRange | None = None
     seeks_few: bool = False
+    searched: ColumnValues | None = None
 
     @property
     def result_columns(self) -> Sequence[str]:

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hoodie.common.data.column_values import MAX_VALUES, texts_of, values_of
 from hoodie.common.data.expression_tree import Call, Node, parse_expression
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice
@@ -34,7 +35,6 @@ from hoodie.keygen.key_texts import record_keys_of, told_key_fields
 from hoodie.metadata.reader.backed_table_metadata import HoodieBackedTableMetadata
 from hoodie.metadata.reader.metadata_listing import metadata_of
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
-from hoodie.query.pruning import MAX_VALUES, texts_of, values_of
 
 _RECORD_INDEX = MetadataPartitionType.RECORD_INDEX.partition_path
 _MOST_KEYS = 100_000

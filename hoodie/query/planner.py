@@ -217,10 +217,11 @@ def plan_of_slices(
     return ReadPlan(
         snapshot,
         query,
-        HoodieReaderContext(snapshot.storage, schema, columns, log_merging, row_filter, seeks_few=seeks_few),
+        HoodieReaderContext(
+            snapshot.storage, schema, columns, log_merging, row_filter, seeks_few=seeks_few, searched=searched
+        ),
         tuple(planned),
         DataSkipping(tuple(pruned), tuple(sorted(excluded)), tuple(sorted(without_rows))),
-        searched=searched,
     )
 
 

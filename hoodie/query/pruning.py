@@ -6,28 +6,25 @@ that statistics can decide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hoodie.common.data.expression_tree import Call, Field, Literal, Node, parse_expression
+from hoodie.common.data.column_values import ColumnValues, values_of
+from hoodie.common.data.expression_tree import parse_expression
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_metadata import map_concurrently
-from hoodie.common.util.arrow_buffers import array_of
-from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.keygen.partition_values import PartitionValues
-from hoodie.query.read_plan import ColumnValues, PlannedSlice, Pruned
+from hoodie.query.read_plan import PlannedSlice, Pruned
 from hoodie.storage.storage import HoodieStorage
 
-MAX_VALUES = 1000
-"""The limit of keys for bloom filters, and of values for a search in a column."""
 BY_STATISTICS = "pruned by statistics"
 BY_COLUMN_STATISTICS = "pruned by column statistics of the metadata table"
 BY_RECORD_INDEX = "pruned by the record index"
@@ -123,7 +120,7 @@ class _FooterLook:
                 return BY_STATISTICS
         if self.searched is not None:
             is_key = self.searched.column == RECORD_KEY_META
-            if is_key and not self._may_hold_keys(reader):
+            if is_key and not reader.may_hold_keys(self.searched.values):
                 return BY_BLOOM_FILTER
             if reader.stores(self.schema, [self.searched.column]):
                 rows = self._searched_rows(reader, row_groups)
@@ -142,15 +139,6 @@ class _FooterLook:
             return np.zeros(0, dtype=np.int64)
         return reader.find_record_keys(self.searched.values, row_groups, self.searched.column)[1]
 
-    def _may_hold_keys(self, reader: HoodieParquetReader) -> bool:
-        """Whether the bloom filter may know one of the keys. A filter that cannot be read excludes nothing."""
-        assert self.searched is not None
-        try:
-            bloom_filter = reader.footer().bloom_filter
-        except (HoodieCorruptedDataException, HoodieNotSupportedException):
-            return True
-        return bloom_filter is None or bool(bloom_filter.might_contain(self.searched.values).any())
-
 
 def searched_values(row_filter: RowFilter, table_config: HoodieTableConfig, schema: pa.Schema) -> ColumnValues | None:
     """The record keys that a filter demands, or else the values that it demands of the key field; None if it
@@ -166,59 +154,6 @@ def searched_values(row_filter: RowFilter, table_config: HoodieTableConfig, sche
     for column in columns if field is None else [*columns, field]:
         if (found := values_of(row_filter, column)) is not None:
             return found
-    return None
-
-
-def values_of(
-    row_filter: RowFilter, column: str, is_type: Callable[[pa.DataType], bool] = pa.types.is_string
-) -> ColumnValues | None:
-    """The values of a column, as texts, one of which every row of a filter's result has; None if the filter
-    names none.
-
-    Args:
-        row_filter: The filter.
-        column: A column of strings or of integers.
-        is_type: Whether values of a type can be equal to those of the column.
-    """
-    tree = parse_expression(row_filter.expression)
-    found = texts_of(tree, column, is_type) if tree is not None else None
-    return (
-        None if found is None or len(found) > MAX_VALUES else ColumnValues(column, array_of(sorted(found), pa.string()))
-    )
-
-
-def texts_of(node: Node, column: str, is_type: Callable[[pa.DataType], bool]) -> set[str] | None:
-    """The values, as texts, that a column has in rows for which an expression is true; None if they are not limited.
-
-    Args:
-        node: The expression.
-        column: The column, of strings or of integers.
-        is_type: Whether values of a type can be equal to those of the column.
-    """
-    if not isinstance(node, Call):
-        return None
-    match node.function:
-        case "and_kleene":
-            parts = [found for part in node.arguments if (found := texts_of(part, column, is_type)) is not None]
-            return min(parts, key=len) if parts else None
-        case "or_kleene":
-            alternatives = [texts_of(part, column, is_type) for part in node.arguments]
-            return None if None in alternatives else set().union(*(part for part in alternatives if part is not None))
-        case "equal":
-            left, right = node.arguments
-            if isinstance(left, Literal):
-                left, right = right, left
-            is_key = isinstance(left, Field) and left.path == (column,)
-            is_value = isinstance(right, Literal) and right.value.is_valid and is_type(right.value.type)
-            return {str(right.value.as_py())} if is_key and is_value and isinstance(right, Literal) else None
-        case "is_in":
-            field = node.arguments[0]
-            if not isinstance(field, Field) or field.path != (column,):
-                return None
-            values = node.options["value_set"].values if node.options is not None else None
-            if values is None or not is_type(values.type) or values.null_count:
-                return None
-            return {str(value) for value in values.to_pylist()}
     return None
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.common.config.property import display_value
+from hoodie.common.data.column_values import ColumnValues
 from hoodie.common.data.row_filter import RowFilter
 from hoodie.common.data.stored_types import spelled_otherwise
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieLogFile
@@ -48,19 +49,6 @@ class Pruned:
         """
         sizes = [file.size_bytes for file in files]
         return cls(by, len(sizes), sum(sizes))
-
-
-@attrs.frozen(eq=False)
-class ColumnValues:
-    """Values of a column of strings.
-
-    Attributes:
-        column: Its name.
-        values: The values (string).
-    """
-
-    column: str
-    values: pa.Array
 
 
 @attrs.frozen(eq=False)
@@ -119,7 +107,6 @@ class ReadPlan:
         slices: The slices to read, sorted by partition path and file id.
         skipped: The files that are not read.
         read_at: The state of the table in words, such as ``as of 20260102101530123``.
-        searched: The record keys, or the values of the key field, that the filter demands; None if it names none.
     """
 
     snapshot: TableSnapshot
@@ -128,7 +115,6 @@ class ReadPlan:
     slices: tuple[PlannedSlice, ...]
     skipped: DataSkipping = DataSkipping()
     read_at: str = "newest commit"
-    searched: ColumnValues | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -154,6 +140,11 @@ class ReadPlan:
     def seeks_few(self) -> bool:
         """Whether few rows are expected in the result: the filter names record keys, or rows of some commits."""
         return self.context.seeks_few
+
+    @property
+    def searched(self) -> ColumnValues | None:
+        """The record keys, or the values of the key field, that the filter demands; None if it names none."""
+        return self.context.searched
 
     @property
     def pruned(self) -> tuple[Pruned, ...]:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hoodie.common.data.column_values import ColumnValues
 from hoodie.common.data.grouped_rows import group_by, take_rows
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import (
@@ -583,7 +584,8 @@ class _ReadRows:
     def __call__(self, task: TaskIdentity, place: tuple[FileSlice, _Wanted]) -> Iterator[pa.RecordBatch]:
         file_slice, wanted = place
         if isinstance(wanted, np.ndarray):
-            found = self._reader(file_slice, self.result.names).take(wanted)
+            context = attrs.evolve(self.context, columns=self.result.names)
+            found = HoodieFileGroupReader(context, file_slice).take(wanted)
         else:
             found = self._of_keys(file_slice, wanted)
         for batch in found:
@@ -595,13 +597,12 @@ class _ReadRows:
         assert merging is not None
         rules = LogMergeRules(merging.merge_spec, self.context.schema, merging.key_generator)
         columns = list(dict.fromkeys([*self.result.names, *rules.key_columns]))
-        for batch in self._reader(file_slice, columns).iter_batches():
+        searched = ColumnValues(RECORD_KEY_META, keys) if merging.key_generator is None else None
+        context = attrs.evolve(self.context, columns=columns, searched=searched)
+        for batch in HoodieFileGroupReader(context, file_slice).iter_batches():
             rows = batch.filter(pc.is_in(rules.keys_of(batch), value_set=keys))
             if rows.num_rows:
                 yield rows.select(self.result.names)
-
-    def _reader(self, file_slice: FileSlice, columns: Sequence[str]) -> HoodieFileGroupReader:
-        return HoodieFileGroupReader(attrs.evolve(self.context, columns=columns), file_slice)
 
 
 @attrs.frozen

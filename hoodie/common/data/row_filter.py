@@ -46,7 +46,7 @@ from hoodie.common.data.expression_tree import (
 )
 from hoodie.common.data.filter_values import MIRRORED, MisfitValue, with_typed_values
 from hoodie.common.data.stored_types import spelled_otherwise
-from hoodie.common.util.arrow_buffers import numbers_in, numbers_of
+from hoodie.common.util.arrow_buffers import flags_in, numbers_in, numbers_of
 from hoodie.common.util.shown_value import short_repr, type_name
 from hoodie.exception import HoodieSchemaException
 
@@ -185,9 +185,26 @@ class RowFilter:
         Raises:
             HoodieSchemaException: See `take`.
         """
+        if batch.num_columns == 1 and pa.types.is_dictionary(batch.schema.field(0).type):
+            return self._places_by_dictionary(batch)
         numbers = numbers_of(np.arange(batch.num_rows), pa.int64())
         numbered = pa.RecordBatch.from_arrays([*batch.columns, numbers], names=[*batch.schema.names, _NUMBER])
         return numbers_in(self.take(numbered).column(_NUMBER).combine_chunks(), np.int64)
+
+    def _places_by_dictionary(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """The same where the only column is a dictionary: its values are compared once, and null."""
+        column = batch.column(0)
+        values = pa.concat_arrays([column.dictionary, pa.nulls(1, column.type.value_type)])
+        passes = np.zeros(len(values), dtype=np.bool_)
+        try:
+            passes[self.places(pa.RecordBatch.from_arrays([values], names=batch.schema.names))] = True
+        except HoodieSchemaException:
+            # The value that cannot be compared may be that of no row.
+            return self.places(pa.RecordBatch.from_arrays([column.dictionary_decode()], names=batch.schema.names))
+        entries = numbers_in(column.indices, np.int32)
+        if column.null_count:
+            entries = np.where(flags_in(column.is_valid()), entries, len(column.dictionary))
+        return np.flatnonzero(passes[entries])
 
 
 def rows_passing(table: pa.Table, expression: pc.Expression) -> pa.Table:

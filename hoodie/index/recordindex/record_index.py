@@ -53,6 +53,13 @@ _KEYS_FOR_A_SAMPLE = 10_000
 _GROUPS_FOR_A_SAMPLE = 4
 """In an index of fewer file groups, a sample costs as much as the look-up."""
 _NEARLY_ALL = 0.9
+_BYTES_OF_A_KEY = 192 << 10
+"""The bytes of base files whose keys are read in the time that one key takes in the index: a block of 64 KiB of the
+index is decompressed for it, and keys are about a third of a base file."""
+_KEYS_FOR_BASE_FILES = 500
+"""Fewer keys are looked up in the index, however small the table is."""
+_KEYS_OF_A_PARTITION = 10
+"""With fewer keys for each partition, listing all partitions takes longer than the look-up."""
 
 
 class _RecordIndex(BaseFileIndex):
@@ -197,20 +204,27 @@ class HoodieRecordIndex(_RecordIndex):
 
     @staticmethod
     def _table_to_search(index: RecordIndexLookup, keys: pa.Array, table: IndexedTable) -> IndexedTable | None:
-        """The table with all of its partitions, if nearly all of its base files hold some of many keys;
-        otherwise None.
+        """The table with all of its partitions, if its base files are small beside the number of keys, or if nearly
+        all of them hold some of many keys; otherwise None.
 
         Then the index saves nothing: the tasks that write these files read their keys anyway, and the key columns take
-        less time than the whole index.
+        less time than the index.
 
         Args:
             index: The index, which is asked for a sample of the keys.
             keys: Record keys (string); they may repeat.
             table: The table.
         """
-        if len(keys) < _KEYS_FOR_A_SAMPLE or len(index.slices) < _GROUPS_FOR_A_SAMPLE:
+        if len(keys) >= _KEYS_FOR_A_SAMPLE and len(index.slices) >= _GROUPS_FOR_A_SAMPLE:
+            return HoodieRecordIndex._table_by_sample(index, keys, table)
+        if len(keys) < _KEYS_FOR_BASE_FILES or table.request.exact or table.listing.snapshot is None:
             return None
-        return HoodieRecordIndex._table_by_sample(index, keys, table)
+        partitions = set(table.listing.snapshot.view().list_partitions())
+        if len(partitions) * _KEYS_OF_A_PARTITION > len(keys):
+            return None
+        whole = HoodieRecordIndex._whole_table(partitions, table)
+        is_small = whole is not None and sum(part.size_bytes for part in whole.slices) <= len(keys) * _BYTES_OF_A_KEY
+        return whole if is_small else None
 
     @staticmethod
     def _table_by_sample(index: RecordIndexLookup, keys: pa.Array, table: IndexedTable) -> IndexedTable | None:
@@ -222,17 +236,22 @@ class HoodieRecordIndex(_RecordIndex):
         partitions = set(table.listing.snapshot.view().list_partitions())
         if not partitions or partitions - named.partition_paths:
             return None
-        table = table.with_partitions(partitions)
-        if partitions - table.file_slices.keys():
+        whole = HoodieRecordIndex._whole_table(partitions, table)
+        if whole is None:
             return None
-        groups, whole, held = set(named.groups), 0, 0
-        for part in table.slices:
-            if not part.is_base_file_alone:
-                # The changes in its log files would have to be merged.
-                return None
-            whole += part.size_bytes
-            held += part.size_bytes if (part.partition_path, part.file_id) in groups else 0
-        return table if held >= _NEARLY_ALL * whole else None
+        groups = set(named.groups)
+        held = sum(part.size_bytes for part in whole.slices if (part.partition_path, part.file_id) in groups)
+        return whole if held >= _NEARLY_ALL * sum(part.size_bytes for part in whole.slices) else None
+
+    @staticmethod
+    def _whole_table(partitions: set[str], table: IndexedTable) -> IndexedTable | None:
+        """The table with all of its partitions; None if some are not listed, or if there are log files, whose changes
+        would have to be merged.
+        """
+        table = table.with_partitions(partitions)
+        if partitions - table.file_slices.keys() or not all(part.is_base_file_alone for part in table.slices):
+            return None
+        return table
 
     @staticmethod
     def _moving(found: FoundEntries, keys: pa.Table, slices: Sequence[FileSlice]) -> np.ndarray:

@@ -9,24 +9,29 @@ import struct
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hoodie.avro.columnar_block import decode_avro_block, encode_avro_blocks
+from hoodie.avro.columnar_block import decode_avro_block, decode_records_with, encode_avro_blocks
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.config.storage_config import HoodieStorageConfig
+from hoodie.common.data.column_values import ColumnValues
 from hoodie.common.data.grouped_rows import take_rows
+from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.exception import HoodieCorruptedDataException, HoodieSchemaException
 from hoodie.io.log.log_block import HoodieLogBlock, HoodieLogBlockType
 from hoodie.io.log.log_block_writer import data_headers, encode_log_block
 from hoodie.io.parquet.column_adaptation import adapt_batch, chosen_schema
-from hoodie.io.parquet.parquet_bytes import encode_parquet, read_parquet
+from hoodie.io.parquet.parquet_bytes import encode_parquet, read_parquet, read_parquet_rows_with
 
 MAX_BLOCK_BYTES = 256 << 20
 """The default of ``hoodie.logfile.data.block.max.size``."""
 _COUNT = struct.Struct(">i")
 _DEFAULT_CONFIG = HoodieStorageConfig()
+_MOST_TEXTS = 8
+"""The most texts that are looked for in the bytes of a block, one after the other."""
 
 
 class LogBlockFormat(StrEnum):
@@ -90,6 +95,21 @@ def distinct_positions(positions: npt.NDArray[np.int64] | None) -> npt.NDArray[n
     return positions
 
 
+@attrs.frozen(eq=False)
+class SomeRows:
+    """Some rows of a data block.
+
+    Attributes:
+        rows: The rows.
+        numbers: The number of each row in the block, ascending (int64).
+        count: The number of all rows of the block.
+    """
+
+    rows: pa.RecordBatch
+    numbers: npt.NDArray[np.int64]
+    count: int
+
+
 class DataBlockReader:
     """Reader of the rows of data blocks, in the columns and types of a query.
 
@@ -132,11 +152,40 @@ class DataBlockReader:
         if block.block_type is HoodieLogBlockType.PARQUET_DATA:
             yield from read_parquet(block.content, block.source, self._wanted)
             return
+        rows = decode_avro_block(block.content, str(block.schema), self._present(block), block.source)
+        yield adapt_batch(rows, self._wanted, block.source)
+
+    def read_rows_with(self, block: HoodieLogBlock, searched: ColumnValues) -> SomeRows:
+        """The rows of a block that have one of some values as their record key or in another column, and perhaps
+        others.
+
+        Args:
+            block: See `read`.
+            searched: The values, and the other column.
+
+        Raises:
+            HoodieException: See `read`; other rows may be damaged.
+        """
+        if block.block_type is HoodieLogBlockType.PARQUET_DATA:
+            columns = list(dict.fromkeys([RECORD_KEY_META, searched.column]))
+            found, numbers, count = read_parquet_rows_with(
+                block.content, block.source, self._wanted, searched.values, columns
+            )
+            return SomeRows(_one_batch(pa.Table.from_batches(found, self._wanted)), numbers, count)
+        texts = [value.encode() for value in searched.values.to_pylist()]
+        present = self._present(block)
+        if len(texts) > _MOST_TEXTS or not all(texts):
+            rows = decode_avro_block(block.content, str(block.schema), present, block.source)
+            numbers, count = np.arange(rows.num_rows, dtype=np.int64), rows.num_rows
+        else:
+            rows, numbers, count = decode_records_with(block.content, texts, str(block.schema), present, block.source)
+        return SomeRows(adapt_batch(rows, self._wanted, block.source), numbers, count)
+
+    def _present(self, block: HoodieLogBlock) -> pa.Schema:
+        """The wanted columns that an Avro block has, in its types; one column if it has none of them."""
         written = self.written_schema(block)
         wanted = set(self._wanted.names)
-        present = [field for field in written if field.name in wanted] or list(written)[:1]
-        rows = decode_avro_block(block.content, str(block.schema), pa.schema(present), block.source)
-        yield adapt_batch(rows, self._wanted, block.source)
+        return pa.schema([field for field in written if field.name in wanted] or list(written)[:1])
 
 
 def _one_batch(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:

@@ -303,6 +303,15 @@ def known_range(chunk: pq.ColumnChunkMetaData, column_type: str) -> tuple[bytes,
     return low, high
 
 
+def is_searchable(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether `KeySearch.read` searches a column chunk of strings, as far as metadata tells.
+
+    Args:
+        chunk: The column chunk.
+    """
+    return not chunk.has_dictionary_page and chunk.num_values >= _FEW_ROWS and only_length(chunk) in _LENGTHS
+
+
 def only_length(chunk: pq.ColumnChunkMetaData) -> int:
     """The length of all values in bytes, if the statistics show one; -1 if they are missing or show two lengths."""
     low, high = known_range(chunk, "BYTE_ARRAY")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -64,9 +67,41 @@ def read_parquet(content: bytes, source: str, wanted: pa.Schema) -> Iterator[pa.
         HoodieCorruptedDataException: The file is damaged.
         SchemaCompatibilityException: A column cannot be converted to its type.
     """
+    with _opened(content, source) as reader:
+        yield from reader.iter_batches(None, wanted, batch_rows=_BATCH_ROWS)
+
+
+def read_parquet_rows_with(
+    content: bytes, source: str, wanted: pa.Schema, values: pa.Array, columns: Sequence[str]
+) -> tuple[list[pa.RecordBatch], npt.NDArray[np.int64], int]:
+    """The rows of a Parquet file in memory that have one of some values in one of some columns.
+
+    Args:
+        content: See `read_parquet`.
+        source: See `read_parquet`.
+        wanted: See `read_parquet`.
+        values: Distinct values (string).
+        columns: Columns of strings; those that the file lacks hold no value.
+
+    Returns:
+        The rows, their numbers in the file, ascending, and the number of all rows of the file.
+
+    Raises:
+        HoodieException: See `read_parquet`.
+    """
+    with _opened(content, source) as reader:
+        stored = set(reader.file_schema.names)
+        found = [reader.find_record_keys(values, None, column)[1] for column in columns if column in stored]
+        numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+        return list(reader.take_rows(None, wanted, numbers)), numbers, reader.num_rows
+
+
+@contextmanager
+def _opened(content: bytes, source: str) -> Iterator[HoodieParquetReader]:
+    """The file, open; errors name the block or file that holds it."""
     try:
         with HoodieParquetReader(None, source, content=content) as reader:
-            yield from reader.iter_batches(None, wanted, batch_rows=_BATCH_ROWS)
+            yield reader
     except HoodieCorruptedDataException as error:
         raise HoodieCorruptedDataException(
             f"Cannot read the Parquet rows of {source}: {error.__cause__ or 'there are none'}"

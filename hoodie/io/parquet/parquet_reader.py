@@ -22,19 +22,20 @@ from hoodie.common.model.record_columns import (
     PARTITION_PATH_META,
     RECORD_KEY_META,
 )
-from hoodie.common.util.arrow_buffers import structs_of
+from hoodie.common.util.arrow_buffers import array_of, structs_of
 from hoodie.exception import (
     HoodieCorruptedDataException,
     HoodieException,
     HoodieIOException,
+    HoodieNotSupportedException,
     MissingSchemaFieldException,
 )
 from hoodie.io.parquet.column_adaptation import adapt_batch, chosen_schema
 from hoodie.io.parquet.footer_tail import missing_base_file
-from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, known_range, merged_rows
+from hoodie.io.parquet.key_search import FoundRows, KeySearch, find_keys, is_searchable, known_range, merged_rows
 from hoodie.io.parquet.parquet_footer import Footer, KeyRange, parse_footer
 from hoodie.io.parquet.repeated_texts import RepeatedTexts
-from hoodie.io.parquet.row_taking import RowTaker
+from hoodie.io.parquet.row_taking import RowTaker, is_only_dictionary
 from hoodie.io.parquet.splicing import StoredColumns
 from hoodie.io.parquet.stored_ranges import StoredRanges
 from hoodie.storage.listed_files import open_listed_file
@@ -183,9 +184,7 @@ class HoodieParquetReader:
                 for group in range(metadata.num_row_groups)
                 for number in range(metadata.num_columns)
             ]
-            return frozenset(
-                chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page and "PLAIN" not in chunk.encodings
-            )
+            return frozenset(chunk.path_in_schema for chunk in chunks if is_only_dictionary(chunk))
 
     def stored_columns(self) -> StoredColumns:
         """The columns as they are stored; they can be read during an iteration over other columns.
@@ -213,6 +212,22 @@ class HoodieParquetReader:
             HoodieCorruptedDataException: An entry is not text.
         """
         return parse_footer(self._path, self.entries)
+
+    def may_hold_keys(self, keys: pa.Array) -> bool:
+        """Whether the bloom filter may know one of some record keys. A filter that cannot be read excludes nothing.
+
+        Args:
+            keys: The keys (string); no row has an empty one.
+        """
+        try:
+            bloom_filter = self.footer().bloom_filter
+        except (HoodieCorruptedDataException, HoodieNotSupportedException):
+            return True
+        # Python compares, since Arrow's comparison with a Python value imports pandas.
+        filled = [key for key in keys.to_pylist() if key]
+        return bloom_filter is None or (
+            bool(filled) and bool(bloom_filter.might_contain(array_of(filled, pa.string())).any())
+        )
 
     def names_only_its_keys(self) -> bool:
         """Whether both ends of the key range in the footer are keys of rows, as far as statistics tell.
@@ -354,6 +369,19 @@ class HoodieParquetReader:
         shifts = firsts[others] - (ends - rows[others])
         return merged_rows([search.found(), (entries, places + shifts[np.searchsorted(ends, places, side="right")])])
 
+    def searches_pages(self, column: str, row_group: int) -> bool:
+        """Whether `find_record_keys` finds values of a column in a row group without decoding all of them.
+
+        Args:
+            column: The column.
+            row_group: The number of the row group.
+        """
+        numbers = self.top_level_columns()
+        if column not in numbers or self.file_schema.field(column).type != pa.string():
+            return False
+        with translated_errors(self._path):
+            return is_searchable(self._opened.metadata.row_group(row_group).column(numbers[column]))
+
     def iter_batches(
         self,
         columns: Sequence[str] | None,
@@ -362,6 +390,7 @@ class HoodieParquetReader:
         batch_rows: int = 65536,
         *,
         on_all_cores: bool = True,
+        keeps_dictionaries: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Rows in the types of a schema.
 
@@ -374,6 +403,7 @@ class HoodieParquetReader:
             batch_rows: Most rows of a batch; it has fewer if they are long.
             on_all_cores: Whether columns are decoded side by side. If not, several threads may iterate at the same
                 time.
+            keeps_dictionaries: Whether columns of strings that are stored only as dictionaries are given as such.
 
         Yields:
             Batches in the order of the file. Equal values of a column may share their bytes in memory.
@@ -386,8 +416,10 @@ class HoodieParquetReader:
         wanted = chosen_schema(schema, columns)
         stored = set(self.file_schema.names)
         present = [name for name in wanted.names if name in stored]
-        file, texts = self._with_dictionaries(present), RepeatedTexts(self._dictionaries)
-        for number in range(self.num_row_groups) if row_groups is None else row_groups:
+        numbers = range(self.num_row_groups) if row_groups is None else row_groups
+        kept = [*self._dictionaries, *(self._stored_as_dictionaries(present, numbers) if keeps_dictionaries else ())]
+        file, texts = self._with_dictionaries(present, kept), RepeatedTexts(kept)
+        for number in numbers:
             if not present:
                 with translated_errors(self._path):
                     rows = file.metadata.row_group(number).num_rows
@@ -407,7 +439,7 @@ class HoodieParquetReader:
                 if batch is None:
                     break
                 found += batch.num_rows
-                yield self._adapted(batch, wanted, texts)
+                yield self._adapted(batch, wanted, texts, kept)
             self._check_rows(found, [number])
 
     def stores(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> bool:
@@ -516,29 +548,46 @@ class HoodieParquetReader:
         if found != expected_rows:
             raise _corrupted(self._path, f"its footer tells of {expected_rows} rows where {found} could be read")
 
-    def _with_dictionaries(self, columns: Sequence[str]) -> pq.ParquetFile:
-        """The file, to be read with dictionaries of the meta columns that have few values in a file."""
+    def _stored_as_dictionaries(self, columns: Sequence[str], row_groups: Iterable[int]) -> list[str]:
+        """The columns of strings that some row groups store only as dictionaries."""
+        metadata, numbers, schema = self._opened.metadata, self.top_level_columns(), self.file_schema
+        names = [name for name in columns if name in numbers and schema.field(name).type == pa.string()]
+        with translated_errors(self._path):
+            groups = [metadata.row_group(number) for number in row_groups]
+            return [name for name in names if all(is_only_dictionary(group.column(numbers[name])) for group in groups)]
+
+    def _with_dictionaries(self, columns: Sequence[str], kept: Sequence[str]) -> pq.ParquetFile:
+        """The file, to be read with dictionaries of some columns, and of the meta columns that have few values in a
+        file.
+        """
         file, schema = self._opened, self.file_schema
         names = [
             name
             for name in (COMMIT_TIME_META, PARTITION_PATH_META, FILE_NAME_META)
-            if name in columns and name not in self._dictionaries and pa.types.is_string(schema.field(name).type)
+            if name in columns and name not in kept and pa.types.is_string(schema.field(name).type)
         ]
-        if not names:
+        if not names and len(kept) == len(self._dictionaries):
             return file
         with translated_errors(self._path):
             return pq.ParquetFile(
                 self._stream, metadata=file.metadata, buffer_size=_BUFFER_BYTES, pre_buffer=False,
-                coerce_int96_timestamp_unit="us", read_dictionary=[*self._dictionaries, *names],
+                coerce_int96_timestamp_unit="us", read_dictionary=[*kept, *names],
                 page_checksum_verification=True,
             )  # fmt: skip
 
-    def _adapted(self, batch: pa.RecordBatch, wanted: pa.Schema, texts: RepeatedTexts | None = None) -> pa.RecordBatch:
+    def _adapted(
+        self,
+        batch: pa.RecordBatch,
+        wanted: pa.Schema,
+        texts: RepeatedTexts | None = None,
+        dictionaries: Sequence[str] | None = None,
+    ) -> pa.RecordBatch:
         with translated_errors(self._path):
             check_indices(batch.columns)
             if texts is not None:
                 batch = texts.in_batch(batch)
-        return adapt_batch(batch, wanted, self._path, self._dictionaries)
+        kept = self._dictionaries if dictionaries is None else dictionaries
+        return adapt_batch(batch, wanted, self._path, kept)
 
 
 def _corrupted(path: str, problem: object) -> HoodieCorruptedDataException:

@@ -75,7 +75,12 @@ def iter_plain_pages(
 
 
 def take_strings(
-    stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData, length: int, is_nullable: bool, places: Rows
+    stream: pa.NativeFile,
+    chunk: pq.ColumnChunkMetaData,
+    length: int,
+    is_nullable: bool,
+    places: Rows,
+    stored: pa.Buffer | None = None,
 ) -> StoredValues:
     """The values at some places of a top-level column of strings in one row group; other pages are not decompressed.
 
@@ -85,16 +90,35 @@ def take_strings(
         length: See `iter_plain_pages`.
         is_nullable: See `iter_plain_pages`.
         places: Rows of the row group from 0, ascending.
+        stored: The bytes of the chunk, if they were read; see `stored_bytes`.
 
     Raises:
         OtherPageForm: See `iter_plain_pages`.
         OSError: Storage failed.
     """
     found = []
-    for first, values in _iter_pages(stream, chunk, LENGTH_BYTES + length, is_nullable, places):
+    for first, values in _iter_pages(stream, chunk, LENGTH_BYTES + length, is_nullable, places, stored):
         _check_lengths(values, length)
         found.append(_rows_of(values, first, places))
     return np.concatenate(found)
+
+
+def stored_bytes(stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> pa.Buffer | None:
+    """The bytes of a column chunk without dictionary; None if the file has other bounds than the chunk says.
+
+    Args:
+        stream: See `iter_plain_pages`.
+        chunk: See `iter_plain_pages`.
+
+    Raises:
+        OSError: Storage failed.
+    """
+    start, size = chunk.data_page_offset, chunk.total_compressed_size
+    if chunk.has_dictionary_page or chunk.file_path or start < 0 or size < 0 or start + size > stream.size():
+        return None
+    stream.seek(start)
+    found = stream.read_buffer(size)
+    return found if found.size == size else None
 
 
 def take_numbers(
@@ -129,7 +153,12 @@ def _check_lengths(values: StoredValues, length: int) -> None:
 
 
 def _iter_pages(
-    stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData, width: int, is_nullable: bool, places: Rows | None
+    stream: pa.NativeFile,
+    chunk: pq.ColumnChunkMetaData,
+    width: int,
+    is_nullable: bool,
+    places: Rows | None,
+    stored: pa.Buffer | None = None,
 ) -> Iterator[tuple[int, StoredValues]]:
     """The first row and the values of each page; with places, of the pages that hold one of them.
 
@@ -144,14 +173,14 @@ def _iter_pages(
         raise OtherPageForm
     codec_name = _CODECS[chunk.compression]
     codec = None if codec_name is None else pa.Codec(codec_name)
-    data = _ChunkBytes(stream, start, size)
+    data = _ChunkBytes(stream, start, size) if stored is None else _ChunkBytes(pa.BufferReader(stored), 0, size)
     last = chunk.num_values - 1 if places is None else int(places[-1])
     at = rows = pages = 0
     while rows <= last:
         header, header_bytes = _read_header(data.slice(at, _HEADER_BYTES))
         at += header_bytes
-        count, plain_bytes, stored_bytes = _checked_sizes(header)
-        if not 0 <= stored_bytes <= size - at or rows + count > chunk.num_values:
+        count, plain_bytes, page_bytes = _checked_sizes(header)
+        if not 0 <= page_bytes <= size - at or rows + count > chunk.num_values:
             raise OtherPageForm
         pages += 1
         if pages > _SMALL_PAGES and rows + count < pages * _ROWS_OF_PAGE:
@@ -160,14 +189,14 @@ def _iter_pages(
             levels = _levels_without_nulls(count) if is_nullable else b""
             if plain_bytes != len(levels) + count * width:
                 raise OtherPageForm
-            stored = data.slice(at, stored_bytes)
-            if _CHECKSUM in header and zlib.crc32(stored) != header[_CHECKSUM].value & 0xFFFFFFFF:
+            page = data.slice(at, page_bytes)
+            if _CHECKSUM in header and zlib.crc32(page) != header[_CHECKSUM].value & 0xFFFFFFFF:
                 raise OtherPageForm
-            body = _decompressed(codec, stored, plain_bytes)
+            body = _decompressed(codec, page, plain_bytes)
             if memoryview(body).cast("B")[: len(levels)] != levels:
                 raise OtherPageForm
             yield rows, np.frombuffer(body, dtype=np.uint8, offset=len(levels)).reshape(count, width)
-        at += stored_bytes
+        at += page_bytes
         rows += count
     if places is None and at != size:
         raise OtherPageForm

@@ -4,21 +4,26 @@ form of the column                         method
 numbers and strings of one length, plain   pages with wanted rows are decompressed, and the values copied out
 strings that are all in a dictionary       the numbers of the dictionary's entries are decoded, no strings
 any other                                  pyarrow decodes the column, some rows at a time
+
+A column whose stored bytes are those of another one, as a record key has that is a column of the user, is taken once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hoodie.common.util.arrow_buffers import numbers_of, rows_of
-from hoodie.io.parquet.key_search import only_length
-from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, take_numbers, take_strings
+from hoodie.io.parquet.key_search import is_searchable, only_length
+from hoodie.io.parquet.plain_pages import LENGTH_BYTES, OtherPageForm, stored_bytes, take_numbers, take_strings
 
+MOST_FEW_ROWS = 1 << 12
+"""The limit of rows of a file that count as few."""
 _BATCH_ROWS = 1 << 15
 """The number of rows of a column that pyarrow decodes at a time."""
 _NUMBERS: Mapping[pa.DataType, str] = {
@@ -31,10 +36,27 @@ _NUMBERS: Mapping[pa.DataType, str] = {
 """Types whose stored values equal their bytes in memory, with the type in Parquet."""
 
 
+@attrs.define(eq=False)
+class _Twins:
+    """The column of some with one form that was taken last.
+
+    Attributes:
+        content: The bytes of its chunk; None before the first one.
+        values: Its values.
+    """
+
+    content: pa.Buffer | None = None
+    values: pa.Array | None = None
+
+    def has(self, content: pa.Buffer) -> bool:
+        """Whether the column has these bytes."""
+        return self.content is not None and bool(content.equals(self.content))
+
+
 class RowTaker:
     """Takes rows of an open file.
 
-    Memory: the compressed pages of a column of a row group, or some decoded rows of a row group; and the rows.
+    Memory: the compressed pages of two columns of a row group, or some decoded rows of a row group; and the rows.
 
     Args:
         stream: The file.
@@ -75,8 +97,9 @@ class RowTaker:
         """
         found: dict[str, pa.Array] = {}
         in_dictionaries, others = [], []
+        twins = self._alike(row_group, columns)
         for name in columns:
-            if (column := self._from_pages(row_group, name, places)) is not None:
+            if (column := self._from_pages(row_group, name, places, twins.get(name))) is not None:
                 found[name] = column
             elif self._is_in_dictionary(row_group, name):
                 in_dictionaries.append(name)
@@ -90,10 +113,25 @@ class RowTaker:
     def _is_in_dictionary(self, row_group: int, name: str) -> bool:
         if name not in self._numbers or self._types[name] != pa.string():
             return False
-        chunk = self._file.metadata.row_group(row_group).column(self._numbers[name])
-        return chunk.has_dictionary_page and "PLAIN" not in chunk.encodings
+        return is_only_dictionary(self._file.metadata.row_group(row_group).column(self._numbers[name]))
 
-    def _from_pages(self, row_group: int, name: str, places: npt.NDArray[np.int64]) -> pa.Array | None:
+    def _alike(self, row_group: int, columns: Sequence[str]) -> dict[str, _Twins]:
+        """The columns of strings of one length whose stored bytes may be those of another one."""
+        by_form: dict[object, list[str]] = {}
+        for name in columns:
+            if name in self._numbers and self._types[name] == pa.string():
+                number = self._numbers[name]
+                chunk = self._file.metadata.row_group(row_group).column(number)
+                if is_searchable(chunk):
+                    levels = self._file.metadata.schema.column(number).max_definition_level
+                    sizes = (chunk.total_compressed_size, chunk.total_uncompressed_size, chunk.num_values)
+                    by_form.setdefault((*sizes, chunk.compression, levels), []).append(name)
+        alike = [names for names in by_form.values() if len(names) > 1]
+        return {name: twins for names in alike for twins in [_Twins()] for name in names}
+
+    def _from_pages(
+        self, row_group: int, name: str, places: npt.NDArray[np.int64], twins: _Twins | None
+    ) -> pa.Array | None:
         """The values, copied out of the pages; None if the pages have another form."""
         if name not in self._numbers:
             return None
@@ -109,8 +147,14 @@ class RowTaker:
         is_nullable = column.max_definition_level == 1
         try:
             if data_type == pa.string() and (length := only_length(chunk)) > 0:
-                stored = take_strings(self._stream, chunk, length, is_nullable, places)
-                return rows_of(stored[:, LENGTH_BYTES:], pa.string())
+                content = None if twins is None else stored_bytes(self._stream, chunk)
+                if twins is not None and content is not None and twins.has(content):
+                    return twins.values
+                stored = take_strings(self._stream, chunk, length, is_nullable, places, content)
+                values = rows_of(stored[:, LENGTH_BYTES:], pa.string())
+                if twins is not None:
+                    twins.content, twins.values = content, values
+                return values
             if column.physical_type != _stored_type(data_type, column):
                 return None
             width = data_type.bit_width // 8
@@ -118,6 +162,15 @@ class RowTaker:
             return numbers_of(values, data_type)
         except OtherPageForm:
             return None
+
+
+def is_only_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether all values of a column chunk are in its dictionary.
+
+    Args:
+        chunk: The column chunk.
+    """
+    return bool(chunk.has_dictionary_page and "PLAIN" not in chunk.encodings)
 
 
 def _stored_type(data_type: pa.DataType, column: pq.ColumnSchema) -> str | None:

@@ -35,6 +35,7 @@ from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.merge.record_merger import HoodieRecordMerger
+from hoodie.metadata.writer.left_out_keys import left_out
 from hoodie.metadata.writer.partition_indexer import CommittedChange
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_path import file_name, join
@@ -242,7 +243,11 @@ class SliceKeys:
             gained = self._appended(before, after, change.row_count)
             if gained is not None:
                 return gained, _NO_KEYS
-        keys_before, keys_after = self.read(before).unique(), self.read(after).unique()
+        keys_before, keys_after = self.read(before), self.read(after)
+        lost = left_out(keys_before, keys_after)
+        if lost is not None:
+            return _NO_KEYS, lost
+        keys_before, keys_after = keys_before.unique(), keys_after.unique()
         gained = keys_after.filter(pc.invert(pc.is_in(keys_after, value_set=keys_before)))
         if len(keys_after) - len(gained) == len(keys_before):
             return gained, _NO_KEYS

@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import hoodie
 from hoodie.exception import HoodieKeyException, HoodieUpsertException, MissingSchemaFieldException
-from tests.support.table_builder import SCHEMA, init_table, local_client, read_trips, rows
+from tests.support.table_builder import SCHEMA, TRIPS, init_table, local_client, read_trips, rows
 
 PARTIAL = {"hoodie.write.partial.update": "true"}
 INSERTS_KEYS = {**PARTIAL, "hoodie.write.partial.update.missing.keys": "INSERT"}
@@ -81,3 +82,15 @@ def test_a_new_record_without_ordering_value_is_refused(
         client.upsert(fares(n=5.0).append_column("ts", pa.array([3], pa.int64())))
         client.upsert(rows(("n", "x", 4, 7.0)))
     assert read_trips(path) == [("a", "x", 10, 5.0), ("b", "x", 10, 1.0), ("n", "x", 4, 7.0)]
+
+
+@pytest.mark.parametrize("changes", [rows(), rows(("a", "x", 1))], ids=["no rows", "one row"])
+def test_a_table_that_never_had_rows_takes_the_columns_of_a_partial_update(tmp_path: Path, changes: pa.Table) -> None:
+    payload_class = "PartialUpdateAvroPayload"
+    path = init_table(tmp_path / "t", table_type="MERGE_ON_READ", payload_class=payload_class)
+    with local_client(path, BUCKET) as client:
+        client.upsert(rows(schema=TRIPS))
+    with local_client(path, {**BUCKET, **INSERTS_KEYS}) as client:
+        client.upsert(changes)
+    assert hoodie.read_table(path, columns=SCHEMA.names).to_pylist() == changes.to_pylist()
+    assert "fare" not in hoodie.read_table(path).column_names

@@ -90,6 +90,30 @@ def test_keys_of_all_files_are_found_in_these(tmp_path: Path, monkeypatch: pytes
     assert found[CURRENT_FILE_ID].null_count == 2 and len(found[CURRENT_FILE_ID].unique()) == 3
 
 
+def test_small_tables_are_searched_for_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = table_of(tmp_path)
+    wanted = [key for key in KEYS if REGION[key] == "y"]
+    for name, value in (("_KEYS_FOR_A_SAMPLE", 1000), ("_KEYS_FOR_BASE_FILES", len(wanted))):
+        monkeypatch.setattr(record_index, name, value)
+    by_files, table = look_up(path, wanted)
+    assert decisions(table) == {Decision.KEY_CHECK} and len(table.slices) == 2
+    size = sum(part.size_bytes for part in table.slices)
+    others = {
+        "_KEYS_FOR_BASE_FILES": len(wanted) + 1,
+        "_BYTES_OF_A_KEY": (size - 1) / len(wanted),
+        "_KEYS_OF_A_PARTITION": len(wanted) / 2 + 1,
+    }
+    names = [RECORD_KEY, PARTITION_PATH, CURRENT_FILE_ID]
+    for name, value in others.items():
+        with monkeypatch.context() as patched:
+            patched.setattr(record_index, name, value)
+            found, table = look_up(path, wanted)
+        assert decisions(table) == {Decision.RECORD_INDEX}
+        assert found.select(names).to_pylist() == by_files.select(names).to_pylist()
+    _, table = look_up(path, wanted, exact=True)
+    assert Decision.RECORD_INDEX in decisions(table)
+
+
 def test_the_index_is_asked_where_some_files_hold_none_of_the_keys(tmp_path: Path) -> None:
     path = table_of(tmp_path)
     for wanted in ([key for key in KEYS if REGION[key] == "y"], [f"new{number}" for number in range(200)]):

@@ -37,7 +37,8 @@ def row_filter_of(wanted: Any, schema: pa.Schema = SCHEMA) -> RowFilter | None:
 
 def reader_of(folder: Path, table: pa.Table, schema: pa.Schema = SCHEMA, **wanted: Any) -> HoodieFileGroupReader:
     path = folder / "f-0_0-0-0_20240101000000000.parquet"
-    pq.write_table(table, path, row_group_size=GROUP_ROWS)
+    # Then the encodings of a column chunk tell that all of its values are in its dictionary, as in hoodie's files.
+    pq.write_table(table, path, row_group_size=GROUP_ROWS, version="1.0", store_schema=False)
     file_slice = FileSlice.of_base_file("", str(path), path.stat().st_size)
     return HoodieFileGroupReader(HoodieReaderContext(open_storage(str(folder)), schema, **wanted), file_slice)
 
@@ -247,3 +248,37 @@ def test_rows_at_positions_pass_the_filter_and_have_the_tables_types(tmp_path: P
     (batch,) = reader.take(np.array([1, 2]))
     assert batch.schema == schema
     assert batch.to_pylist() == [{"id": 2, "new": None}]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pc.field("s") == "name7",
+        pc.field("s").isin(["name3", "no", "name99"]),
+        pc.field("s").is_null(),
+        (pc.field("s") < "name2") & (pc.field("s") != "name1"),
+        pc.match_substring(pc.field("s"), "99"),
+        # Text that is no number is met first in the dictionary, then in a row.
+        pc.field("s").cast(pa.int64()) > 5,
+    ],
+    ids=str,
+)
+def test_values_that_repeat_are_compared_once(
+    tmp_path: Path, wanted: pc.Expression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"name{number % 100}" if number % 13 else None for number in range(GROUP_ROWS * 3)]
+    table = rows(s=names)
+    compared, by_dictionary = [], RowFilter._places_by_dictionary
+
+    def counting(row_filter: RowFilter, batch: pa.RecordBatch) -> Any:
+        compared.append(len(batch.column(0).dictionary))
+        return by_dictionary(row_filter, batch)
+
+    monkeypatch.setattr(RowFilter, "_places_by_dictionary", counting)
+    expected = in_memory(table, wanted)
+    if expected is None:
+        with pytest.raises(HoodieSchemaException, match="cannot be computed on the rows"):
+            ids(tmp_path, table, row_filter_of(wanted))
+    else:
+        assert ids(tmp_path, table, row_filter_of(wanted)) == expected
+    assert compared and max(compared) <= 100

@@ -182,3 +182,26 @@ def test_rows_of_columns_that_are_read_as_views_are_taken(tmp_path: Path) -> Non
     schema = pa.schema([("text", pa.string()), ("binary", pa.binary()), ("list", pa.list_(pa.string()))])
     rows = [3, 4, 1999, 4999]
     assert taken(path, rows, schema).equals(scanned(path, rows, schema))
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_columns_with_the_same_bytes_are_taken_once(
+    tmp_path: Path, alike: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [f"key{number:05d}" for number in range(3000)]
+    others = keys if alike else keys[::-1]
+    table = pa.table({"key": keys, "number": list(range(3000)), "id": others})
+    path = tmp_path / "file.parquet"
+    pq.write_table(table, path, use_dictionary=False, compression="none")
+    taken, take_strings = [], row_taking.take_strings
+
+    def counting(*arguments: Any) -> Any:
+        taken.append(arguments)
+        return take_strings(*arguments)
+
+    monkeypatch.setattr(row_taking, "take_strings", counting)
+    rows = np.array([0, 7, 2999])
+    with HoodieParquetReader(open_storage(str(tmp_path)), str(path)) as reader:
+        (found,) = reader.take_rows(None, table.schema, rows)
+    assert found.to_pylist() == table.take(pa.array(rows)).to_pylist()
+    assert len(taken) == (1 if alike else 2)
