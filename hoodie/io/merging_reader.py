@@ -48,7 +48,7 @@ from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.key_generator import create_key_generator
 from hoodie.merge.log_merge import spec_of_logs
 from hoodie.merge.merge_spec import MergeSpec
-from hoodie.merge.record_merger import DELETE_STORED, TAKE_INCOMING, HoodieRecordMerger
+from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING, HoodieRecordMerger
 from hoodie.storage.storage import HoodieStorage
 
 
@@ -203,6 +203,30 @@ class MergingReader:
                     read = self._base_batches(base_file.path, columns, batch_rows, on_all_cores)
                 yield from self._merged(read, records, finder, is_met, base_file.path)
             yield from self._new_rows(records, is_met, batch_rows)
+
+    def changed_positions(self, batch_rows: int) -> npt.NDArray[np.int64]:
+        """The positions of the base file's rows that log records replace or delete, ascending.
+
+        Args:
+            batch_rows: The most rows of a batch of the base file.
+
+        Raises:
+            HoodieException: See `batches`.
+        """
+        base_file = self._file_slice.base_file
+        changed, start = [np.zeros(0, dtype=np.int64)], 0
+        with self._counted() as (records, _):
+            if base_file is None:
+                return changed[0]
+            finder = self._finder(records, base_file.path)
+            columns = self._read_columns(records, finder)
+            for batch in self._base_batches(base_file.path, columns, batch_rows, False):
+                numbers, places = finder.find(batch, start)
+                if len(numbers):
+                    stored = take_rows(batch.select(records.stored_columns), pa.array(places))
+                    changed.append(start + places[records.merge(stored, numbers).codes != KEEP_STORED])
+                start += batch.num_rows
+        return np.concatenate(changed)
 
     def begin_on(self, executor: Executor, batch_rows: int) -> None:
         """Begin to decode the base file on all cores, before `batches` is called.

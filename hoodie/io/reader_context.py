@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.common.data.row_filter import RowFilter
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import COMMIT_TIME_META
 from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.io.merging_reader import LogMerging
@@ -31,6 +32,8 @@ class HoodieReaderContext:
         instant_range: The commits whose rows are wanted; None for all. With a range, ``schema`` has the commit time.
         seeks_few: Whether few rows are expected to pass the filter: then the columns of the filter are read first, and
             the others only where these rows are.
+        log_rows_only: Whether rows of base files below log files are left out, so that the result has only rows of log
+            files: those that replace rows of the base file, and those whose keys it lacks.
 
     Hudi: org.apache.hudi.common.engine.HoodieReaderContext. Differs: a value; it opens no file.
     """
@@ -42,6 +45,18 @@ class HoodieReaderContext:
     row_filter: RowFilter | None = None
     instant_range: InstantRange | None = None
     seeks_few: bool = False
+    log_rows_only: bool = False
+
+    def skips_base_rows(self, file_slice: FileSlice) -> bool:
+        """Whether no row of the base file of a slice with log files is in the result.
+
+        Args:
+            file_slice: The slice.
+        """
+        instants, base_file = self.instant_range, file_slice.base_file
+        # No row of a base file is newer than the file.
+        is_behind = instants is not None and base_file is not None and instants.is_behind(base_file.instant_time)
+        return self.log_rows_only or is_behind
 
     @property
     def result_columns(self) -> Sequence[str]:
