@@ -25,8 +25,10 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodie.avro.field_defaults import default_values
+from hoodie.common.data.expression_tree import parse_expression
 from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMN_SET
@@ -194,7 +196,8 @@ class MergingReader:
         """
         base_file = self._file_slice.base_file
         with self._counted() as (records, is_met):
-            if base_file is not None:
+            # Rows of log files need no base file if they win anyway.
+            if base_file is not None and not (self._skips_base_rows and self._always_wins(records, base_file.path)):
                 begun, self._begun = self._begun, None
                 found, read = (begun.result() if begun is not None else None) or (None, None)
                 finder = found or self._finder(records, base_file.path)
@@ -219,6 +222,8 @@ class MergingReader:
             if base_file is None:
                 return changed[0]
             finder = self._finder(records, base_file.path)
+            if isinstance(finder, _ByPosition) and self._always_wins(records, base_file.path):
+                return finder.positions
             columns = self._read_columns(records, finder)
             for batch in self._base_batches(base_file.path, columns, batch_rows, False):
                 numbers, places = finder.find(batch, start)
@@ -252,6 +257,8 @@ class MergingReader:
             columns = self._columns
         elif preparing is not None:
             records = preparing.result()
+            if self._skips_base_rows and self._always_wins(records, path):
+                return None
             finder = self._finder(records, path)
             columns = self._read_columns(records, finder)
         else:
@@ -315,6 +322,23 @@ class MergingReader:
             yield records, np.zeros(len(records), dtype=np.bool_)
             # The readers of a scan live until its end, and footers are large.
             self._fragment = None
+
+    def _always_wins(self, records: MergedLogRecords, path: str) -> bool:
+        """Whether each log record surely wins against the row of its key in the base file, as its statistics tell.
+
+        Positions that blocks name are not trusted for this: the base file tells whether they are wrong.
+        """
+        if not records.are_whole or records.positions is not None:
+            return False
+        fields = self._rules.ordering_fields
+        if not fields:
+            return True
+        least = records.least_ordering
+        if least is None or self._rules.ordering_columns != [*fields]:
+            return False
+        (field,) = map(pc.field, fields)
+        may_lose = parse_expression(field > least)
+        return may_lose is not None and not self._opened(path).row_groups_of(may_lose, self._schema)
 
     def _new_rows(
         self, records: MergedLogRecords, is_met: npt.NDArray[np.bool_], batch_rows: int
