@@ -1,21 +1,24 @@
 """Compare queries of one table: hoodie and real Hudi on the same Spark session, and in-process beside bare files.
 
     python -m benchmarks.queries [--rows 4000000] [--commits 30] [--updates 1000] [--table-type COPY_ON_WRITE]
-                                 [--runs 5] [--parts spark,process] [--json FILE]
+                                 [--runs 5] [--parts spark,process] [--queries scan,count] [--json FILE]
 
 hoodie writes the table: a bulk insert, then commits of 1,000 updates each. Those of a merge-on-read table stay in log
 files: ``--table-type MERGE_ON_READ --commits 2 --updates 200000`` leaves a tenth of the rows there. Queries, each
 planned anew in each run, the engines in turn:
 
 scan         all columns of all rows
+count        the number of all rows, of a frame of all columns; on Spark only
 aggregate    the sum of a column, for rows of a range of another one
 lookup       the row of one key
 incremental  the rows of the newest commit, collected
   columns    two columns of these rows, collected
   count      their number, of a frame of all columns; on Spark only
 
-``spark`` needs real Hudi: HOODIE_HUDI_BUNDLE names its bundle. ``process`` compares with pyarrow, DuckDB and polars on
-the newest base files, which these are handed as a list: they need not know the table.
+``spark`` compares with real Hudi if HOODIE_HUDI_BUNDLE names its bundle, and a merge-on-read table with a copy-on-write
+table of the same commits. CPU seconds are those of the session of processes, JVM and workers included. ``process``
+compares with pyarrow, DuckDB and polars on the newest base files, which these are handed as a list: they need not know
+the table.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ import pyarrow.dataset as ds
 
 import hoodie
 from benchmarks.local_upsert import make_table
-from benchmarks.measure import describe_machine, trip_updates, trips
+from benchmarks.measure import Timing, cpu_seconds, describe_machine, trip_updates, trips
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -59,39 +62,36 @@ def build(path: str, rows: int, commits: int, updates: int, table_type: str) -> 
     return table["uuid"][rows // 2].as_py(), *times[-2:]
 
 
-def compare(queries: Mapping[str, Mapping[str, Query]], runs: int) -> dict[str, dict[str, list[float]]]:
-    """Seconds of each query by each engine, in turn; a first run of each is not counted. The results must agree."""
-    seconds: dict[str, dict[str, list[float]]] = {}
+def compare(queries: Mapping[str, Mapping[str, Query]], runs: int) -> dict[str, dict[str, Timing]]:
+    """Times of each query by each engine, in turn; a first run of each is not counted. The results must agree."""
+    timings: dict[str, dict[str, Timing]] = {}
     for name, engines in queries.items():
         found = {engine: query() for engine, query in engines.items()}
         if len({repr(value) for value in found.values()}) > 1:
             raise SystemExit(f"{name}: the engines disagree: {found}")
         for _ in range(runs):
             for engine, query in engines.items():
-                started = time.perf_counter()
+                timing = timings.setdefault(name, {}).setdefault(engine, Timing(engine, [], cpu=[]))
+                started, used = time.perf_counter(), cpu_seconds()
                 query()
-                seconds.setdefault(name, {}).setdefault(engine, []).append(time.perf_counter() - started)
-    return seconds
+                timing.seconds.append(time.perf_counter() - started)
+                timing.cpu.append(cpu_seconds() - used)
+    return timings
 
 
-def spark_queries(path: str, key: str, begin: str) -> Mapping[str, Mapping[str, Query]]:
-    """The queries on one session that has Hudi's bundle."""
+def spark_queries(path: str, key: str, begin: str, copied: tuple[str, str] | None) -> Mapping[str, Mapping[str, Query]]:
+    """The queries on one session, which has Hudi's bundle if there is one.
+
+    ``copied`` is a copy-on-write table with the same rows, and the time for its ranges.
+    """
     from pyspark.sql import DataFrame  # not installed everywhere
     from pyspark.sql import functions as sf
 
     import hoodie.spark
     from benchmarks.spark_upsert import session
 
-    spark = session(os.environ["HOODIE_HUDI_BUNDLE"])
-    incremental = {
-        "hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": begin,
-    }  # fmt: skip
-
-    def by_hoodie(**options: str) -> DataFrame:
-        return hoodie.spark.read(spark, path, options)
-
-    def by_hudi(**options: str) -> DataFrame:
-        return spark.read.format("hudi").options(**options).load(path)
+    bundle = os.environ.get("HOODIE_HUDI_BUNDLE")
+    spark = session(bundle)
 
     def scan(frame: DataFrame) -> object:
         frame.write.format("noop").mode("overwrite").save()
@@ -101,29 +101,44 @@ def spark_queries(path: str, key: str, begin: str) -> Mapping[str, Mapping[str, 
         total = frame.where(sf.col("fare") > FARE).agg(sf.sum("begin_lat"), sf.count("*")).first()
         return None if total is None else (round(total[0], 3), total[1])
 
-    def lookup_by_hoodie() -> object:
-        return len(hoodie.spark.read(spark, path, filters=[("uuid", "=", key)]).collect())
+    def by_hoodie(table: str, begin: str) -> Mapping[str, Query]:
+        newest = {
+            "hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": begin,
+        }  # fmt: skip
+        return {
+            "scan": lambda: scan(hoodie.spark.read(spark, table)),
+            "count": lambda: hoodie.spark.read(spark, table).count(),
+            "aggregate": lambda: aggregate(hoodie.spark.read(spark, table)),
+            "lookup": lambda: len(hoodie.spark.read(spark, table, filters=[("uuid", "=", key)]).collect()),
+            "incremental": lambda: len(hoodie.spark.read(spark, table, newest).collect()),
+            "  columns": lambda: len(hoodie.spark.read(spark, table, newest, columns=PULLED).collect()),
+            "  count": lambda: hoodie.spark.read(spark, table, newest).count(),
+        }
 
-    def lookup_by_hudi() -> object:
-        return len(by_hudi().where(sf.col("uuid") == key).collect())
+    def by_hudi() -> Mapping[str, Query]:
+        newest = {
+            "hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": begin,
+        }  # fmt: skip
 
-    return {
-        "scan": {"hoodie": lambda: scan(by_hoodie()), "hudi": lambda: scan(by_hudi())},
-        "aggregate": {"hoodie": lambda: aggregate(by_hoodie()), "hudi": lambda: aggregate(by_hudi())},
-        "lookup": {"hoodie": lookup_by_hoodie, "hudi": lookup_by_hudi},
-        "incremental": {
-            "hoodie": lambda: len(by_hoodie(**incremental).collect()),
-            "hudi": lambda: len(by_hudi(**incremental).collect()),
-        },
-        "  columns": {
-            "hoodie": lambda: len(hoodie.spark.read(spark, path, incremental, columns=PULLED).collect()),
-            "hudi": lambda: len(by_hudi(**incremental).select(*PULLED).collect()),
-        },
-        "  count": {
-            "hoodie": lambda: by_hoodie(**incremental).count(),
-            "hudi": lambda: by_hudi(**incremental).count(),
-        },
-    }
+        def read(**options: str) -> DataFrame:
+            return spark.read.format("hudi").options(**options).load(path)
+
+        return {
+            "scan": lambda: scan(read()),
+            "count": lambda: read().count(),
+            "aggregate": lambda: aggregate(read()),
+            "lookup": lambda: len(read().where(sf.col("uuid") == key).collect()),
+            "incremental": lambda: len(read(**newest).collect()),
+            "  columns": lambda: len(read(**newest).select(*PULLED).collect()),
+            "  count": lambda: read(**newest).count(),
+        }
+
+    engines = {"hoodie": by_hoodie(path, begin)}
+    if copied is not None:
+        engines["copy-on-write"] = by_hoodie(*copied)
+    if bundle:
+        engines["hudi"] = by_hudi()
+    return {name: {engine: queries[name] for engine, queries in engines.items()} for name in engines["hoodie"]}
 
 
 def process_queries(path: str, key: str, begin: str) -> Mapping[str, Mapping[str, Query]]:
@@ -203,6 +218,7 @@ def main() -> None:
     parser.add_argument("--table-type", default="COPY_ON_WRITE", choices=["COPY_ON_WRITE", "MERGE_ON_READ"])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--parts", default="spark,process", help="some of spark,process")
+    parser.add_argument("--queries", help="some of the queries; all if it is left out")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
     arguments = parser.parse_args()
     machine = describe_machine("pyspark", "pyarrow", "duckdb", "polars")
@@ -212,19 +228,32 @@ def main() -> None:
         path = f"{folder}/trips"
         key, begin, _ = build(path, arguments.rows, arguments.commits, arguments.updates, arguments.table_type)
         for part in arguments.parts.split(","):
-            if part == "spark" and not os.environ.get("HOODIE_HUDI_BUNDLE"):
-                print("spark: left out, HOODIE_HUDI_BUNDLE names no bundle")
-                continue
-            queries = (spark_queries if part == "spark" else process_queries)(path, key, begin)
-            seconds = compare(queries, arguments.runs)
-            figures[part] = seconds
-            for name, engines in seconds.items():
-                ours = statistics.median(engines["hoodie"])
-                for engine, times in engines.items():
-                    middle = statistics.median(times)
+            if part == "spark":
+                copied = None
+                if arguments.table_type == "MERGE_ON_READ":
+                    copy = f"{folder}/copy"
+                    _, first, _ = build(copy, arguments.rows, arguments.commits, arguments.updates, "COPY_ON_WRITE")
+                    copied = copy, first
+                queries = spark_queries(path, key, begin, copied)
+            else:
+                queries = process_queries(path, key, begin)
+            if arguments.queries:
+                queries = {name: queries[name] for name in arguments.queries.split(",")}
+            print(f"load {os.getloadavg()}")
+            timings = compare(queries, arguments.runs)
+            print(f"load {os.getloadavg()}")
+            figures[part] = {
+                name: {engine: timing.to_json() for engine, timing in engines.items()}
+                for name, engines in timings.items()
+            }
+            for name, engines in timings.items():
+                for engine, timing in engines.items():
+                    cpu = statistics.median(timing.cpu)
+                    of_it = engines["hoodie"].median / timing.median
                     print(
-                        f"{part:8} {name:12} {engine:24} {middle:7.3f} s ({min(times):.3f} - {max(times):.3f})"
-                        + ("" if engine == "hoodie" else f"   hoodie takes {ours / middle:5.2f} of it")
+                        f"{part:8} {name:12} {engine:24} {timing.median:7.3f} s ({min(timing.seconds):.3f} - "
+                        f"{max(timing.seconds):.3f}) {cpu:7.2f} CPU s"
+                        + ("" if engine == "hoodie" else f"   hoodie takes {of_it:5.2f} of it")
                     )
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")

@@ -24,6 +24,7 @@ from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedExc
 BLOCK_VERSION = 3
 """The version of the content."""
 _INT = struct.Struct(">i")
+_INT_BYTES = 4
 _HEADER = struct.Struct(">ii")
 
 
@@ -161,12 +162,16 @@ def record_places(
         )
     size, length_at, position = len(content), _INT.unpack_from, _HEADER.size
     ends = compact_list("q")
-    while position + _INT.size <= size and len(ends) < count:
+    add = ends.append
+    # Each record takes at least its length, so a wrong number of records does not make this long.
+    for _ in range(min(count, size // _INT_BYTES)):
+        if position + _INT_BYTES > size:
+            break
         length = length_at(content, position)[0]
-        position += _INT.size + length
+        position += _INT_BYTES + length
         if length < 0 or position > size:
             break
-        ends.append(position)
+        add(position)
     if len(ends) != count or position != size:
         raise HoodieCorruptedDataException(
             f"Cannot read Avro records of {source}: it announces {count} records, and the lengths of {len(ends)} fit "

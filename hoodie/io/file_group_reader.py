@@ -145,14 +145,26 @@ class HoodieFileGroupReader:
 
     def _merging_reader(self, columns: Sequence[str]) -> MergingReader:
         assert self._log_merging is not None
-        instants, base_file = self._context.instant_range, self._file_slice.base_file
-        # No row of a base file is newer than the file.
-        skips_base_rows = instants is not None and base_file is not None and instants.is_behind(base_file.instant_time)
+        skips_base_rows = self._context.skips_base_rows(self._file_slice)
         arguments = (self._storage, self._file_slice, self._schema, columns, self._log_merging)
         searched = self._context.searched
         if searched is None:
             return MergingReader(*arguments, skips_base_rows=skips_base_rows)
         return SearchingMergingReader(*arguments, searched=searched, skips_base_rows=skips_base_rows)
+
+    def changed_positions(self) -> npt.NDArray[np.int64]:
+        """The positions of the base file's rows that log files replace or delete, ascending; on this thread.
+
+        These are the rows that are not as they are stored in the result without filter. The other rows of the result
+        are those of `HoodieReaderContext.log_rows_only`. Memory: the log records without their columns, and one batch
+        of few columns of the base file.
+
+        Raises:
+            HoodieException: See `iter_batches`.
+        """
+        context = attrs.evolve(self._context, log_rows_only=True, searched=None)
+        reader = HoodieFileGroupReader(context, self._file_slice)
+        return reader._merging_reader([RECORD_KEY_META]).changed_positions(READ_BATCH_ROWS)
 
     def merge_source(self, config: HoodieStorageConfig, merge_spec: MergeSpec) -> MergeSource:
         """All rows, to be merged with incoming rows into the next version of the file group; not opened yet.

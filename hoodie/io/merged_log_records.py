@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodie.common.model.field_path import top_level_name
 from hoodie.common.model.record_columns import RECORD_KEY_META
@@ -197,6 +198,26 @@ class MergedLogRecords:
     def replaces_only(self) -> bool:
         """Whether each winning entry replaces a stored row as a whole, and none deletes one."""
         return self._merging is None and not self.delete_count
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether each winning entry is a whole row or a delete, so that nothing of the stored row stays."""
+        return self._merging is None and self._rules.by_mode is not None
+
+    @property
+    def least_ordering(self) -> pa.Scalar | None:
+        """The least ordering value of the entries; None if statistics of a base file cannot tell whether it wins.
+
+        They cannot if an entry has no value that compares. A stored null is smaller than all values, but counts as 0
+        among 32-bit integers.
+        """
+        entries, kind = self._merged_entries, self._ordering_type
+        if kind is None or not (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
+            return None
+        if entries.ordering is None or len(without_order(entries.ordering, entries.is_delete)):
+            return None
+        least = pc.min(entries.ordering)
+        return least if least.is_valid and (kind != pa.int32() or least.as_py() >= 0) else None
 
     @property
     def columns_like_key(self) -> set[str]:

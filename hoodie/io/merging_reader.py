@@ -25,9 +25,11 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hoodie.avro.field_defaults import default_values
 from hoodie.common.data.column_values import ColumnValues
+from hoodie.common.data.expression_tree import parse_expression
 from hoodie.common.data.grouped_rows import take_rows
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import META_COLUMN_SET, RECORD_KEY_META
@@ -50,7 +52,7 @@ from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.keygen.key_generator import create_key_generator
 from hoodie.merge.log_merge import spec_of_logs
 from hoodie.merge.merge_spec import MergeSpec
-from hoodie.merge.record_merger import DELETE_STORED, TAKE_INCOMING, HoodieRecordMerger
+from hoodie.merge.record_merger import DELETE_STORED, KEEP_STORED, TAKE_INCOMING, HoodieRecordMerger
 from hoodie.storage.storage import HoodieStorage
 
 
@@ -196,7 +198,8 @@ class MergingReader:
         """
         base_file = self._file_slice.base_file
         with self._counted() as (records, is_met):
-            if base_file is not None:
+            # Rows of log files need no base file if they win anyway.
+            if base_file is not None and not (self._skips_base_rows and self._always_wins(records, base_file.path)):
                 begun, self._begun = self._begun, None
                 found, read = (begun.result() if begun is not None else None) or (None, None)
                 finder = found or self._finder(records, base_file.path)
@@ -205,6 +208,32 @@ class MergingReader:
                     read = self._base_batches(base_file.path, columns, batch_rows, on_all_cores)
                 yield from self._merged(read, records, finder, is_met, base_file.path)
             yield from self._new_rows(records, is_met, batch_rows)
+
+    def changed_positions(self, batch_rows: int) -> npt.NDArray[np.int64]:
+        """The positions of the base file's rows that log records replace or delete, ascending.
+
+        Args:
+            batch_rows: The most rows of a batch of the base file.
+
+        Raises:
+            HoodieException: See `batches`.
+        """
+        base_file = self._file_slice.base_file
+        changed, start = [np.zeros(0, dtype=np.int64)], 0
+        with self._counted() as (records, _):
+            if base_file is None:
+                return changed[0]
+            finder = self._finder(records, base_file.path)
+            if isinstance(finder, _ByPosition) and self._always_wins(records, base_file.path):
+                return finder.positions
+            columns = self._read_columns(records, finder)
+            for batch in self._base_batches(base_file.path, columns, batch_rows, False):
+                numbers, places = finder.find(batch, start)
+                if len(numbers):
+                    stored = take_rows(batch.select(records.stored_columns), pa.array(places))
+                    changed.append(start + places[records.merge(stored, numbers).codes != KEEP_STORED])
+                start += batch.num_rows
+        return np.concatenate(changed)
 
     def begin_on(self, executor: Executor, batch_rows: int) -> None:
         """Begin to decode the base file on all cores, before `batches` is called.
@@ -230,6 +259,8 @@ class MergingReader:
             columns = self._columns
         elif preparing is not None:
             records = preparing.result()
+            if self._skips_base_rows and self._always_wins(records, path):
+                return None
             finder = self._finder(records, path)
             columns = self._read_columns(records, finder)
         else:
@@ -293,6 +324,23 @@ class MergingReader:
             yield records, np.zeros(len(records), dtype=np.bool_)
             # The readers of a scan live until its end, and footers are large.
             self._fragment = None
+
+    def _always_wins(self, records: MergedLogRecords, path: str) -> bool:
+        """Whether each log record surely wins against the row of its key in the base file, as its statistics tell.
+
+        Positions that blocks name are not trusted for this: the base file tells whether they are wrong.
+        """
+        if not records.are_whole or records.positions is not None:
+            return False
+        fields = self._rules.ordering_fields
+        if not fields:
+            return True
+        least = records.least_ordering
+        if least is None or self._rules.ordering_columns != [*fields]:
+            return False
+        (field,) = map(pc.field, fields)
+        may_lose = parse_expression(field > least)
+        return may_lose is not None and not self._opened(path).row_groups_of(may_lose, self._schema)
 
     def _new_rows(
         self, records: MergedLogRecords, is_met: npt.NDArray[np.bool_], batch_rows: int

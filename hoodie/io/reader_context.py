@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.data.column_values import ColumnValues
 from hoodie.common.data.row_filter import RowFilter
+from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.record_columns import COMMIT_TIME_META
 from hoodie.common.table.timeline.instant_range import InstantRange
 from hoodie.io.merging_reader import LogMerging
@@ -34,6 +35,8 @@ class HoodieReaderContext:
             the others only where these rows are.
         searched: Record keys, or values of the key field, one of which every row has that passes the filter; None if
             the filter names none.
+        log_rows_only: Whether rows of base files below log files are left out, so that the result has only rows of log
+            files: those that replace rows of the base file, and those whose keys it lacks.
 
     Hudi: org.apache.hudi.common.engine.HoodieReaderContext. Differs: a value; it opens no file.
     """
@@ -46,6 +49,18 @@ class HoodieReaderContext:
     instant_range: InstantRange | None = None
     seeks_few: bool = False
     searched: ColumnValues | None = None
+    log_rows_only: bool = False
+
+    def skips_base_rows(self, file_slice: FileSlice) -> bool:
+        """Whether no row of the base file of a slice with log files is in the result.
+
+        Args:
+            file_slice: The slice.
+        """
+        instants, base_file = self.instant_range, file_slice.base_file
+        # No row of a base file is newer than the file.
+        is_behind = instants is not None and base_file is not None and instants.is_behind(base_file.instant_time)
+        return self.log_rows_only or is_behind
 
     @property
     def result_columns(self) -> Sequence[str]:

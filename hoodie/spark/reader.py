@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, Unpack
 
 import attrs
@@ -18,18 +19,17 @@ from pyspark.sql import types as st
 
 from hoodie.common.data.expression_tree import shown_expression
 from hoodie.common.data.row_filter import RowFilter
-from hoodie.common.model.file_slice import HoodieBaseFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.read_config import QueryType
-from hoodie.exception import HoodieConfigException, HoodieNotSupportedException
+from hoodie.exception import HoodieConfigException, HoodieIOException, HoodieNotSupportedException
 from hoodie.query.planner import plan_of
-from hoodie.query.read_plan import ReadPlan
+from hoodie.query.read_plan import PlannedSlice, ReadPlan
 from hoodie.query.repeated_planning import plan_until_complete
 from hoodie.query.table_query import QueryArguments, QueryTime, TableQuery, shows_arguments
 from hoodie.spark.driver_rows import driver_rows
-from hoodie.spark.log_scan import scan_merged
+from hoodie.spark.log_scan import scan_merged, scannable, without_changed_rows
 from hoodie.spark.spark_compatibility import check_running
 from hoodie.spark.spark_conditions import spark_condition
 from hoodie.spark.spark_data import SparkData
@@ -189,20 +189,40 @@ def frame_of(spark: SparkSession, base_path: str, plan: ReadPlan, driver_bytes: 
     few = driver_rows(spark, plan, driver_bytes)
     if few is not None:
         return few
-    merged = [planned for planned in plan.slices if not planned.file_slice.is_base_file_alone]
-    scanned = [planned.file_slice.sole_base_file for planned in plan.slices if planned.file_slice.is_base_file_alone]
-    if not merged:
-        return _frame_of_base_files(spark, base_path, plan, scanned)
-    frame = scan_merged(spark, plan, merged)
-    return frame if not scanned else _frame_of_base_files(spark, base_path, plan, scanned).union(frame)
+    with_logs = [planned for planned in plan.slices if not planned.file_slice.is_base_file_alone]
+    alone = [planned for planned in plan.slices if planned.file_slice.is_base_file_alone]
+    scanned = scannable(spark, plan, with_logs)
+    frames = []
+    if scanned:
+        try:
+            frames.append(_frame_of_base_files(spark, base_path, plan, scanned))
+            frames.append(scan_merged(spark, plan, scanned, log_rows_only=True))
+        except HoodieIOException:
+            # Spark has no connector for the storage. Tasks need none.
+            if alone:
+                raise
+            scanned = []
+    merged = [planned for planned in with_logs if planned not in scanned]
+    if merged:
+        frames.append(scan_merged(spark, plan, merged))
+    if alone or not frames:
+        frames.insert(0, _frame_of_base_files(spark, base_path, plan, alone))
+    return reduce(DataFrame.union, frames)
 
 
 def _frame_of_base_files(
-    spark: SparkSession, base_path: str, plan: ReadPlan, files: Sequence[HoodieBaseFile]
+    spark: SparkSession, base_path: str, plan: ReadPlan, slices: Sequence[PlannedSlice]
 ) -> DataFrame:
-    """The rows of the base files that no log files change, by Spark's own scan."""
+    """The rows of base files that log files leave as they are, by Spark's own scan.
+
+    Either all slices have log files, or none.
+    """
     wanted = plan.query.columns
-    frame = scan_files(spark, plan.snapshot, base_path, files, plan.schema)
+    files = [planned.file_slice.base_file for planned in slices if planned.file_slice.base_file is not None]
+    have_logs = bool(slices) and not slices[0].file_slice.is_base_file_alone
+    frame = scan_files(spark, plan.snapshot, base_path, files, plan.schema, places=have_logs)
+    if have_logs:
+        frame = without_changed_rows(spark, plan, slices, frame)
     if plan.row_filter is not None and files:
         condition, is_exact = spark_condition(plan.row_filter, plan.schema)
         if condition is not None:

@@ -46,6 +46,12 @@ Promotions = frozenset[tuple[pa.DataType, pa.DataType]]
 _WIDENED_BY_SPARK_4: Promotions = frozenset({(pa.int32(), pa.int64()), (pa.int32(), pa.float64())})
 """Pairs of a file's type and the table's type that Spark 4 widens as Hudi does."""
 
+STORED_IN = "__hoodie_stored_in"
+"""The column with the name of the base file of a row, on demand."""
+STORED_AT = "__hoodie_stored_at"
+"""The column with the position of a row in its base file, from 0, on demand."""
+_PLACES = {STORED_IN: "_metadata.file_name", STORED_AT: "_metadata.row_index"}
+
 NarrowColumns = tuple[tuple[str, pa.DataType], ...]
 """Columns of a file whose type is narrower than the table's, with the file's type."""
 
@@ -56,6 +62,8 @@ def scan_files(
     base_path: str,
     files: Sequence[HoodieBaseFile],
     schema: pa.Schema,
+    *,
+    places: bool = False,
 ) -> DataFrame:
     """The rows of some base files in the table's types.
 
@@ -65,6 +73,7 @@ def scan_files(
         base_path: The table's folder as the user wrote it; its scheme decides which connector Spark uses.
         files: The files; there may be none.
         schema: The columns, including meta columns.
+        places: Whether the columns `STORED_IN` and `STORED_AT` come after the others.
 
     Raises:
         HoodieIOException: Spark has no connector for the storage, or cannot read a file.
@@ -73,7 +82,8 @@ def scan_files(
         # Nulls are allowed in all columns, as in scans.
         return spark.createDataFrame([], spark_schema(nullable_schema(schema)))
     groups = _group_by_narrow_columns(spark, snapshot, files, schema)
-    frames = [_scan(spark, snapshot, base_path, files, schema, dict(narrow)) for narrow, files in groups.items()]
+    added = _PLACES if places else {}
+    frames = [_scan(spark, snapshot, base_path, files, schema, dict(narrow), added) for narrow, files in groups.items()]
     return reduce(DataFrame.union, frames)
 
 
@@ -84,8 +94,9 @@ def _scan(
     files: Iterable[HoodieBaseFile],
     schema: pa.Schema,
     narrow: Mapping[str, pa.DataType],
+    added: Mapping[str, str],
 ) -> DataFrame:
-    """The rows of base files, with narrow columns widened to the table's types."""
+    """The rows of base files, with narrow columns widened to the table's types, and columns of Spark's metadata."""
     relative = [relative_to(snapshot.base_path, file.path) for file in files]
     file_schema = pa.schema([field.with_type(narrow.get(field.name, field.type)) for field in schema])
     # No globs in paths, and no columns from folders like day=1: the files hold all columns.
@@ -112,7 +123,7 @@ def _scan(
         _widened(field, narrow[field.name]) if field.name in narrow else _kept_from_statistics(field)
         for field in schema
     ]
-    return frame.select(columns)
+    return frame.select(columns + [sf.col(source).alias(name) for name, source in added.items()])
 
 
 @contextmanager

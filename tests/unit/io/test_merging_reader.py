@@ -145,10 +145,29 @@ def merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hoo
 
 
 def read(reader: HoodieFileGroupReader, cases: dict[str, list[Step]]) -> dict[str, str]:
-    """What is left, by both ways to read."""
+    """What is left, by all ways to read."""
     found = left(reader.iter_batches(3), cases)
     assert left(reader.scan(), cases) == found
+    assert left(in_two_parts(reader), cases) == found
     return found
+
+
+def in_two_parts(reader: HoodieFileGroupReader) -> Iterator[pa.RecordBatch]:
+    """The base rows that log files leave as they are, and the rows of log files."""
+    context, file_slice = reader._context, reader._file_slice
+    changed = reader.changed_positions()
+    assert changed.tolist() == sorted(set(changed.tolist()))
+    if file_slice.base_file is not None:
+        alone = HoodieFileGroupReader(context, attrs.evolve(file_slice, log_files=()))
+        rows = pa.Table.from_batches(alone.iter_batches())
+        yield from rows.take(np.setdiff1d(np.arange(rows.num_rows), changed)).to_batches()
+    yield from log_rows(reader)
+
+
+def log_rows(reader: HoodieFileGroupReader) -> Iterator[pa.RecordBatch]:
+    """The rows of log files alone."""
+    context = attrs.evolve(reader._context, log_rows_only=True)
+    return HoodieFileGroupReader(context, reader._file_slice).iter_batches(3)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +226,54 @@ def test_ordering_values_of_all_types(merged: Any, kind: pa.DataType) -> None:
     ]
     reader = merged(base_rows(cases), entries, EVENT, schema)
     assert read(reader, cases) == {key: expected(of_key, True) for key, of_key in cases.items()}
+
+
+@pytest.mark.parametrize(
+    ("spec", "history", "reads"),
+    [
+        (EVENT, "u5", False),
+        (EVENT, "d5", False),
+        (EVENT, "D", False),
+        (EVENT, "u4", True),
+        (EVENT, "u6 u4", False),
+        (COMMIT, "u1", False),
+        (LATEST, "u1", False),
+        (DEFAULT, "u5", False),
+        (DEFAULT, "u4", True),
+    ],
+)
+def test_log_records_that_win_anyway_need_no_column_of_the_base_file_but_its_keys(
+    merged: Any, monkeypatch: pytest.MonkeyPatch, spec: MergeSpec, history: str, reads: bool
+) -> None:
+    cases = {
+        "a": steps(f"b5 {history}"),
+        "b": steps("b5"),
+        "c": steps("b1 u9"),
+        "d": steps("u9"),
+        "e": steps("bnull u9"),
+    }
+    reader = merged(base_rows(cases), entries_of(cases), spec)
+    read(reader, cases)
+    calls = []
+    iter_batches = HoodieParquetReader.iter_batches
+
+    def noted(self: HoodieParquetReader, *arguments: Any, **named: Any) -> Iterator[pa.RecordBatch]:
+        calls.append(arguments)
+        return iter_batches(self, *arguments, **named)
+
+    monkeypatch.setattr(HoodieParquetReader, "iter_batches", noted)
+    assert len(reader.changed_positions()) == (2 if history == "u4" else 3)
+    assert len({r["id"] for batch in log_rows(reader) for r in batch.to_pylist()} - {"a"}) == 3
+    assert bool(calls) == reads
+
+
+@pytest.mark.parametrize(("kind", "left_over"), [(pa.int32(), "bnull"), (pa.int64(), "u-1")], ids=str)
+def test_a_stored_row_without_ordering_value(merged: Any, kind: pa.DataType, left_over: str) -> None:
+    """It counts as 0 among 32-bit integers, and else is smaller than all."""
+    schema = SCHEMA.set(SCHEMA.get_field_index("ts"), pa.field("ts", kind))
+    cases = {"a": steps("bnull u-1"), "b": steps("b-9 u-1")}
+    found = read(merged(base_rows(cases), entries_of(cases, schema), EVENT, schema), cases)
+    assert found == {"a": left_over, "b": "u-1"}
 
 
 def test_a_slice_without_a_base_file_has_the_rows_of_its_log_files(merged: Any) -> None:
