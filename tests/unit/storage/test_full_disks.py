@@ -108,12 +108,14 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_process_without_threads_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "t")
-    hoodie.write_table(pa.table({"id": ["a", "b"], "v": [1, 2]}), path, record_key_fields="id")
+    # Small files are merged without a thread.
+    ids = [f"k{number:06}" for number in range(20_000)]
+    hoodie.write_table(pa.table({"id": ids, "v": range(20_000)}), path, record_key_fields="id")
     config = HoodieWriteConfig.from_properties(path, {})
 
     def write() -> None:
         with HoodieLocalWriteClient(config) as client:
-            client.upsert(pa.table({"id": ["a"], "v": [3]}))
+            client.upsert(pa.table({"id": ids[:1], "v": [3]}))
 
     calls: list[Callable[[], Any]] = [
         write,
@@ -126,6 +128,6 @@ def test_a_process_without_threads_is_told(tmp_path: Path, monkeypatch: pytest.M
             with pytest.raises(HoodieException, match="could not be started: can't start new thread"):
                 call()
         Ticker(lambda: None).stop()
-    assert hoodie.read_table(path).sort_by("id").column("v").to_pylist() == [1, 2]
+    assert hoodie.read_table(path).sort_by("id").column("v").to_pylist() == list(range(20_000))
     write()
-    assert hoodie.read_table(path).sort_by("id").column("v").to_pylist() == [3, 2]
+    assert hoodie.read_table(path).sort_by("id").column("v").to_pylist() == [3, *range(1, 20_000)]
