@@ -25,6 +25,8 @@ BLOCK_VERSION = 3
 """The version of the content."""
 _INT = struct.Struct(">i")
 _INT_BYTES = 4
+_FEW = 16
+"""One record of so many at most is searched for: to decode all takes no longer than to find more."""
 _HEADER = struct.Struct(">ii")
 
 
@@ -122,19 +124,23 @@ def decode_records_with(
         HoodieException: See `decode_avro_block`; other rows may be damaged.
     """
     starts, ends = record_places(content, source)
-    numbers = np.unique(np.searchsorted(starts, list(_occurrences(content, texts)), side="right") - 1)
-    # The bytes before the first record are its header.
-    numbers = numbers[numbers >= 0]
+    numbers = _records_with(content, texts, ends)
     rows = decode_records(avro_schema, content, starts[numbers], ends[numbers], wanted).require_good(source)
     return rows, numbers, len(starts)
 
 
-def _occurrences(content: bytes, texts: Sequence[bytes]) -> Iterator[int]:
+def _records_with(content: bytes, texts: Sequence[bytes], ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The records whose bytes contain one of the texts, ascending; all records, if these are no few."""
+    found: set[int] = set()
     for text in texts:
         place = content.find(text)
         while place >= 0:
-            yield place
-            place = content.find(text, place + 1)
+            number = int(np.searchsorted(ends, place, side="right"))
+            found.add(number)
+            if len(found) > len(ends) // _FEW:
+                return np.arange(len(ends))
+            place = content.find(text, int(ends[number]))
+    return np.array(sorted(found), dtype=np.int64)
 
 
 def record_places(

@@ -198,8 +198,7 @@ class MergingReader:
         """
         base_file = self._file_slice.base_file
         with self._counted() as (records, is_met):
-            # Rows of log files need no base file if they win anyway.
-            if base_file is not None and not (self._skips_base_rows and self._always_wins(records, base_file.path)):
+            if base_file is not None and not (self._skips_base_rows and self._needs_no_rows(records, base_file.path)):
                 begun, self._begun = self._begun, None
                 found, read = (begun.result() if begun is not None else None) or (None, None)
                 finder = found or self._finder(records, base_file.path)
@@ -324,6 +323,16 @@ class MergingReader:
             yield records, np.zeros(len(records), dtype=np.bool_)
             # The readers of a scan live until its end, and footers are large.
             self._fragment = None
+
+    def _needs_no_rows(self, records: MergedLogRecords, path: str) -> bool:
+        """Whether the rows of log records come out of them alone: they win, and each replaces one row at most.
+
+        An insert may have stored a key several times in one file; then its log record is a row for each of them.
+        """
+        if self._rules.key_generator is not None or not self._always_wins(records, path):
+            return False
+        numbers = self._by_position(records, path).numbers
+        return len(np.unique(numbers)) == len(numbers)
 
     def _always_wins(self, records: MergedLogRecords, path: str) -> bool:
         """Whether each log record surely wins against the row of its key in the base file, as its statistics tell.

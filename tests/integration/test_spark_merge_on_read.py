@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+import hoodie
 import hoodie.spark
 from hoodie import HoodieKey, HoodieReadClient, HoodieTableMetaClient
-from tests.support.table_builder import content
+from tests.support.table_builder import content, init_table, local_client, rows
 from tests.unit.test_tables_of_real_hudi import folders_of_tables, in_order
 
 pytestmark = pytest.mark.spark
@@ -124,3 +125,21 @@ def test_a_stream_reads_the_rows_of_commits_in_log_files(spark: SparkSession, ta
     writer.trigger(availableNow=True).start().awaitTermination()
     expected = hoodie.read_table(str(table), query_type="incremental", begin=begin).to_pylist()
     assert in_order(batches) == in_order(expected)
+
+
+@pytest.mark.parametrize("ordering", [None, ["ts"]], ids=["newest commit", "ordering field"])
+def test_rows_that_an_insert_stored_twice_change_together(
+    spark: SparkSession, tmp_path: Path, ordering: list[str] | None
+) -> None:
+    """A log record is as many rows as its key has in the base file, also where Spark scans that file."""
+    path = init_table(tmp_path / "t", partition_fields=None, ordering_fields=ordering, table_type="MERGE_ON_READ")
+    stored = [("a", "x", 1, 1.0), ("a", "x", 1, 2.0), *((f"k{number:03}", "x", 1, 0.0) for number in range(300))]
+    with local_client(path) as client:
+        inserted = client.insert(rows(*stored))
+        client.upsert(rows(("a", "x", 5, 9.0)))
+    found = hoodie.spark.read(spark, path)
+    assert found.count() == len(stored)
+    assert [row.fare for row in found.where("id = 'a'").collect()] == [9.0, 9.0]
+    changed = hoodie.read_table(path, begin=inserted.completion_time, query_type="incremental")
+    assert changed["fare"].to_pylist() == [9.0, 9.0]
+    assert hoodie.spark.read(spark, path, query_type="incremental", begin=inserted.completion_time).count() == 2

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoodie.avro.columnar_block import decode_avro_block, encode_avro_block, encode_avro_blocks
+from hoodie.avro.columnar_block import decode_avro_block, decode_records_with, encode_avro_block, encode_avro_blocks
 from hoodie.avro.schema_converters import to_avro
 from hoodie.exception import HoodieCorruptedDataException, HoodieNotSupportedException, HoodieSchemaException
 from tests.support.avro_values import encoded
@@ -123,6 +123,23 @@ def test_a_byte_that_changes_anywhere_is_told_or_changes_one_record() -> None:
 def test_a_damaged_record_is_told_with_its_number() -> None:
     with pytest.raises(HoodieCorruptedDataException, match="record 1 .* of a file: field 'v'"):
         decode_avro_block(content_of([b"\2\2a\0", b"\2\2b\6", b"\2\2c\0"]), SCHEMA, source="a file")
+
+
+def test_few_records_are_searched_for_and_of_many_all_are_decoded() -> None:
+    count = 400
+    rows = pa.RecordBatch.from_pydict({"k": [f"k{row:03}" for row in range(count)], "v": range(count)})
+    content = encode_avro_block(rows, SCHEMA)
+    found, numbers, total = decode_records_with(content, [b"k017", b"k399"], SCHEMA, rows.schema, "a file")
+    assert (found.column("k").to_pylist(), numbers.tolist(), total) == (["k017", "k399"], [17, 399], count)
+    # One text in all records, and each record once, however often it has the text.
+    found, numbers, total = decode_records_with(content, [b"k"], SCHEMA, rows.schema, "a file")
+    assert (found.num_rows, numbers.tolist(), total) == (count, list(range(count)), count)
+    repeated = rows.set_column(0, "k", pa.array(["!" * 100 if row == 7 else f"k{row}" for row in range(count)]))
+    found, numbers, _ = decode_records_with(
+        encode_avro_block(repeated, SCHEMA), [b"!"], SCHEMA, repeated.schema, "a file"
+    )
+    assert numbers.tolist() == [7]
+    assert found.column("k").to_pylist() == ["!" * 100]
 
 
 @pytest.mark.parametrize("schema", ["", "[]", '{"type": "string"}', '{"type": "record", "name": "r"}'])
