@@ -103,6 +103,7 @@ def test_the_callers_description_and_group_come_back(spark: SparkSession, tmp_pa
     context = spark.sparkContext
     try:
         with SparkRDDWriteClient(spark, HoodieWriteConfig.from_properties(base_path)) as client:
+            new_jobs()
             client.bulk_insert(rows(spark, 3))
             assert context.getLocalProperty(DESCRIPTION) is None
             assert context.getLocalProperty(GROUP) is None
