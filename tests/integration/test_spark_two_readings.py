@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 
 import hoodie.spark
 from hoodie import SparkRDDWriteClient
+from hoodie.common.model.record_columns import ROW_NUMBER
 from hoodie.engine.data import Rereading
 from hoodie.exception import HoodieException, HoodieKeyException
 from hoodie.index.places_by_hash import HASHES
@@ -370,16 +371,25 @@ class TestInserts:
         assert read_trips(path) == sorted([*self.OLD, *self.OLD[1:]])
 
     def test_the_last_row_of_a_key_counts_where_no_duplicates_are_allowed(
-        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData]
+        self, spark: SparkSession, tmp_path: Path, kept: list[SparkData], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = init_table(tmp_path / "t")
         folder = files(tmp_path / "in", *[(f"k{i % 10}", "x", 1, float(i)) for i in range(100)], parts=1)
+        numbered: list[Any] = []
+        route_by = SparkData.route_by
+
+        def watched(self: SparkData, *arguments: Any) -> SparkData:
+            numbered.append(arguments[-1])
+            return route_by(self, *arguments)
+
+        monkeypatch.setattr(SparkData, "route_by", watched)
         with client(spark, path, **{"hoodie.merge.allow.duplicate.on.inserts": "false"}) as writer:
             writer.insert(spark.read.parquet(str(files(tmp_path / "first", ("k0", "x", 1, -1.0), parts=1))))
-            kept.clear()
             writer.insert(spark.read.parquet(str(folder)))
         assert not kept
         assert read_trips(path) == [(f"k{i}", "x", 1, 90.0 + i) for i in range(10)]
+        # A shuffle may bring rows in any order.
+        assert numbered == [ROW_NUMBER] * 2
 
     @pytest.mark.parametrize(
         "now",

@@ -20,8 +20,10 @@ import pyarrow.parquet as pq
 from hoodie.common.model.file_slice import FileSlice, HoodieLogFile
 from hoodie.common.model.record_columns import META_COLUMNS
 from hoodie.io.log.log_records import LogDeletes, LogEntries, LogRows
+from hoodie.merge.merge_modes import TableMerging
 from hoodie.merge.merge_spec import MergeSpec
-from hoodie.merge.payload_rules import PAYLOADS
+from hoodie.merge.mode_rules import rules_of_mode
+from hoodie.merge.payload_rules import PAYLOADS, MergeMode
 
 BASE_INSTANT = "20240101000000000"
 FILE_ID = "f-0"
@@ -120,6 +122,14 @@ def spec_of(payload: str, ordering: str | None = "ts") -> MergeSpec:
     """The rules of a table of version 6."""
     rules = next(rules for rules in PAYLOADS.values() if rules.short_name == payload)
     return MergeSpec(ordering, rules)
+
+
+SPECS = {
+    "event time": MergeSpec("ts", rules_of_mode(TableMerging(MergeMode.EVENT_TIME_ORDERING), True)),
+    "commit time": MergeSpec((), rules_of_mode(TableMerging(MergeMode.COMMIT_TIME_ORDERING), True)),
+    "payload": spec_of("PartialUpdateAvroPayload"),
+}
+"""Rules of both merge modes, and of a payload class."""
 
 
 def left(rows: Iterable[pa.RecordBatch], keys: Iterable[str]) -> dict[str, str]:

@@ -65,7 +65,10 @@ def stored(path: Path) -> pa.Table:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="there are no peaks of memory to read")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(),
+    reason="peaks of memory are reset by /proc/self/clear_refs, which is not here",
+)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_rows_of_ten_megabytes_take_a_bounded_multiple_of_their_size(tmp_path: Path, table_type: str) -> None:
     path = tmp_path / "t"

@@ -44,10 +44,6 @@ from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_fragments import ParquetFragment
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.keygen.built_in_key_generators import SimpleKeyGenerator
-from hoodie.merge.merge_modes import TableMerging
-from hoodie.merge.merge_spec import MergeSpec
-from hoodie.merge.mode_rules import rules_of_mode
-from hoodie.merge.payload_rules import MergeMode
 from hoodie.storage.storage import HoodieStorage
 from hoodie.storage.storage_factory import open_storage
 from tests.support.hookable_storage import Call, storage_with
@@ -55,6 +51,7 @@ from tests.support.log_files import write_log_file
 from tests.support.log_slices import (
     BASE_INSTANT,
     SCHEMA,
+    SPECS,
     USER,
     as_table,
     base_rows,
@@ -63,15 +60,9 @@ from tests.support.log_slices import (
     joined,
     random_cases,
     slice_of,
-    spec_of,
     steps,
 )  # fmt: skip
 
-SPECS = {
-    "event time": MergeSpec("ts", rules_of_mode(TableMerging(MergeMode.EVENT_TIME_ORDERING), True)),
-    "commit time": MergeSpec((), rules_of_mode(TableMerging(MergeMode.COMMIT_TIME_ORDERING), True)),
-    "payload": spec_of("PartialUpdateAvroPayload"),
-}
 LATER = SCHEMA.append(pa.field("more", pa.string()))
 """The table's columns: those of the files, and one that came later, which most files lack."""
 FILTER = pc.field("n").is_null() & (pc.field("ts") >= 2)

@@ -27,15 +27,13 @@ from hoodie.io.log.log_records import LogEntries, LogRows
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
 from hoodie.io.reader_context import HoodieReaderContext
-from hoodie.merge.merge_modes import TableMerging
 from hoodie.merge.merge_spec import MergeSpec
-from hoodie.merge.mode_rules import rules_of_mode
-from hoodie.merge.payload_rules import MergeMode
 from hoodie.storage.storage_factory import open_storage
 from tests.support.log_files import write_log_file
 from tests.support.log_slices import (
     BASE_INSTANT,
     SCHEMA,
+    SPECS,
     USER,
     as_table,
     base_rows,
@@ -45,15 +43,9 @@ from tests.support.log_slices import (
     random_cases,
     row,
     slice_of,
-    spec_of,
     steps,
 )  # fmt: skip
 
-SPECS = {
-    "event time": MergeSpec("ts", rules_of_mode(TableMerging(MergeMode.EVENT_TIME_ORDERING), True)),
-    "commit time": MergeSpec((), rules_of_mode(TableMerging(MergeMode.COMMIT_TIME_ORDERING), True)),
-    "payload": spec_of("PartialUpdateAvroPayload"),
-}
 KEY, FIELD = "_hoodie_record_key", "id"
 AVRO = to_avro(USER, "r", "n", True)
 

@@ -69,6 +69,7 @@ from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.merge_on_read_bucket_handler import MergeOnReadBucketHandler
 from hoodie.table.action.commit.merge_on_read_partitioner import AppendedRecords, MergeOnReadPartitioner
 from hoodie.table.action.commit.missing_keys import FirstRows
+from hoodie.table.action.commit.named_rows import COUNTS, CountNamed
 from hoodie.table.action.commit.record_size_sampler import measure_record_size
 from hoodie.table.action.commit.small_file_joiner import join_small_files, plan_chains
 from hoodie.table.action.commit.two_readings import CountRows, InputReadOtherwise, check_rows_seen, usable_rows
@@ -344,6 +345,21 @@ class BaseCommitActionExecutor(ABC):
         # Keys that are made of all columns are not cheap.
         keys = records.select([RECORD_KEY, PARTITION_PATH])
         return keys.rereading >= (Rereading.POSSIBLE if policy is InputPersistence.NEVER else Rereading.CHEAP)
+
+    def _count_named(self, records: HoodieData, places: Shared, step: Step) -> pa.Table:
+        """Count rows by the places that their keys name, as `COUNTS`; rows without a key are refused.
+
+        Args:
+            records: The rows.
+            places: The shared `Locations`, which name one place for each key.
+            step: The step that reads the rows.
+        """
+        incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
+        found = incoming.map_partitions_with_index(CountNamed(places), COUNTS).collect()
+        assert found is not None
+        step.count(records=sum(found["count"].to_pylist()))
+        self._refuse_rows_without_key(records, found)
+        return found
 
     def _write_by_keys(
         self,

@@ -11,9 +11,7 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.record_columns import (
     DECIDING_COLUMNS,
-    OPERATION,
     PARTITION_PATH,
-    RECORD_KEY,
     ROW_NUMBER,
 )
 from hoodie.common.model.write_operation_type import WriteOperationType
@@ -22,7 +20,7 @@ from hoodie.config.write_options import InsertDupPolicy
 from hoodie.engine.data import HoodieData
 from hoodie.index.index import KeyLocations
 from hoodie.table.action.commit.base_commit_action_executor import BUCKET_HANDLERS, BaseCommitActionExecutor
-from hoodie.table.action.commit.named_rows import COUNTS, BucketOfNewRow, CountNamed, NamedCounts
+from hoodie.table.action.commit.named_rows import BucketOfNewRow, NamedCounts
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 
 
@@ -64,11 +62,7 @@ class InsertCommitActionExecutor(BaseCommitActionExecutor):
         places = self._context.share(KeyLocations({}, ()))
         self._shared.append(places)
         with self._metrics.step("read the input and its keys") as step:
-            incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
-            found = incoming.map_partitions_with_index(CountNamed(places), COUNTS).collect()
-            assert found is not None
-            step.count(records=sum(found["count"].to_pylist()))
-            self._refuse_rows_without_key(records, found)
+            found = self._count_named(records, places, step)
         named = NamedCounts.of_inserts(found)
         self._latest_file_slices(pc.unique(found[PARTITION_PATH]).to_pylist())
         with self._metrics.step("build workload profile") as step:

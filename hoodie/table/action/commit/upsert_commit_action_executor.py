@@ -64,7 +64,7 @@ from hoodie.table.action.commit.incoming_keys import (
     without_deletes_of_nothing,
 )
 from hoodie.table.action.commit.missing_keys import FirstRows, missing_keys
-from hoodie.table.action.commit.named_rows import COUNTS, BucketOfNamedRow, CountNamed, NamedCounts
+from hoodie.table.action.commit.named_rows import BucketOfNamedRow, NamedCounts
 from hoodie.table.action.commit.two_readings import InputReadOtherwise, usable_rows
 from hoodie.table.action.commit.upsert_partitioner import BucketAssigner, UpsertPartitioner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan, plan_file_groups
@@ -264,12 +264,7 @@ class UpsertCommitActionExecutor(BaseCommitActionExecutor):
             locations = index.locations_without_keys(self._context, nothing)
             if locations is None:
                 return None
-            shared = nothing.notes.share(self._context, locations)
-            incoming = records.select([RECORD_KEY, PARTITION_PATH, OPERATION])
-            found = incoming.map_partitions_with_index(CountNamed(shared), COUNTS).collect()
-            assert found is not None
-            step.count(records=sum(found["count"].to_pylist()))
-            self._refuse_rows_without_key(records, found)
+            found = self._count_named(records, nothing.notes.share(self._context, locations), step)
         indexed = self._indexed(found)
         with self._metrics.step("tag location", self._config.index.index_name) as step:
             step.count(files=len(indexed.slices))

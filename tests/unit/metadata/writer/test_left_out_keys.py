@@ -60,3 +60,5 @@ def test_equal_hashes_lose_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys_of(["a", "b", "c"])
     assert left_out(before, keys_of(["b", "c"])) is None
     assert left_out(before, keys_of(["a", "b"])).to_pylist() == ["c"]
+    # A new key in the place of another one.
+    assert left_out(before, keys_of(["x", "b"])) is None
