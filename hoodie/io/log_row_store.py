@@ -5,10 +5,7 @@ Hudi: org.apache.hudi.common.util.collection.ExternalSpillableMap. Differs: hold
 
 from __future__ import annotations
 
-import mmap
-import tempfile
-from contextlib import ExitStack
-from typing import IO, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +13,7 @@ import pyarrow as pa
 
 from hoodie.common.data.grouped_rows import take_rows
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
-from hoodie.exception import HoodieIOException
+from hoodie.io.spill_file import SpillFile
 
 _PART_BYTES = 16 << 20
 """Smaller batches are joined up to this size, so that rows are taken from few parts."""
@@ -24,8 +21,6 @@ _PART_BYTES = 16 << 20
 
 class LogRowStore:
     """Rows that are appended in batches and taken by their numbers; a context manager.
-
-    The local file has no name, so the system removes it, however the process ends.
 
     Memory: the rows up to the limit. Above it, the part that is being filled, and the system's cache of the file.
 
@@ -43,9 +38,7 @@ class LogRowStore:
         self._open_bytes = 0
         self._held_bytes = 0
         self._rows = 0
-        self._resources = ExitStack()
-        self._file: IO[bytes] | None = None
-        self._writer: pa.RecordBatchFileWriter | None = None
+        self._file: SpillFile | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -97,16 +90,9 @@ class LogRowStore:
             HoodieIOException: The local file cannot be written.
         """
         self._close_part()
-        if self._writer is None or self._file is None:
-            return
-        try:
-            self._writer.close()
-            self._file.flush()
-            mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, pa.ArrowException) as error:
-            raise self._failed(error) from error
-        reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
-        self._parts = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        if self._file is not None:
+            self._file.finish()
+            self._parts = self._file.mapped()
 
     def take(self, numbers: npt.NDArray[np.int64]) -> pa.RecordBatch:
         """The rows with the given numbers, in the order of the array.
@@ -136,8 +122,9 @@ class LogRowStore:
 
     def close(self) -> None:
         """Drop the rows and the file; a second call does nothing."""
-        self._parts, self._open, self._writer = [], [], None
-        self._resources.close()
+        self._parts, self._open = [], []
+        if self._file is not None:
+            self._file.close()
 
     def _close_part(self) -> None:
         """Make one part of the rows that were added since the last part."""
@@ -146,32 +133,18 @@ class LogRowStore:
         part = concat_rows(self._open)
         self._open, self._open_bytes = [], 0
         self._ends.append(self._rows)
-        if self._writer is None:
-            self._parts.append(part)
-            self._held_bytes += part.nbytes
-            if self._held_bytes <= self._config.merge_max_size:
-                return
+        if self._file is not None:
+            self._file.write(part)
+            return
+        self._parts.append(part)
+        self._held_bytes += part.nbytes
+        if self._held_bytes > self._config.merge_max_size:
             held, self._parts = self._parts, []
-        else:
-            held = [part]
-        try:
-            if self._writer is None:
-                # The exit stack closes the file.
-                file = tempfile.TemporaryFile(dir=self._config.spillable_map_path)  # noqa: SIM115
-                self._file = self._resources.enter_context(file)
-                self._writer = pa.ipc.new_file(self._file, self._schema)
+            limit = f"{self._config.merge_max_size} bytes (hoodie.memory.merge.max.size)"
+            content = f"log records of more than {limit}"
+            self._file = SpillFile(self._config.spillable_map_path, self._schema, content)
             for batch in held:
-                self._writer.write_batch(batch)
-        except (OSError, pa.ArrowException) as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: Exception) -> HoodieIOException:
-        folder = self._config.spillable_map_path or tempfile.gettempdir()
-        return HoodieIOException(
-            f"log records of more than {self._config.merge_max_size} bytes (hoodie.memory.merge.max.size) go to a file "
-            f"in {folder} (hoodie.memory.spillable.map.path), which cannot be written: {error}; give more memory, or "
-            "a folder with more room"
-        )
+                self._file.write(batch)
 
 
 def concat_rows(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
