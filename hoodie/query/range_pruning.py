@@ -89,13 +89,44 @@ def slices_by_statistics(
     Returns:
         A flag for each slice; None if there are no statistics.
     """
-    listing, tree = metadata_of(snapshot), _tree_of(row_filter)
-    if listing is None or tree is None or not slices or _COLUMN_STATS not in snapshot.table_config.metadata_partitions:
+    tree = _tree_of(row_filter)
+    if tree is None or not slices:
         return None
-    columns = _columns_of(tree, schema)
     files = _Files.of(slices)
+    bounds = _bounds_of(snapshot, files, schema, _columns_of(tree, schema))
+    if bounds is None:
+        return None
+    may_hold = may_match(tree, bounds, len(slices)) | files.is_empty
+    if files.has_logs.any() and _may_compute_values(snapshot):
+        may_hold |= files.has_logs
+    return may_hold
+
+
+def bounds_of_slices(
+    snapshot: TableSnapshot, slices: Sequence[FileSlice], schema: pa.Schema, columns: Sequence[str]
+) -> dict[str, ColumnBounds] | None:
+    """The ranges of columns in slices, log files included, by statistics of the files.
+
+    Args:
+        snapshot: The table.
+        slices: The slices, as of any time.
+        schema: The table's columns.
+        columns: Columns of the schema.
+
+    Returns:
+        Column -> a range for each slice; None if there are no statistics.
+    """
+    return _bounds_of(snapshot, _Files.of(slices), schema, columns) if slices else None
+
+
+def _bounds_of(
+    snapshot: TableSnapshot, files: _Files, schema: pa.Schema, columns: Sequence[str]
+) -> dict[str, ColumnBounds] | None:
+    listing = metadata_of(snapshot)
+    if listing is None or _COLUMN_STATS not in snapshot.table_config.metadata_partitions or not columns:
+        return None
     partitions = sorted(set(files.partitions))
-    rows = listing.ask(lambda metadata: metadata.read_column_stats(columns, partitions)) if columns else None
+    rows = listing.ask(lambda metadata: metadata.read_column_stats(columns, partitions))
     if rows is None or not rows.num_rows:
         return None
     keys = _keys(rows.column("partition_path"), rows.column("file_name"))
@@ -108,10 +139,7 @@ def slices_by_statistics(
         if name in META_COLUMN_SET:
             of_slices = of_slices.unknown_at(files.has_logs)
         bounds[name] = of_slices
-    may_hold = may_match(tree, bounds, len(slices)) | files.is_empty
-    if files.has_logs.any() and _may_compute_values(snapshot):
-        may_hold |= files.has_logs
-    return may_hold
+    return bounds
 
 
 @attrs.frozen(eq=False)

@@ -10,6 +10,7 @@ import attrs
 
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieLogFile
 from hoodie.common.table.timeline.instant_time import in_order, newest
+from hoodie.common.util.quantile import quantile
 from hoodie.stats.commit_numbers import PartitionWrite
 
 SMALLEST_BIN = 1024
@@ -151,24 +152,6 @@ class HeldBytes:
     held_by: str
     file_count: int
     size_bytes: int
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which a share of the values lies, between the two next ones where it is none of them.
-
-    Args:
-        values: In order, at least one.
-        share: From 0 to 1.
-
-    Source: com.codahale.metrics.UniformSnapshot.getValue, by which Hudi prints sizes.
-    """
-    place = share * (len(values) + 1)
-    below = math.floor(place)
-    if below < 1:
-        return float(values[0])
-    if below >= len(values):
-        return float(values[-1])
-    return values[below - 1] + (place - below) * (values[below] - values[below - 1])
 
 
 def size_bins(slices: Iterable[FileSlice]) -> list[SizeBin]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hoodie.common.model.range_overlap import Overlap
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.stats.commit_numbers import Amplification, Growth, TimelineSpan
 from hoodie.stats.file_numbers import HeldBytes, PartitionSize, SizeBin, SizeSpread, SliceSize
-from hoodie.stats.overlap_numbers import Overlap
 from hoodie.stats.table_numbers import TableNumbers
 from hoodie.storage.storage_options import StorageOptions
 
@@ -121,9 +121,10 @@ def slices(base_path: str, *, storage_options: StorageOptions | None = None) -> 
 def overlap(
     base_path: str, columns: Sequence[str] = (), *, storage_options: StorageOptions | None = None
 ) -> SummaryTable[Overlap]:
-    """The number of base files of a partition that cover a value of a column: what a clustering improves.
+    """The number of files of a partition whose ranges cover a value of a column: what a clustering improves.
 
-    The footers of at most 1,000 files are read.
+    Ranges come from the column statistics of the metadata table, if it has the column for all file slices. Else the
+    footers of at most 1,000 base files are read.
 
     Args:
         base_path: The table's folder.

@@ -1,53 +1,40 @@
-"""The overlap of ranges of a column in base files: the quality of a clustering, and of a key order for BLOOM.
-
-The depth at a value is the number of files of a partition whose range, smallest to largest value, covers it. A look-up
-of the value opens so many files::
-
-    file 1   |--------|
-    file 2        |--------|
-    depth    1    2   1
-"""
+"""The overlap of the ranges of a column in files, by statistics of the metadata table or by footers."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from decimal import Context
 
 import attrs
-import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
 from hoodie.common.model.column_range import HoodieColumnRange, RangeValue
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile
+from hoodie.common.model.range_overlap import Overlap, RangeDepths, overlap_of
 from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.io.parquet.column_ranges import load_metadata, read_column_ranges
-from hoodie.stats.file_numbers import quantile
-from hoodie.storage.storage import HoodieStorage
+from hoodie.query.range_pruning import bounds_of_slices
+from hoodie.query.read_plan import all_columns
 
 MAX_FOOTERS = 1000
 """Footers of so many base files are read; the largest partitions count."""
-_Numbers = npt.NDArray[np.int64]
+COLUMN_STATISTICS, FOOTERS = "column statistics", "footers"
+_DIGITS = Context(prec=100)
+_STORED = (
+    (pa.types.is_string, pa.binary()),
+    (pa.types.is_boolean, pa.int8()),
+    (pa.types.is_date32, pa.int32()),
+    (pa.types.is_timestamp, pa.int64()),
+)
 
 
 @attrs.frozen
-class Overlap:
-    """The depths of a column: at each end of each range, the number of files of the partition that cover it.
-
-    Attributes:
-        column: The column.
-        file_count: Base files with a range of the column.
-        left_out: Base files whose footers were not read, because there are more than 1,000.
-        mean_depth: The mean; 1 is the best.
-        p95_depth: At a twentieth of the ends the depth is larger.
-        max_depth: The largest.
-    """
-
-    column: str
-    file_count: int
-    left_out: int
-    mean_depth: float | None
-    p95_depth: float | None
-    max_depth: int | None
+class _Range:
+    partition_path: str
+    file_id: str
+    low: RangeValue
+    high: RangeValue
 
 
 @attrs.frozen(eq=False)
@@ -88,24 +75,66 @@ class ColumnOverlap:
     curve: Sequence[int]
 
 
-def column_overlaps(storage: HoodieStorage, slices: Iterable[FileSlice], columns: Sequence[str]) -> list[ColumnOverlap]:
-    """The overlap of columns, by the footers of base files.
+def column_overlaps(
+    snapshot: TableSnapshot, slices: Sequence[FileSlice], columns: Sequence[str]
+) -> list[ColumnOverlap]:
+    """The overlap of columns in the newest slices.
+
+    The ranges are those of the column statistics in the metadata table, which hold those of log files, if it knows the
+    range of every slice; else those in the footers of base files.
 
     Args:
-        storage: The table's storage.
+        snapshot: The table; its `listing_choice` says whether the metadata table is read.
         slices: The newest slices.
         columns: The columns, nested ones as a path with dots.
     """
+    by_statistics = _ranges_by_statistics(snapshot, slices, columns)
+    others = [column for column in columns if column not in by_statistics]
+    by_footers, left_out = _ranges_by_footers(snapshot, slices, others) if others else ({}, 0)
+    return [
+        _overlap(column, by_statistics[column], COLUMN_STATISTICS, 0)
+        if column in by_statistics
+        else _overlap(column, by_footers[column], FOOTERS, left_out)
+        for column in columns
+    ]
+
+
+def _ranges_by_statistics(
+    snapshot: TableSnapshot, slices: Sequence[FileSlice], columns: Sequence[str]
+) -> dict[str, list[_Range]]:
+    """The ranges of those columns of which statistics tell the range of every slice."""
+    if snapshot.load_avro_schema() is None:
+        return {}
+    schema = all_columns(snapshot.load_schema())
+    known = list(dict.fromkeys(column for column in columns if column in schema.names))
+    found: dict[str, list[_Range]] = {}
+    for column, bounds in (bounds_of_slices(snapshot, slices, schema, known) or {}).items():
+        ends = list(zip(_stored(bounds.low), _stored(bounds.high), strict=True))
+        if all(low is not None or is_void for (low, _), is_void in zip(ends, bounds.is_void.tolist(), strict=True)):
+            found[column] = [
+                _Range(part.partition_path, part.file_id, low, high)
+                for part, (low, high) in zip(slices, ends, strict=True)
+                if low is not None and high is not None
+            ]
+    return found
+
+
+def _ranges_by_footers(
+    snapshot: TableSnapshot, slices: Sequence[FileSlice], columns: Sequence[str]
+) -> tuple[dict[str, list[_Range]], int]:
     chosen, left_out = _chosen(slices)
     files = [(path, file) for path, found in chosen.items() for file in found]
 
     def read(entry: tuple[str, HoodieBaseFile]) -> dict[str, HoodieColumnRange]:
-        return {
-            found.column_name: found for found in read_column_ranges(load_metadata(storage, entry[1].path), columns)
-        }
+        metadata = load_metadata(snapshot.storage, entry[1].path)
+        return {found.column_name: found for found in read_column_ranges(metadata, columns)}
 
-    by_file = list(map_concurrently(read, files))
-    return [_overlap(column, files, by_file, left_out) for column in columns]
+    ranges: dict[str, list[_Range]] = {column: [] for column in columns}
+    for (path, file), found in zip(files, map_concurrently(read, files), strict=True):
+        for column, known in found.items():
+            if known.min_value is not None and known.max_value is not None:
+                ranges[column].append(_Range(path, file.file_id, known.min_value, known.max_value))
+    return ranges, left_out
 
 
 def _chosen(slices: Iterable[FileSlice]) -> tuple[dict[str, list[HoodieBaseFile]], int]:
@@ -123,73 +152,41 @@ def _chosen(slices: Iterable[FileSlice]) -> tuple[dict[str, list[HoodieBaseFile]
     return {path: found for path, found in chosen.items() if found}, left_out
 
 
-def _overlap(
-    column: str,
-    files: Sequence[tuple[str, HoodieBaseFile]],
-    by_file: Sequence[Mapping[str, HoodieColumnRange]],
-    left_out: int,
-) -> ColumnOverlap:
-    partitions: dict[str, list[tuple[HoodieBaseFile, HoodieColumnRange]]] = {}
-    for (path, file), found in zip(files, by_file, strict=True):
-        known = found.get(column)
-        if known is not None and known.min_value is not None and known.max_value is not None:
-            partitions.setdefault(path, []).append((file, known))
-    largest, depths = max(partitions, key=lambda path: len(partitions[path]), default=""), []
+def _overlap(column: str, known: Sequence[_Range], source: str, left_out: int) -> ColumnOverlap:
+    partitions: dict[str, list[_Range]] = {}
+    for one in known:
+        partitions.setdefault(one.partition_path, []).append(one)
+    largest = max(partitions, key=lambda path: len(partitions[path]), default="")
+    depths_of = {path: RangeDepths.of([(one.low, one.high) for one in found]) for path, found in partitions.items()}
     ranges: list[FileRange] = []
-    curve: list[int] = []
-    for path, entries in partitions.items():
-        starts, ends = _places([known for _, known in entries])
-        points = np.sort(np.concatenate([starts, ends]))
-        found_depths = _covering(points, points, starts, ends)
-        depths += found_depths.tolist()
-        if path == largest:
-            curve = found_depths.tolist()
-            overlapping = _covering(ends, starts, starts, ends)
-            last = max(1, int(points[-1]))
-            ranges = [
-                FileRange(
-                    file.file_id,
-                    start / last,
-                    end / last,
-                    depth,
-                    f"{_text(known.min_value)} to {_text(known.max_value)}",
-                )
-                for (file, known), start, end, depth in sorted(
-                    zip(entries, starts.tolist(), ends.tolist(), overlapping.tolist(), strict=True),
-                    key=lambda entry: (entry[1], entry[2], entry[0][0].file_id),
-                )
-            ]
-    count = sum(map(len, partitions.values()))
-    ordered = sorted(depths)
-    summary = Overlap(
-        column,
-        count,
-        left_out,
-        sum(depths) / len(depths) if depths else None,
-        quantile(ordered, 0.95) if depths else None,
-        ordered[-1] if depths else None,
+    if known:
+        depths = depths_of[largest]
+        last = max(1, int(depths.ends.max()))
+        places = zip(
+            partitions[largest], depths.starts.tolist(), depths.ends.tolist(), depths.of_ranges().tolist(), strict=True
+        )
+        ranges = [
+            FileRange(one.file_id, start / last, end / last, depth, f"{_text(one.low)} to {_text(one.high)}")
+            for one, start, end, depth in sorted(places, key=lambda entry: (entry[1], entry[2], entry[0].file_id))
+        ]
+    return ColumnOverlap(
+        overlap_of(column, depths_of.values(), source=source, left_out=left_out),
+        [depth for depths in depths_of.values() for depth in depths.at_ends.tolist()],
+        largest,
+        ranges,
+        depths_of[largest].at_ends.tolist() if known else [],
     )
-    return ColumnOverlap(summary, depths, largest, ranges, curve)
 
 
-def _places(ranges: Sequence[HoodieColumnRange]) -> tuple[_Numbers, _Numbers]:
-    """The smallest and largest values as numbers in the same order."""
-    values = [(_ordered(known.min_value), _ordered(known.max_value)) for known in ranges]
-    place_of = {value: place for place, value in enumerate(sorted({value for pair in values for value in pair}))}
-    starts, ends = (np.array([place_of[pair[side]] for pair in values], np.int64) for side in (0, 1))
-    return starts, ends
-
-
-def _ordered(value: RangeValue | None) -> RangeValue:
-    # NaN is the largest number.
-    return math.inf if value is None or value != value else value
-
-
-def _covering(upper: _Numbers, lower: _Numbers, starts: _Numbers, ends: _Numbers) -> _Numbers:
-    """The number of ranges that begin at or before an upper value and end at or after a lower value."""
-    begun = np.searchsorted(np.sort(starts), upper, side="right")
-    ended = np.searchsorted(np.sort(ends), lower, side="left")
-    return np.asarray(begun - ended, np.int64)
+def _stored(values: pa.Array) -> list[RangeValue | None]:
+    """Ends of ranges as footers store them."""
+    kind = values.type
+    if pa.types.is_decimal(kind):
+        digits = (None if value is None else value.scaleb(kind.scale, _DIGITS) for value in values.to_pylist())
+        return [None if value is None else int(value) for value in digits]
+    stored = next((whole for is_kind, whole in _STORED if is_kind(kind)), None)
+    found: list[RangeValue | None] = (values if stored is None else values.cast(stored)).to_pylist()
+    return found
 
 
 def _text(value: RangeValue | None) -> str:

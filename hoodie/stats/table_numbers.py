@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+import attrs
+
 from hoodie.common.model.file_slice import FileSlice
+from hoodie.common.model.range_overlap import Overlap
 from hoodie.common.model.record_columns import RECORD_KEY_META
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.table_summary import SummaryTable
@@ -14,6 +17,7 @@ from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieConfigException
+from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
 from hoodie.stats.commit_numbers import (
     Amplification,
     CommitNumbers,
@@ -39,7 +43,7 @@ from hoodie.stats.file_numbers import (
     slice_sizes,
     spreads,
 )
-from hoodie.stats.overlap_numbers import ColumnOverlap, Overlap, column_overlaps
+from hoodie.stats.overlap_numbers import ColumnOverlap, column_overlaps
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.savepoint.savepoint_action_executor import savepoints
 
@@ -165,7 +169,8 @@ class TableNumbers:
         keys = stored.record_key_fields
         whole_key = [] if len(keys) == 1 else [RECORD_KEY_META]
         wanted = columns or list(dict.fromkeys([*whole_key, *keys, *stored.ordering_fields]))[:_OVERLAP_COLUMNS]
-        return column_overlaps(self.snapshot.storage, self.slices, wanted)
+        choice = MetadataListingChoice(is_enabled=self.config.metadata.enable is not False)
+        return column_overlaps(attrs.evolve(self.snapshot, listing_choice=choice), self.slices, wanted)
 
     def _commits(self, *, archived: bool) -> list[CommitNumbers]:
         has_archive = archived and self.snapshot.active_timeline.has_archive
