@@ -35,6 +35,7 @@ from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.ignored_options import find_ignored_option, find_replacing_option
 from hoodie.config.index_config import HoodieIndexConfig, IndexType
+from hoodie.config.layout_optimize_config import HoodieLayoutOptimizeConfig
 from hoodie.config.lock_config import HoodieLockConfig
 from hoodie.config.log_merge_config import HoodieLogMergeConfig
 from hoodie.config.metadata_config import HoodieMetadataConfig
@@ -109,7 +110,8 @@ class HoodieWriteConfig:
         retry: The repetition of failed calls of an object store.
         clean: The file versions that are kept, and the time at which the others are deleted.
         archival: The length of the active timeline, and the upkeep of its archive.
-        log_merge: The merge of log files when they are read.
+        log_merge: The merge of log files when they are read, and limits of memory.
+        layout: The order of rows by the sort columns of a clustering.
         metadata: The partitions of the metadata table.
         lock: The lock that keeps several writers apart.
         callback: The callback after each commit.
@@ -136,6 +138,7 @@ class HoodieWriteConfig:
     clean: HoodieCleanConfig = attrs.field(factory=HoodieCleanConfig)
     archival: HoodieArchivalConfig = attrs.field(factory=HoodieArchivalConfig)
     log_merge: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
+    layout: HoodieLayoutOptimizeConfig = attrs.field(factory=HoodieLayoutOptimizeConfig)
     metadata: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)
     lock: HoodieLockConfig = attrs.field(factory=HoodieLockConfig)
     callback: HoodieWriteCommitCallbackConfig = attrs.field(factory=HoodieWriteCommitCallbackConfig)

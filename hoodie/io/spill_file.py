@@ -86,6 +86,7 @@ class SpillFile:
         Raises:
             HoodieIOException: The file cannot be read.
         """
+        assert self._file is not None, "the file is closed"
         try:
             if self._reader is None:
                 self._reader = pa.ipc.open_file(pa.PythonFile(self._file, "r"))

@@ -117,14 +117,14 @@ class RowOrder:
             near = spelled_otherwise(schema.names, [name])
             known = ", ".join(other for other in schema.names if other not in META_COLUMN_SET)
             return [f"the table has no column {name}{near}; give columns of {known} in {SORT_COLUMNS_KEY}"]
+        if not _is_ordered(data_type):
+            return [f"{name} is of type {data_type}, which has no order; leave it out of {SORT_COLUMNS_KEY}"]
         direct = self.is_curve and self.build_method is SpatialCurveCompositionStrategyType.DIRECT
         if direct and not has_ordinates(data_type):
             return [
                 f"{name} is of type {data_type}, which has no place on a curve; leave it out of {SORT_COLUMNS_KEY}, or "
-                f"give hoodie.layout.optimize.strategy=LINEAR{'' if _is_ordered(data_type) else ' and other columns'}"
+                "give hoodie.layout.optimize.strategy=LINEAR"
             ]
-        if not _is_ordered(data_type):
-            return [f"{name} is of type {data_type}, which has no order; leave it out of {SORT_COLUMNS_KEY}"]
         return []
 
     def top_columns(self, schema: pa.Schema) -> list[str]:
