@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from hoodie.cli.command import TableCall, table_command
 from hoodie.cli.looking import all_option, limit_option, show_summary
+from hoodie.cli.reading import split_names
 
 PICTURE: list[click.Command] = []
 NAMES = ("timeline", "growth", "amplification", "sizes", "partitions", "slices", "overlap", "versions")
@@ -18,16 +21,26 @@ picture_argument = click.argument("picture", type=click.Choice(NAMES))
 @picture_argument
 @click.option("--by-commit", is_flag=True, help="sizes: the spread of file sizes in each commit.")
 @click.option("--by-partition", is_flag=True, help="sizes: the spread of file sizes in each partition.")
+@click.option(
+    "--columns", "-c", metavar="A,B", callback=lambda _, __, text: split_names(text), help="overlap: the columns."
+)
 @limit_option
 @all_option
 def stats(
-    call: TableCall, picture: str, by_commit: bool, by_partition: bool, limit: int | None, show_all: bool
+    call: TableCall,
+    picture: str,
+    by_commit: bool,
+    by_partition: bool,
+    columns: Sequence[str] | None,
+    limit: int | None,
+    show_all: bool,
 ) -> None:
     """Show the numbers of a picture; instants the newest first."""
     if by_commit and by_partition:
         raise click.UsageError("give --by-commit or --by-partition")
     by = "commit" if by_commit else "partition" if by_partition else None
-    show_summary(call, call.table.stats(picture, by=by), limit, show_all, newest_first=picture in _NEWEST_FIRST)
+    found = call.table.stats(picture, by=by, columns=columns or ())
+    show_summary(call, found, limit, show_all, newest_first=picture in _NEWEST_FIRST)
 
 
 @table_command(PICTURE, "plot")

@@ -757,18 +757,19 @@ class Table(TableReads):
         """
         return diagnose(self._config({}), deep=deep)
 
-    def stats(self, picture: str, *, by: str | None = None) -> SummaryTable[Any]:
+    def stats(self, picture: str, *, by: str | None = None, columns: Sequence[str] = ()) -> SummaryTable[Any]:
         """The numbers of a picture; `hoodie.stats` has a function for each, which tells its columns.
 
         Args:
             picture: ``timeline``, ``growth``, ``amplification``, ``sizes``, ``partitions``, ``slices``, ``overlap`` or
                 ``versions``.
             by: For ``sizes``: ``commit`` or ``partition``, the spread of sizes in each.
+            columns: For ``overlap``: the columns whose ranges are compared; by default those of key and ordering.
 
         Raises:
             HoodieConfigException: There is no such picture or group.
         """
-        return self._numbers().of(picture, by)
+        return self._numbers().of(picture, by, columns)
 
     def plot(self, picture: str) -> Picture:
         """A picture, which a notebook shows, and `Picture.save` writes as SVG.

@@ -118,15 +118,16 @@ class TableNumbers:
         cleaned = [file.file_path for files in plan.file_paths_to_be_deleted_per_partition.values() for file in files]
         return SummaryTable(HeldBytes, held_bytes(self.slices, self.all_slices, held, cleaned))
 
-    def of(self, picture: str, by: str | None = None) -> SummaryTable[Any]:
+    def of(self, picture: str, by: str | None = None, columns: Sequence[str] = ()) -> SummaryTable[Any]:
         """The numbers of a picture.
 
         Args:
             picture: One of `PICTURES`.
             by: ``commit`` or ``partition``, for ``sizes``.
+            columns: Columns, for ``overlap``.
 
         Raises:
-            HoodieConfigException: There is no such picture, or it has no groups.
+            HoodieConfigException: There is no such picture, or it has no groups or columns.
         """
         if picture not in PICTURES:
             raise HoodieConfigException(
@@ -136,6 +137,10 @@ class TableNumbers:
             if picture != "sizes":
                 raise HoodieConfigException(f"{picture} has no groups: by= is for sizes")
             return self.sizes_by(by)
+        if columns:
+            if picture != "overlap":
+                raise HoodieConfigException(f"{picture} has no columns: columns= is for overlap")
+            return self.overlap(columns)
         return PICTURES[picture](self)
 
     # --- what several of them need --------------------------------------------------------------------------------

@@ -224,6 +224,24 @@ class HudiProcess:
         hashes: list[int] = self._call(command="bucket_hashes", keys=[list(key) for key in keys])
         return hashes
 
+    def curve_numbers(self, rows: pa.Table, columns: Sequence[str]) -> list[dict[str, tuple[str, int]]]:
+        """For each row and column the 8 bytes of the Z-order, in hex, and the number of the Hilbert curve."""
+        path = self._folder / f"{uuid.uuid4().hex}.parquet"
+        pq.write_table(rows, path)
+        found: list[dict[str, tuple[str, int]]] = self._call(
+            command="curve_numbers", rows=str(path), columns=list(columns)
+        )
+        return found
+
+    def sorted_along_curve(self, rows: pa.Table, columns: Sequence[str], strategy: str) -> list[int]:
+        """The values of the column ``number`` in the order in which a clustering puts the rows."""
+        path = self._folder / f"{uuid.uuid4().hex}.parquet"
+        pq.write_table(rows, path)
+        found: list[int] = self._call(
+            command="sorted_along_curve", rows=str(path), columns=list(columns), strategy=strategy
+        )
+        return found
+
     def stop(self) -> None:
         """End the JVM."""
         if self._process is None:

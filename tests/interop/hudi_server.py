@@ -149,6 +149,43 @@ def bucket_hashes(spark: SparkSession, command: dict[str, Any]) -> list[int]:
     return [identifier.getBucketId(key, fields, 2**31 - 1) for fields, key in command["keys"]]
 
 
+def curve_numbers(spark: SparkSession, command: dict[str, Any]) -> list[dict[str, Any]]:
+    """For each row and column the 8 bytes of the Z-order, in hex, and the number of the Hilbert curve."""
+    jvm, gateway = spark.sparkContext._jvm, spark.sparkContext._gateway
+    frame = spark.read.parquet(command["rows"])._jdf
+    fields, types = list(frame.schema().fieldNames()), [field.dataType() for field in frame.schema().fields()]
+    class_of = jvm.java.lang.Class.forName
+    parameters = gateway.new_array(jvm.java.lang.Class, 3)
+    parameters[0] = class_of("org.apache.spark.sql.Row")
+    parameters[1] = jvm.java.lang.Integer.TYPE
+    parameters[2] = class_of("org.apache.spark.sql.types.DataType")
+    helper = class_of("org.apache.hudi.sort.SpaceCurveSortingHelper")
+    methods = [helper.getDeclaredMethod(f"mapColumnValueTo{kind}", parameters) for kind in ("8Bytes", "Long")]
+    for method in methods:
+        method.setAccessible(True)
+    found = []
+    for row in frame.collectAsList():
+        numbers = {}
+        for name in command["columns"]:
+            given = gateway.new_array(jvm.java.lang.Object, 3)
+            given[0], given[1], given[2] = row, fields.index(name), types[fields.index(name)]
+            stored, number = (method.invoke(None, given) for method in methods)
+            numbers[name] = (bytes(stored).hex(), number)
+        found.append(numbers)
+    return found
+
+
+def sorted_along_curve(spark: SparkSession, command: dict[str, Any]) -> list[int]:
+    """The values of the column ``number`` in the order in which a clustering puts the rows."""
+    jvm = spark.sparkContext._jvm
+    frame = spark.read.parquet(command["rows"])
+    strategies = _package(jvm, "org.apache.hudi.config.HoodieClusteringConfig$LayoutOptimizationStrategy")
+    sort = jvm.org.apache.hudi.sort.SpaceCurveSortingHelper.orderDataFrameByMappingValues
+    columns = jvm.java.util.ArrayList(command["columns"])
+    ordered = sort(frame._jdf, strategies.valueOf(command["strategy"]), columns, 1)
+    return [row.getLong(0) for row in ordered.select("number", jvm.PythonUtils.toSeq([])).collectAsList()]
+
+
 def archived_commits(spark: SparkSession, command: dict[str, Any]) -> list[list[str]]:
     """Time and operation of the commits in the archived timeline, as Hudi reads it."""
     jvm = spark.sparkContext._jvm
@@ -325,6 +362,7 @@ def _base64(data: Any) -> str:
 COMMANDS = {
     "archived_commits": archived_commits,
     "bucket_hashes": bucket_hashes,
+    "curve_numbers": curve_numbers,
     "decode_avro": decode_avro,
     "instants": instants,
     "write": write,
@@ -337,6 +375,7 @@ COMMANDS = {
     "rollback": rollback,
     "set_table_properties": set_table_properties,
     "set_hadoop_property": set_hadoop_property,
+    "sorted_along_curve": sorted_along_curve,
     "sql": sql,
     "stream": stream,
 }

@@ -68,6 +68,12 @@ def test_instants_are_shown_the_newest_first_and_twenty_of_them(path: str) -> No
     assert [row["instant_time"] for row in found] == [growth[-1].instant_time, growth[-2].instant_time]
 
 
+def test_overlap_is_that_of_the_columns(path: str) -> None:
+    found = records(run("stats", path, "overlap", "-c", "ts, region", "--json").stdout)
+    assert [row["column"] for row in found] == ["ts", "region"]
+    assert [row["max_depth"] for row in found] == [row.max_depth for row in stats.overlap(path, ["ts", "region"])]
+
+
 def test_sizes_are_grouped(path: str) -> None:
     for group in ("commit", "partition"):
         found = records(run("stats", path, "sizes", f"--by-{group}", "--json").stdout)

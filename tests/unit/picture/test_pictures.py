@@ -133,6 +133,9 @@ def test_numbers_are_reached_from_the_table(table: Table) -> None:
         table.stats("sizs")
     with pytest.raises(HoodieConfigException, match="growth has no groups"):
         table.stats("growth", by="commit")
+    with pytest.raises(HoodieConfigException, match="growth has no columns"):
+        table.stats("growth", columns=["ts"])
+    assert list(table.stats("overlap", columns=["ts"])) == list(hoodie.stats.overlap(path, ["ts"]))
 
 
 def test_a_picture_is_saved_as_a_whole(table: Table, tmp_path: Path) -> None:

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
+import attrs
 import pyarrow as pa
 import pytest
 
 import hoodie
 from hoodie import HoodieKey, HoodieTableMetaClient, stats
+from hoodie.common.model.range_overlap import Overlap, RangeDepths, overlap_of
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieConfigException, TableNotFoundException
+from hoodie.stats import overlap_numbers
 from hoodie.stats.commit_numbers import moment_of
 from hoodie.stats.file_numbers import SizeSpread
+from hoodie.stats.of_path import numbers_of
+from hoodie.storage.storage import HoodieStorage
 from tests.support.table_builder import init_table, local_client, read_rows, rows
 from tests.support.timeline_files import state_file, timeline_folder
 
@@ -199,6 +207,83 @@ def test_overlap_counts_the_files_that_cover_a_value(tmp_path: Path) -> None:
     # At a0 a1 a2 z7 z8 z9: 1 2 3 3 2 1.
     assert (found["id"].mean_depth, found["id"].max_depth) == (2.0, 3)
     assert (found["none"].file_count, found["none"].mean_depth) == (0, None)
+
+
+WITH_STATISTICS = {"hoodie.metadata.enable": True, "hoodie.metadata.index.column.stats.enable": True}
+
+
+def table_of_ranges(folder: Path, **properties: object) -> str:
+    """Four files of one partition, with ranges of columns of many types."""
+    path = init_table(folder / "t", partition_fields=[])
+    with local_client(path, **{"hoodie.parquet.small.file.limit": 0}, **properties) as client:
+        for low, high in [(0, 10), (5, 15), (20, 30), (10, 10)]:
+            values = {
+                "id": [f"a{low:02}", f"z{high:02}"],
+                "region": ["x", None],
+                "ts": [low, high],
+                "day": [date(2026, 1, 1 + low), date(2026, 1, 1 + high)],
+                "at": [datetime(2026, 1, 1 + low, tzinfo=UTC), datetime(2026, 1, 1 + high, tzinfo=UTC)],
+                "price": pa.array([Decimal(low - 10), Decimal(high - 10)], pa.decimal128(38, 2)),
+                "fare": [low - 10.0, high - 10.0],
+                "share": [low + 0.5, high + 0.5],
+                "flag": [low > 5, high > 5],
+                "nothing": pa.nulls(2, pa.int64()),
+            }
+            client.insert(pa.table(values))
+    return path
+
+
+def test_ranges_are_those_of_column_statistics_if_these_know_all_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = table_of_ranges(tmp_path, **WITH_STATISTICS)
+    columns = ["ts", "id", "region", "day", "at", "price", "fare", "share", "flag", "nothing", "none"]
+    known = {row.column: row for row in stats.overlap(path, columns)}
+    # At 0, 5, 10, 10, 10, 15, 20, 30: 1 2 3 3 3 1 1 1.
+    assert known["ts"].mean_depth == 15 / 8 and known["ts"].max_depth == 3
+    assert {name for name, row in known.items() if row.source == "footers"} == {"fare", "none"}  # 0.0 hides NaN
+    read: list[str] = []
+    original = overlap_numbers.load_metadata
+
+    def remembered(storage: HoodieStorage, file: str) -> object:
+        read.append(file)
+        return original(storage, file)
+
+    monkeypatch.setattr(overlap_numbers, "load_metadata", remembered)
+    assert stats.overlap(path, ["ts", "price"])[0] == known["ts"] and read == []
+    without = numbers_of(path, properties={"hoodie.metadata.enable": False})
+    if len(list(Path(path).glob("*.parquet"))) < 4:
+        pytest.skip("inserts went to log files, which have no footers")
+    for row in without.overlap(columns):
+        assert row == attrs.evolve(known[row.column], source="footers")
+    assert len(read) == 4
+    shown, stored = numbers_of(path).column_overlaps(columns), without.column_overlaps(columns)
+    assert [[one.label for one in column.ranges] for column in shown] == [
+        [one.label for one in column.ranges] for column in stored
+    ]
+
+
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ"])
+def test_statistics_count_log_files_to_their_slice(tmp_path: Path, table_type: str) -> None:
+    path = init_table(tmp_path / "t", partition_fields=[], table_type=table_type)
+    with local_client(path, **{"hoodie.parquet.small.file.limit": 0}, **WITH_STATISTICS) as client:
+        for low in (0, 20):
+            client.insert(rows((f"a{low}", "x", low), (f"b{low}", "x", low + 10)))
+        assert stats.overlap(path, ["ts"])[0].max_depth == 1
+        client.upsert(rows(("a0", "x", 25)))
+    (row,) = stats.overlap(path, ["ts"])
+    assert (row.source, row.file_count, row.max_depth) == ("column statistics", 2, 2)
+
+
+def test_the_overlap_before_and_after_is_computed_of_ranges_alone() -> None:
+    before = RangeDepths.of([(b"a", b"m"), (b"c", b"z"), (b"c", b"c")])
+    # At a, c, c, c, m, z: 1 3 3 3 2 1.
+    assert before.at_ends.tolist() == [1, 3, 3, 3, 2, 1] and before.of_ranges().tolist() == [3, 3, 3]
+    after = RangeDepths.of([(1.0, 2.0), (2.5, math.nan)])
+    found = overlap_of("c", [before, after])
+    assert (found.file_count, found.max_depth, found.mean_depth) == (5, 3, 1.7)
+    assert overlap_of("c", [after]).mean_depth == 1.0
+    assert overlap_of("c", []) == Overlap("c", 0, 0, None, None, None, "")
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)

@@ -256,7 +256,7 @@ from hoodie.config.layout_optimize_config import LayoutOptimizationStrategy
 from hoodie.execution.bulkinsert.row_order import RowOrder
 from hoodie.execution.bulkinsert.row_sorter import RowSorter
 
-limit, factor, folder, strategy = 64 << 20, float(sys.argv[1]), sys.argv[2], sys.argv[3]
+limit, factor, folder, strategy = 128 << 20, float(sys.argv[1]), sys.argv[2], sys.argv[3]
 source = np.random.default_rng(1)
 texts = pa.array([f"{number:040x}" for number in source.integers(0, 1 << 60, 1 << 16).tolist()])
 columns = {f"c{number}": source.random(1 << 16) for number in range(8)}

@@ -1,0 +1,158 @@
+"""The sort of a clustering beside Arrow's, and its memory.
+
+    python -m benchmarks.clustering [--rows 1000000] [--runs 5] [--limit-mb 256] [--factors 0.2,2,10] [--json FILE]
+
+One million rows of ten columns are sorted in memory by two columns, linear and along curves; pyarrow sorts the same
+rows by `sort_indices` and `take`. Then inputs of several times the limit are sorted, each in a process of its own;
+rows are made while they are asked for. The peak is that of the process (``VmHWM``) above its size before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.measure import Timing, describe_machine
+from benchmarks.memory import peak_bytes
+from hoodie.config.layout_optimize_config import LayoutOptimizationStrategy, SpatialCurveCompositionStrategyType
+from hoodie.execution.bulkinsert.row_order import RowOrder
+from hoodie.execution.bulkinsert.row_sorter import RowSorter
+
+COLUMNS = ["fare", "city"]
+BATCH_ROWS = 1 << 17
+GOAL = 1.3
+"""The most that the peak may be, as a share of the limit."""
+ORDERS = {
+    "LINEAR": (LayoutOptimizationStrategy.LINEAR, SpatialCurveCompositionStrategyType.DIRECT),
+    "ZORDER": (LayoutOptimizationStrategy.ZORDER, SpatialCurveCompositionStrategyType.DIRECT),
+    "HILBERT": (LayoutOptimizationStrategy.HILBERT, SpatialCurveCompositionStrategyType.DIRECT),
+    "ZORDER of samples": (LayoutOptimizationStrategy.ZORDER, SpatialCurveCompositionStrategyType.SAMPLE),
+}
+
+
+def some_rows(count: int, seed: int = 1) -> pa.RecordBatch:
+    """Rows of about 115 bytes: a key, one of 300 cities, and eight numbers."""
+    source = np.random.default_rng(seed)
+    letters = source.integers(97, 123, (count, 40), dtype=np.uint8)
+    offsets = np.arange(0, 40 * (count + 1), 40, dtype=np.int32)
+    keys = pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
+    cities = pa.array([f"city-{number:05d}" for number in range(300)])
+    columns = {"key": keys, "city": cities.take(pa.array(source.integers(0, 300, count))), "fare": source.random(count)}
+    return pa.record_batch(columns | {f"c{number}": source.random(count) for number in range(7)})
+
+
+def order_of(name: str) -> RowOrder:
+    """The order of a name in `ORDERS`."""
+    strategy, method = ORDERS[name]
+    return RowOrder(COLUMNS, strategy, method)
+
+
+def sorted_by_arrow(batches: list[pa.RecordBatch]) -> None:
+    """The sort that ours is measured beside."""
+    table = pa.Table.from_batches(batches)
+    table.take(pc.sort_indices(table, [(name, "ascending") for name in COLUMNS]))
+
+
+def sorted_by_us(batches: list[pa.RecordBatch], order: RowOrder) -> None:
+    """All rows in order, which are not kept."""
+    with RowSorter(order.checked(batches[0].schema), 1 << 30) as sorter:
+        for _ in sorter.sorted(iter(batches)):
+            pass
+
+
+def in_memory(rows: int, runs: int) -> list[Timing]:
+    """Arrow, then each order; the runs alternate."""
+    whole = some_rows(rows)
+    ends = [(low, min(low + BATCH_ROWS, rows)) for low in range(0, rows, BATCH_ROWS)]
+    batches = [whole.take(pa.array(np.arange(low, high))) for low, high in ends]
+    del whole
+    calls: dict[str, Callable[[], None]] = {"pyarrow": partial(sorted_by_arrow, batches)}
+    calls |= {name: partial(sorted_by_us, batches, order_of(name)) for name in ORDERS}
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    cpu: dict[str, list[float]] = {name: [] for name in calls}
+    for run in range(runs + 1):
+        for name, call in calls.items():
+            wall, started = time.perf_counter(), time.process_time()
+            call()
+            if run:  # the first one loads modules
+                seconds[name].append(time.perf_counter() - wall)
+                cpu[name].append(time.process_time() - started)
+    return [Timing(name, seconds[name], cpu=cpu[name]) for name in calls]
+
+
+def measured(name: str, factor: float, limit: int, folder: str) -> None:
+    """Sort rows of so many times the limit, and print what it took."""
+    template = some_rows(BATCH_ROWS)
+    count, source = max(1, int(factor * limit / template.nbytes)), np.random.default_rng(2)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for _ in range(count):
+            yield template.take(pa.array(source.permutation(BATCH_ROWS)))
+
+    order = order_of(name).checked(template.schema)
+    with RowSorter(order, limit, folder) as sorter:
+        for _ in sorter.sorted([template.slice(0, 10)]):
+            pass
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # The peak is the present size from now on.
+    before = peak_bytes("self")
+    wall, started = time.perf_counter(), time.process_time()
+    with RowSorter(order, limit, folder) as sorter:
+        found = sum(batch.num_rows for batch in sorter.sorted(rows()))
+    figure = {"order": name, "factor": factor, "rows": found, "input_mb": count * template.nbytes >> 20}
+    figure |= {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - started}
+    print(json.dumps(figure | {"peak_share": (peak_bytes("self") - before) / limit}))
+
+
+def main() -> None:
+    """Run the measurements and print them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--limit-mb", type=int, default=256)
+    parser.add_argument("--factors", default="0.2,2,10")
+    parser.add_argument("--folder", help="where files of rows that do not fit are made")
+    parser.add_argument("--json", metavar="FILE", help="write all figures")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    limit = arguments.limit_mb << 20
+    if arguments.child:
+        name, folder = arguments.child
+        measured(name, float(arguments.factors), limit, folder)
+        return
+    machine = describe_machine("pyarrow", "numpy")
+    print(machine)
+    timings = in_memory(arguments.rows, arguments.runs)
+    for timing in timings:
+        print(timing.line(timings[0]))
+    figures = []
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        for name in ORDERS:
+            for factor in arguments.factors.split(","):
+                call = [sys.executable, "-m", "benchmarks.clustering", "--limit-mb", str(arguments.limit_mb)]
+                call += ["--factors", factor, "--child", name, folder]
+                figure = json.loads(subprocess.run(call, check=True, stdout=subprocess.PIPE, text=True).stdout)
+                figures.append(figure)
+                verdict = "" if figure["peak_share"] <= GOAL else "  ABOVE THE GOAL"
+                print(
+                    f"{name:<18} {figure['input_mb']:>6} MB  {figure['seconds']:6.1f} s  {figure['cpu_seconds']:6.1f} "
+                    f"CPU s   peak {figure['peak_share']:.2f} of {arguments.limit_mb} MB{verdict}",
+                    flush=True,
+                )
+    if arguments.json:
+        found = {"machine": machine, "timings": [timing.to_json() for timing in timings], "memory": figures}
+        Path(arguments.json).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
