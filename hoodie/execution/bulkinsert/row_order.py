@@ -54,8 +54,8 @@ class RowOrder:
         columns: The columns, in the order of ``hoodie.clustering.plan.strategy.sort.columns``; those in structs as a
             path with dots. `checked` brings those of a curve into the order in which Hudi mixes their bits.
         strategy: The kind of the order.
-        build_method: How a curve makes numbers of values. SAMPLE differs from Hudi: values are compared as in a linear
-            order, and no number is random.
+        build_method: The way in which a curve makes numbers of values. SAMPLE differs from Hudi: values are compared as
+            in a linear order, and no number is random.
         sample_size: The most values of a column that SAMPLE compares others with.
         time_zone: The zone of the midnight with which a date begins on a curve. UTC, as in all of hoodie; Hudi takes
             the zone of the JVM.
