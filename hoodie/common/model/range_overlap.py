@@ -34,8 +34,8 @@ class Overlap:
         mean_depth: The mean; 1 is the best.
         p95_depth: At a twentieth of the ends the depth is larger.
         max_depth: The largest.
-        source: The origin of the ranges: ``column statistics`` of the metadata table, which count log files to their slice,
-            or ``footers`` of base files.
+        source: The origin of the ranges: ``column statistics`` of the metadata table, which count log files to their
+            slice, or ``footers`` of base files.
     """
 
     column: str

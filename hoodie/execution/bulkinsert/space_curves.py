@@ -76,8 +76,9 @@ def has_ordinates(data_type: pa.DataType) -> bool:
 def mixing_order(positions: Sequence[int]) -> list[int]:
     """The order in which Hudi mixes the bits of columns: that of a Java HashMap over their positions.
 
-    A HashMap has 16 places, and twice as many whenever it is filled by more than three quarters. So up to 12 columns
-    come in the order of their positions modulo 16. Columns of one place stay in the given order.
+    Tasks get the map serialised, and make one that is filled by at most three quarters, and never just by these. So up
+    to 11 columns come in the order of their positions modulo 16, up to 23 of them modulo 32. Columns of one place stay
+    in the given order.
 
     Args:
         positions: The positions of the columns among all columns, Hudi's five meta columns first.
@@ -86,7 +87,7 @@ def mixing_order(positions: Sequence[int]) -> list[int]:
         The numbers of the columns, from 0, in the order in which they are mixed.
     """
     places = 16
-    while len(positions) > places * 3 // 4:
+    while len(positions) >= places * 3 // 4:
         places *= 2
     return sorted(range(len(positions)), key=lambda number: positions[number] % places)
 

@@ -163,13 +163,13 @@ def test_hilbert_values_are_those_of_real_hudi() -> None:
 
 
 def test_columns_are_mixed_in_the_order_of_a_hash_map() -> None:
-    """Java: `positions.stream().collect(toMap(...)).keySet()`, of 20,000 random lists equal to this rule."""
+    """Real Hudi's sort has this rule: `tests/interop/test_space_curves.py`."""
     assert mixing_order([13, 11, 10]) == [2, 1, 0]
     assert mixing_order([5, 16, 31, 21]) == [1, 0, 3, 2]
     assert mixing_order([21, 5, 37]) == [0, 1, 2]
-    thirteen = list(range(20, 7, -1))
-    assert mixing_order(thirteen[:12]) == [4, 3, 2, 1, 0, *range(11, 4, -1)]
-    assert mixing_order(thirteen) == list(range(12, -1, -1))
-    positions = list(range(40))
-    random.Random(1).shuffle(positions)
-    assert [positions[number] for number in mixing_order(positions)] == list(range(40))
+    source = random.Random(1)
+    for count, places in [(11, 16), (12, 32), (23, 32), (24, 64), (47, 64), (48, 128)]:
+        positions = source.sample(range(5, 300), count)
+        assert [positions[number] for number in mixing_order(positions)] == sorted(
+            positions, key=lambda position, places=places: position % places
+        )
