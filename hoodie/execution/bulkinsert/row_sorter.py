@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -102,16 +103,14 @@ class RowSorter:
             yield self._without_keys(batch)
 
     def _sorted_by_sample(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """All rows are looked at before the first one is sorted: those that do not fit go to files as they come."""
+        """All rows are looked at before the first one is sorted: if they do not fit, they go to a file as they come."""
         sample = _Sample(self._order)
-        files: list[SpillFile] = []
-        for part, is_last in self._parts(map(sample.looked_at, batches)):
-            if is_last and not files:
-                rows: Iterable[pa.RecordBatch] = _emptied(part)
-                break
-            files.append(self._written(_emptied(part), _PART_OF_RESULT))
-        else:
-            rows = (batch for file in files for batch in _read_once(file))
+        parts = self._parts(map(sample.looked_at, batches))
+        part, is_last = next(parts)
+        rows = _emptied(part)
+        if not is_last:
+            others = (batch for other, _ in parts for batch in _emptied(other))
+            rows = _read_once(self._written(chain(rows, others), _PART_OF_RESULT))
         self._order = self._order.sampled(sample.rows)
         yield from self._sorted(rows)
 

@@ -280,6 +280,7 @@ def test_the_overlap_before_and_after_is_computed_of_ranges_alone() -> None:
     # At a, c, c, c, m, z: 1 3 3 3 2 1.
     assert before.at_ends.tolist() == [1, 3, 3, 3, 2, 1] and before.of_ranges().tolist() == [3, 3, 3]
     after = RangeDepths.of([(1.0, 2.0), (2.5, math.nan)])
+    assert RangeDepths.of([(math.nan, math.nan), (1.0, float("nan"))]).at_ends.tolist() == [1, 2, 2, 2]
     found = overlap_of("c", [before, after])
     assert (found.file_count, found.max_depth, found.mean_depth) == (5, 3, 1.7)
     assert overlap_of("c", [after]).mean_depth == 1.0

@@ -63,6 +63,14 @@ def test_a_linear_order_is_that_of_spark_and_stable(columns: list[str]) -> None:
     assert found.tolist() == sorted(range(500), key=lambda number: [in_spark(rows[number][name]) for name in columns])
 
 
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_all_values_that_are_no_number_are_the_same_largest_one(kind: pa.DataType) -> None:
+    width = kind.bit_width
+    bits = np.array([(1 << (width - 1)) - 1, (1 << width) - 1], f"u{width // 8}").view(f"f{width // 8}")
+    batch = pa.record_batch({"x": pa.array([*bits, math.nan, math.inf, -math.inf], kind)})
+    assert sorted_numbers(RowOrder(["x"]).sort_keys(batch)).tolist() == [4, 3, 0, 1, 2]
+
+
 def bytes_of(keys: list[pa.Array], row: int) -> bytes:
     return b"".join(((key[row].as_py() & MASK) ^ (1 << 63)).to_bytes(8, "big") for key in keys)
 
@@ -185,8 +193,13 @@ def test_ranks_of_samples_follow_the_values_and_use_all_bits() -> None:
             if number == chosen
         )
         assert [place for _, place in pairs] == sorted(place for _, place in pairs)
-    nulls = RowOrder(["double", "int"], HILBERT, SAMPLE).sampled([batch])
+    # A few values are spread over all ranks, and nulls come behind the others.
+    by_int = RowOrder(["int", "text"], ZORDER, SAMPLE, sample_size=100).sampled([batch])
+    assert sorted(set(by_int._ranks(batch)[0].tolist())) == [0, 50]
+    nulls = RowOrder(["double", "int"], HILBERT, SAMPLE, sample_size=100).sampled([batch])
     assert len(nulls.sort_keys(batch)) == 1
+    ranks = nulls._ranks(batch)[0].tolist()
+    assert ranks[0] == 100 and ranks[1:] == sorted(ranks[1:]) and max(ranks[1:]) == 99
     nothing = order.sampled([]).sort_keys(batch)
     assert [len(key) for key in nothing] == [1000]
 

@@ -117,6 +117,8 @@ def spilled_files(monkeypatch: pytest.MonkeyPatch, failing: int = 0) -> list[Fai
     calls: list[int] = []
 
     def opened(folder: str) -> FailingFile:
+        # One more holds the rows that are not sorted yet.
+        assert sum(not file.closed for file in made) <= row_sorter._MOST_RUNS + 1
         made.append(FailingFile(tempfile.TemporaryFile(dir=folder), failing, calls))  # noqa: SIM115
         return made[-1]
 

@@ -103,6 +103,13 @@ def test_numbers_are_those_of_real_hudi(values: pa.Array, z: str, hilbert: list[
     assert hilbert_ordinates(values).tolist() == [number & MASK for number in hilbert]
 
 
+def test_bits_of_values_that_are_no_number_count_on_the_z_order_only() -> None:
+    """Java: doubleToRawLongBits for one, doubleToLongBits for the other."""
+    values = pa.array(np.array([0x7FF8000000000123, 0xFFF8000000000001], np.uint64).view(np.float64))
+    assert [f"{number:016x}" for number in z_ordinates(values).tolist()] == ["7ff8000000000123", "fff8000000000001"]
+    assert hilbert_ordinates(values).tolist() == [0x7FF8000000000000] * 2
+
+
 def test_a_date_begins_in_the_zone_that_is_given() -> None:
     # Real Hudi in that zone. On the second day clocks skipped midnight.
     days = pa.array([date(1970, 1, 1), date(2018, 11, 4), date(2018, 12, 24), None])
