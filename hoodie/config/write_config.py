@@ -45,6 +45,7 @@ from hoodie.config.storage_retry_config import StorageRetryConfig
 from hoodie.config.streaming_config import HoodieStreamingConfig
 from hoodie.config.table_options import HasProperties, HoodieTableOptions, version_of
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
+from hoodie.config.ttl_config import HoodieTTLConfig
 from hoodie.config.write_options import HoodieWriteOptions, InsertDupPolicy
 from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_options import StorageOptions, check_options
@@ -109,6 +110,7 @@ class HoodieWriteConfig:
         retry: The repetition of failed calls of an object store.
         clean: The file versions that are kept, and the time at which the others are deleted.
         archival: The length of the active timeline, and the upkeep of its archive.
+        ttl: The partitions that expire.
         log_merge: The merge of log files when they are read.
         metadata: The partitions of the metadata table.
         lock: The lock that keeps several writers apart.
@@ -135,6 +137,7 @@ class HoodieWriteConfig:
     retry: StorageRetryConfig = attrs.field(factory=StorageRetryConfig)
     clean: HoodieCleanConfig = attrs.field(factory=HoodieCleanConfig)
     archival: HoodieArchivalConfig = attrs.field(factory=HoodieArchivalConfig)
+    ttl: HoodieTTLConfig = attrs.field(factory=HoodieTTLConfig)
     log_merge: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
     metadata: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)
     lock: HoodieLockConfig = attrs.field(factory=HoodieLockConfig)
