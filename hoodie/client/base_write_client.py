@@ -540,9 +540,10 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         refuse(found)
         if not found.partitions:
             return ()
+        count, names = plural(len(found.partitions), "partition"), ", ".join(map(str, found.partitions))
         logger.warning(
             "partition TTL deletes %s of %s, whose age is counted to %s: %s",
-            plural(len(found.partitions), "partition"), found.base_path, found.reference_time, ", ".join(map(str, found.partitions)),
+            count, found.base_path, found.reference_time, names,
         )  # fmt: skip
         measured, instant_time = self._measured_instant, self._metrics.instant_time
         try:

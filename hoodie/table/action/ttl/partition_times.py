@@ -68,10 +68,12 @@ class PartitionTimes:
         if self.reference_time is None:
             return None
         timeline = self.snapshot.active_timeline
+        now = timeline.clock()
         try:
-            return min(timeline.clock(), parse_instant_time(self.reference_time, timeline.timezone))
+            ahead = parse_instant_time(self.reference_time, timeline.timezone) - now
         except ValueError:
             return None
+        return now + min(ahead, timedelta())
 
     def age(self, instant_time: str | None) -> timedelta | None:
         """How long before the reference an instant time is.
