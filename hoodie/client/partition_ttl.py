@@ -112,7 +112,7 @@ def refuse(plan: PartitionExpiry) -> None:
     """Refuse a run that would delete all partitions of the table, or one that was written last.
 
     Args:
-        plan: What it would delete.
+        plan: The plan of the run.
 
     Raises:
         HoodieDeleteException: It would.

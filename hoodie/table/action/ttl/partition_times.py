@@ -1,4 +1,4 @@
-"""When partitions were made, and when rows were last written to them."""
+"""The times of partitions: of their creation, and of the last write to them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.table.partition_metadata import read_partition_metadata
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import HoodieInstant
-from hoodie.common.table.timeline.instant_time import (
-    in_order,
-    is_before,
-    latest_moment,
-    newest,
-    parse_instant_time,
-)
+from hoodie.common.table.timeline.instant_time import earlier_moment, in_order, is_before, latest_moment, newest
 from hoodie.common.table.timeline.timeline import HoodieTimeline
 from hoodie.exception import HoodieException
 
@@ -68,15 +62,13 @@ class PartitionTimes:
         if self.reference_time is None:
             return None
         timeline = self.snapshot.active_timeline
-        now = timeline.clock()
         try:
-            ahead = parse_instant_time(self.reference_time, timeline.timezone) - now
+            return earlier_moment(timeline.clock(), self.reference_time, timeline.timezone)
         except ValueError:
             return None
-        return now + min(ahead, timedelta())
 
     def age(self, instant_time: str | None) -> timedelta | None:
-        """How long before the reference an instant time is.
+        """The time from an instant time to the reference.
 
         Args:
             instant_time: The time; None for one that could not be told.
