@@ -117,7 +117,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         self._validators = PreCommitValidators(config, validators, self.sql_validators)
         validate = self._validate if self._validators else None
         self._committer = Committer(self._session, validate, self._listeners, self._rollbacks)
-        self._ttl = PartitionTTL(config)
+        self._ttl = PartitionTTL(config, self._metrics)
         self._is_expiring = False
         self._services.expire = self._expire_after_commit
 
@@ -536,7 +536,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """
         if self._is_expiring:
             return ()
-        found = self._ttl.plan(self._session.now())
+        snapshot = self._session.now()
+        # What this client has read stays read.
+        found = self._ttl.plan(snapshot if self._last is None else snapshot.after(self._last))
         refuse(found)
         if not found.partitions:
             return ()

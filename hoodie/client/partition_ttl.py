@@ -12,6 +12,7 @@ import attrs
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieDeleteException, HoodieException
+from hoodie.metrics.metrics import HoodieMetrics
 from hoodie.query.arrow_reader import count
 from hoodie.query.planner import plan_of
 from hoodie.query.table_query import TableQuery
@@ -32,9 +33,11 @@ class PartitionTTL:
 
     Attributes:
         config: The writer's configuration.
+        metrics: Times the steps.
     """
 
     config: HoodieWriteConfig
+    metrics: HoodieMetrics
     _known: KnownLastWrites = attrs.field(init=False, factory=dict, repr=False)
 
     def plan(self, snapshot: TableSnapshot, own_instant: str | None = None) -> PartitionExpiry:
@@ -48,8 +51,10 @@ class PartitionTTL:
             HoodieException: See `plan_expiry`.
         """
         beside = self.config.write.has_several_writers
-        plan = plan_expiry(snapshot, self.config.ttl, self._known, own_instant=own_instant, beside=beside)
-        rows = self._rows_of(snapshot, [one.partition_path for one in (*plan.partitions, *plan.kept)])
+        with self.metrics.step("find expired partitions") as step:
+            plan = plan_expiry(snapshot, self.config.ttl, self._known, own_instant=own_instant, beside=beside)
+            rows = self._rows_of(snapshot, [one.partition_path for one in (*plan.partitions, *plan.kept)])
+            step.count(files=sum(one.file_groups for one in plan.partitions))
 
         def counted(partitions: tuple[ExpiredPartition, ...]) -> tuple[ExpiredPartition, ...]:
             return tuple(attrs.evolve(one, rows=rows.get(one.partition_path)) for one in partitions)
