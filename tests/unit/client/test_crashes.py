@@ -20,8 +20,6 @@ from hudi import HudiTableBuilder
 import hoodie
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.exception import HoodieException, TableExistsException, TableNotFoundException
-from hoodie.table.action.ttl.partition_times import PartitionTimes
-from hoodie.table.action.ttl.partition_ttl_strategy import PartitionTTLStrategy
 from hoodie.table.repair import find_orphan_files
 from tests.support.hookable_storage import Faults, faults_of, run_with_faults
 from tests.support.model import TableModel, model
@@ -87,13 +85,6 @@ def commit_changes(base_path: Path) -> str:
 def commit_overwrite(base_path: Path) -> str:
     with new_client(base_path) as client:
         return client.insert_overwrite(rows(*OVERWRITING)).instant_time
-
-
-class PartitionX(PartitionTTLStrategy):
-    """Partition ``x`` is always too old."""
-
-    def expired_partitions(self, times: PartitionTimes) -> Mapping[str, str | None]:
-        return {path: times.last_write(path) for path in times.partition_paths if path == "x"}
 
 
 def renew_other_partition(base_path: Path) -> str:
@@ -210,7 +201,7 @@ ONLY_DEATHS = [
         model(*FIRST),
         model(FIRST[2]),
         renew_other_partition,
-        properties={"hoodie.partition.ttl.strategy.class": f"{__name__}.PartitionX"},
+        properties={"hoodie.partition.ttl.strategy.class": "tests.support.partition_strategies.X"},
     ),
     Operation(
         "prepped upsert",
