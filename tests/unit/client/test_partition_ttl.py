@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import random
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
+from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.avro.timeline_metadata import HoodieRequestedReplaceMetadata
 from hoodie.client.partition_ttl import PartitionTTL
@@ -218,6 +219,101 @@ def test_a_run_that_reads_the_archive_again_reads_what_changed(made: Callable[..
         client.upsert(rows(("a", "x", 2)))
         assert client.expire_partitions(dry_run=True).partition_paths == ["y"]
     assert first.partition_paths == ["x", "y"]
+
+
+class History:
+    """A random history of a table, and what it means for the ages of its partitions."""
+
+    def __init__(self, path: str, seed: int) -> None:
+        self.path = path
+        self.random = random.Random(seed)
+        self.now = datetime.now(UTC) - timedelta(days=400)
+        self.newest = self.now
+        """The time of the newest completed instant."""
+        self.last: dict[str, datetime] = {}
+        """Partition -> the time of the last write."""
+        self.keys: dict[str, set[str]] = {}
+        self.ts = 0
+        self.archived = 0
+        self.refused = 0
+        self.expired = 0
+
+    def step(self) -> None:
+        self.now += timedelta(days=self.random.uniform(0.2, 4))
+        with now_is(self.now), local_client(self.path, ARCHIVED_SOON) as client:
+            kinds = [self.upsert, self.upsert, self.upsert, self.delete, self.compact, self.drop]
+            self.random.choice(kinds)(client)
+        self.archived = max(self.archived, len(archived_entries(self.path)))
+
+    def written(self, *paths: str) -> None:
+        self.newest = self.now
+        self.last |= dict.fromkeys(paths, self.now)
+
+    def upsert(self, client: HoodieLocalWriteClient) -> None:
+        self.ts += 1
+        # Few partitions are written to often, others seldom.
+        paths = {"abcdefg"[min(int(self.random.expovariate(0.7)), 6)] for _ in range(2)}
+        entries = [(f"{path}{self.random.randrange(3)}", path, self.ts) for path in sorted(paths)]
+        assert client.upsert(rows(*entries)).service_errors == ()
+        for key, path, _ in entries:
+            self.keys.setdefault(path, set()).add(key)
+        self.written(*paths)
+
+    def delete(self, client: HoodieLocalWriteClient) -> None:
+        path = self.random.choice(sorted(self.keys) or [""])
+        if self.keys.get(path):
+            client.delete([HoodieKey(self.keys[path].pop(), path)])
+            self.written(path)
+
+    def compact(self, client: HoodieLocalWriteClient) -> None:
+        if client.compact() is not None:
+            self.newest = self.now
+
+    def drop(self, client: HoodieLocalWriteClient) -> None:
+        if len(self.last) > 2:
+            path = self.random.choice(sorted(self.last))
+            client.delete_partitions([path])
+            self.gone([path])
+
+    def gone(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            del self.last[path], self.keys[path]
+        self.newest = self.now
+
+    def check(self, retain: int) -> None:
+        """What is told, and what is deleted, is what the history says."""
+        old = {path for path, moment in self.last.items() if self.newest - moment > timedelta(days=retain)}
+        is_refused = bool(old) and (len(old) == len(self.last) or max(self.last, key=self.last.__getitem__) in old)
+        with now_is(self.now):
+            planned = expire(self.path, retain, dry_run=True)
+        assert {*planned.partition_paths} == old
+        assert (planned.refusal is not None) is is_refused
+        order = [self.last[path] for path in planned.partition_paths]
+        assert order == sorted(order)
+        if old and self.random.random() < 0.3:
+            with now_is(self.now):
+                if is_refused:
+                    self.refused += 1
+                    with pytest.raises(HoodieDeleteException):
+                        expire(self.path, retain)
+                    return
+                assert expire(self.path, retain).partition_paths == planned.partition_paths
+            self.expired += 1
+            self.gone(old)
+        assert {row[1] for row in read_rows(self.path)} == {path for path, keys in self.keys.items() if keys}
+
+
+@both_types
+@two_layouts
+@pytest.mark.parametrize("seed", range(3))
+def test_ages_are_those_of_any_history(made: Callable[..., str], table_type: str, seed: int) -> None:
+    history = History(made(table_type=table_type), seed)
+    for number in range(40):
+        history.step()
+        if history.last:
+            history.check((3, 10, 25)[number % 3])
+    assert history.archived > 10
+    assert history.expired > 1
 
 
 # --- the strategies ---------------------------------------------------------------------------------------------------
