@@ -216,7 +216,10 @@ def test_a_run_that_reads_the_archive_again_reads_what_changed(made: Callable[..
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ArchivedWrites, "last_writes", lambda *arguments: pytest.fail("read again"))
             assert client.expire_partitions(dry_run=True) == first
-        client.upsert(rows(("a", "x", 2)))
+        renewed = client.upsert(rows(("a", "x", 2))).instant_time
+        for ts in range(5):
+            client.upsert(rows(("c", "z", 20 + ts)))
+        assert renewed in {entry.requested_time for entry in archived_entries(path)}
         assert client.expire_partitions(dry_run=True).partition_paths == ["y"]
     assert first.partition_paths == ["x", "y"]
 
@@ -532,6 +535,16 @@ def test_partitions_expire_after_a_commit(
     assert actions.count("replacecommit") == 2
 
 
+def test_a_run_by_hand_is_not_followed_by_an_inline_one(made: Callable[..., str]) -> None:
+    path = made()
+    write(path, 40, ("a", "x", 1))
+    write(path, 35, ("b", "y", 1))
+    write(path, 0, ("c", "z", 1))
+    done = expire(path, 30, **{INLINE: True, MOST: 1})
+    assert done.partition_paths == ["x"]
+    assert read_rows(path) == [("b", "y", 1), ("c", "z", 1)]
+
+
 def test_an_inline_run_that_is_refused_does_not_fail_the_write(made: Callable[..., str]) -> None:
     path = made()
     write(path, 40, ("a", "x", 1))
@@ -651,12 +664,12 @@ def test_partitions_with_a_pending_write_of_another_writer_stay(made: Callable[.
 
 def test_a_failed_write_keeps_no_partition(made: Callable[..., str]) -> None:
     path = made()
-    write(path, 40, ("a", "w", 1), ("b", "x", 1))
+    write(path, 40, ("a", "w", 1))
     write(path, 0, ("c", "z", 1))
     other = local_client(path, {"hoodie.auto.commit": False})
     other.upsert(rows(("a", "w", 2)))
     other.close()
-    assert expire(path).partition_paths == ["w", "x"]
+    assert expire(path).partition_paths == ["w"]
     assert read_rows(path) == [("c", "z", 1)]
 
 
