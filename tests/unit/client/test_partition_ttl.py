@@ -217,7 +217,7 @@ def test_a_run_that_reads_the_archive_again_reads_what_changed(made: Callable[..
             patch.setattr(ArchivedWrites, "last_writes", lambda *arguments: pytest.fail("read again"))
             assert client.expire_partitions(dry_run=True) == first
         renewed = client.upsert(rows(("a", "x", 2))).instant_time
-        for ts in range(5):
+        for ts in range(15):
             client.upsert(rows(("c", "z", 20 + ts)))
         assert renewed in {entry.requested_time for entry in archived_entries(path)}
         assert client.expire_partitions(dry_run=True).partition_paths == ["y"]
