@@ -9,7 +9,7 @@ import logging
 import random
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import attrs
@@ -486,10 +486,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             HoodieException: See `delete_partitions`.
         """
         check_flags(dry_run=dry_run)
-        with self._call("expire_partitions") as call, ExitStack() as stack:
-            if not dry_run:
-                stack.enter_context(self._alone())
-                self._services.wait()
+        with self._call("expire_partitions") as call, nullcontext() if dry_run else self._alone():
+            self._services.wait()
             found = self._ttl.plan(self._session.now())
             if not dry_run:
                 refuse(found)
