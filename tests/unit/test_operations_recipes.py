@@ -140,10 +140,10 @@ def expiring(folder: Path) -> Iterator[Names]:
     with days_ago(40):
         table = Table(folder)
     table.upsert("cd", 2)
-    names = table.names()
-    yield names
-    assert names["expired"].partition_paths == ["north"]
-    assert "would delete 1 partition (2 rows, " in names["printed"]
+    yield table.names()
+    program = sys.modules[MODULE]
+    assert program.expired.partition_paths == ["north"]
+    assert "would delete 1 partition (2 rows, " in program.printed
     table.check({"c": 2, "d": 2})
 
 
