@@ -195,6 +195,7 @@ class ArchivedWrites:
 
     snapshot: TableSnapshot
     active_writes: Mapping[str, HoodieInstant]
+    _written: dict[HoodieInstant, frozenset[str] | None] = attrs.field(init=False, factory=dict, repr=False)
 
     def last_writes(self, slices: Mapping[str, Sequence[FileSlice]]) -> dict[str, str]:
         """The last write of each partition; a later time where it cannot be told.
@@ -227,13 +228,10 @@ class ArchivedWrites:
                 break
             for instant in by_time[time]:
                 try:
-                    metadata = self.snapshot.read_commit_metadata(instant)
+                    written = missing & (self._partitions_written_by(instant) or frozenset())
                 except HoodieException as error:
                     logger.warning("archived instant %s may be a write to any partition: %s", instant, error)
                     written = set(missing)
-                else:
-                    stats = {} if metadata.only_rewrites else metadata.partition_to_write_stats
-                    written = {path for path in missing if stats.get(path)}
                 for path in written:
                     times[path].add(time)
                 missing -= written
@@ -261,10 +259,18 @@ class ArchivedWrites:
         if instant is None:
             return False
         try:
-            return self.snapshot.read_commit_metadata(instant).only_rewrites
+            return self._partitions_written_by(instant) is None
         except HoodieException as error:
             logger.warning("instant %s counts as a write: %s", instant, error)
             return False
+
+    def _partitions_written_by(self, instant: HoodieInstant) -> frozenset[str] | None:
+        """The partitions to which an instant wrote; None if it only rewrote rows. Its metadata is read once."""
+        if instant not in self._written:
+            metadata = self.snapshot.read_commit_metadata(instant)
+            paths = frozenset(path for path, stats in metadata.partition_to_write_stats.items() if stats)
+            self._written[instant] = None if metadata.only_rewrites else paths
+        return self._written[instant]
 
 
 def _writers_of(slices: Iterable[FileSlice], snapshot: TableSnapshot) -> tuple[set[str], bool]:
