@@ -38,6 +38,19 @@ def clean(call: TableCall, dry_run: bool) -> None:
     call.show(call.table.clean())
 
 
+@table_command(CARE, "expire", asks=True)
+@dry_run_option
+def expire(call: TableCall, dry_run: bool) -> None:
+    """Delete the partitions that are too old by hoodie.partition.ttl.*."""
+    planned = call.table.expire_partitions(dry_run=True)
+    if dry_run or not (planned.partitions or planned.refusal):
+        call.show(planned)
+        return
+    if planned.refusal is None:
+        call.ask(str(planned))
+    call.show(call.table.expire_partitions())
+
+
 @table_command(CARE, "archive", asks=True)
 def archive(call: TableCall) -> None:
     """Move old instants from the timeline to the archive."""

@@ -23,7 +23,9 @@ MAX_ROWS = 20
 """The rows of a table that text shows without ``--limit``."""
 _WIDTHS = (48, 32, 24, 16, 12)
 _UNCUT = 1 << 30
-_INSTANT = re.compile(r"(instant_time|completion_time|newest_commit|earliest_commit|^since|^until)$")
+_INSTANT = re.compile(
+    r"(instant_time|completion_time|reference_time|newest_commit|earliest_commit|^aged_since|^since|^until)$"
+)
 """Names of attributes that hold an instant time."""
 _SHOWN_ATTRIBUTES = {
     "HoodieWriteResult": (
@@ -35,6 +37,10 @@ _SHOWN_ATTRIBUTES = {
     "HoodieWriteStat": ("path", "num_inserts", "num_update_writes", "num_deletes", "num_writes", "file_size_bytes"),
     "HoodieSavepoint": ("instant_time", "user", "comment", "created_ms", "num_files"),
     "CleanResult": ("instant_time", "files", "partitions", "earliest_commit", "is_dry_run"),
+    "PartitionExpiry": (
+        "base_path", "instant_time", "rows", "size_bytes", "partitions", "kept", "reference_time", "strategy",
+        "refusal", "note", "is_dry_run", "service_errors",
+    ),
     "Erasure": (
         "base_path", "rows", "partitions", "savepoints", "given_up", "earliest_commit", "obstacles", "others",
         "erased_partitions", "instant_time", "is_dry_run",

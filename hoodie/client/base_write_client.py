@@ -9,6 +9,7 @@ import logging
 import random
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import attrs
@@ -19,6 +20,7 @@ from hoodie.client.base_table_service_client import BaseHoodieTableServiceClient
 from hoodie.client.call_arguments import check_extra_metadata, check_named_classes, check_result, check_time
 from hoodie.client.committer import Committer
 from hoodie.client.held_input import hold_input
+from hoodie.client.partition_ttl import ExpiredPartitions, NothingExpiredException, PartitionTTL, refuse
 from hoodie.client.partitions_to_delete import Partitions, paths_to_delete
 from hoodie.client.read_ahead import read_before_instant, read_properties_and_metadata_table
 from hoodie.client.rows_read import reading_mark
@@ -40,6 +42,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
+from hoodie.common.util.shown_table import plural
 from hoodie.common.util.shown_value import shown_value
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.config.write_options import FailedWritesPolicy
@@ -63,6 +66,8 @@ from hoodie.table.action.commit.delete_prepped_commit_action_executor import Sto
 from hoodie.table.action.commit.upsert_commit_action_executor import UpsertCommitActionExecutor
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.listeners import CompletionListeners
+from hoodie.table.action.ttl.partition_expiry import PartitionExpiry
+from hoodie.table.repair.repaired_table import check_flags
 from hoodie.table.table import HoodieTable
 
 logger = logging.getLogger(__name__)
@@ -112,6 +117,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         self._validators = PreCommitValidators(config, validators, self.sql_validators)
         validate = self._validate if self._validators else None
         self._committer = Committer(self._session, validate, self._listeners, self._rollbacks)
+        self._ttl = PartitionTTL(config, self._metrics)
+        self._is_expiring = False
+        self._services.expire = self._expire_after_commit
 
     @property
     def service_errors(self) -> tuple[str, ...]:
@@ -188,7 +196,7 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 snapshot = self._prepare_table(operation)
                 action = action_of(operation, snapshot.table_config.table_type)
                 with self._metrics.step("create the instant"), self._transactions.giving_a_time(snapshot):
-                    instant_time, timeline = self._create_instant(snapshot, action, given_time)
+                    instant_time, timeline = self._create_instant(snapshot, action, operation, given_time)
                 self._transactions.keep(instant_time)
         self._begun = instant_time, snapshot.with_timeline(timeline)
         self._open_instants[instant_time] = action
@@ -196,14 +204,19 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         return instant_time
 
     def _create_instant(
-        self, snapshot: TableSnapshot, action: Action, given_time: str | None
+        self,
+        snapshot: TableSnapshot,
+        action: Action,
+        operation: WriteOperationType | str | None,
+        given_time: str | None,
     ) -> tuple[str, HoodieActiveTimeline]:
         """Take an instant time. Its heartbeat starts before other writers can see it, so that none rolls it back.
 
         Returns:
             The instant time, and the timeline as it was listed after the instant was made.
         """
-        timeline, content = snapshot.active_timeline, requested_content(action)
+        timeline = snapshot.active_timeline
+        content = requested_content(action, operation, timeline.layout)
         tried: list[str] = []
 
         def announce(instant_time: str) -> bool:
@@ -447,6 +460,97 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
         """
         return self._write(WriteOperationType.DELETE_PARTITION, partitions, instant_time)
 
+    def expire_partitions(self, dry_run: bool = False) -> PartitionExpiry:
+        """Delete the partitions that are too old, by the options ``hoodie.partition.ttl.*``.
+
+        ``hoodie.partition.ttl.strategy.days.retain`` gives the days that a partition stays after its last write, or
+        with the strategy KEEP_BY_CREATION_TIME after its creation. Ages are counted to the newest completed instant, or
+        to the clock if that is earlier. The partitions are deleted as by `delete_partitions`, by one ``replacecommit``;
+        without a partition that is too old there is no instant. It is committed with ``hoodie.auto.commit=false`` too.
+
+        Partitions that a pending compaction, log compaction or clustering is going to rewrite, and with several writers
+        those that a pending write is going to change, stay for another run. If another writer commits rows to one of
+        the partitions meanwhile, nothing is deleted.
+
+        Args:
+            dry_run: Delete nothing, and tell what would be deleted.
+
+        Returns:
+            The partitions, with their rows and bytes, the time that makes them too old, and those that stay.
+
+        Raises:
+            HoodieDeleteException: All partitions of the table are too old, or one is that was written last; a dry run
+                tells that in its result.
+            HoodieConfigException: The strategy is not known, or ``dry_run`` is neither True nor False.
+            HoodieWriteConflictException: Another writer wrote to one of the partitions meanwhile; call again.
+            HoodieException: See `delete_partitions`.
+        """
+        check_flags(dry_run=dry_run)
+        with self._call("expire_partitions") as call, nullcontext() if dry_run else self._alone():
+            self._services.wait()
+            found = self._ttl.plan(self._session.now())
+            if not dry_run:
+                refuse(found)
+                found = self._expire(found)
+            call.summary = found.headline
+        return found
+
+    def _expire(self, found: PartitionExpiry) -> PartitionExpiry:
+        """Delete partitions that a first look found, if they are still too old once the write is announced."""
+        if not found.partitions:
+            return attrs.evolve(found, is_dry_run=False)
+        expired = ExpiredPartitions(self._ttl, found)
+        known, self._committer.known = self._committer.known, None
+        self._is_expiring = True
+        try:
+            result = self._write_until_committed(WriteOperationType.DELETE_PARTITION, expired, None)
+            if not result.is_committed:
+                # hoodie.auto.commit=false, which is for writes whose result the caller wants to see first.
+                self._commit_or_roll_back(result)
+        except NothingExpiredException as error:
+            logger.info("%s", error)
+            return attrs.evolve(expired.plan, is_dry_run=False)
+        finally:
+            self._is_expiring, self._committer.known = False, known
+        done = attrs.evolve(
+            expired.plan, instant_time=result.instant_time, is_dry_run=False, service_errors=result.service_errors
+        )
+        logger.info("%s of %s", done.headline, done.base_path)
+        return done
+
+    def _commit_or_roll_back(self, result: HoodieWriteResult) -> None:
+        try:
+            is_committed = self._commit(result.instant_time, result, {})
+        except BaseException as error:
+            self._try_rollback(result.instant_time, error)
+            raise
+        self._follow_up(result, is_committed)
+
+    def _expire_after_commit(self) -> Sequence[str]:
+        """Delete the partitions that are too old, after a commit of this client.
+
+        Returns:
+            The errors after the commit that deleted them.
+        """
+        if self._is_expiring:
+            return ()
+        snapshot = self._session.now()
+        # What this client has read stays read.
+        found = self._ttl.plan(snapshot if self._last is None else snapshot.after(self._last))
+        refuse(found)
+        if not found.partitions:
+            return ()
+        count, names = plural(len(found.partitions), "partition"), ", ".join(map(str, found.partitions))
+        logger.warning(
+            "partition TTL deletes %s of %s, whose age is counted to %s: %s",
+            count, found.base_path, found.reference_time, names,
+        )  # fmt: skip
+        measured, instant_time = self._measured_instant, self._metrics.instant_time
+        try:
+            return self._expire(found).service_errors
+        finally:
+            self._measured_instant, self._metrics.instant_time = measured, instant_time
+
     def explain_upsert(self, records: Any) -> UpsertPlan:
         """Show what an upsert of these records would touch; nothing is written, and no instant is started.
 
@@ -540,9 +644,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 snapshot = self._begun_table(instant_time) if started_here else self._session.now()
                 self._last = snapshot
                 self._services.table_type = snapshot.table_config.table_type
-                reads_table = isinstance(records, MadeOfTable)
+                reads_table, expires = isinstance(records, MadeOfTable), isinstance(records, ExpiredPartitions)
                 action = action_of(operation, snapshot.table_config.table_type)
-                self._committer.begin_write(snapshot, instant_time, action, reads_table)
+                self._committer.begin_write(snapshot, instant_time, action, reads_table, expires)
                 if not started_here:
                     # A client with another index may have started the instant, or others may have committed since.
                     self._take_index(snapshot, replaces_all(operation))
@@ -553,7 +657,8 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
                 schemas = WriteInput(table).table_schemas()
                 write_context = table.write_context(instant_time, operation, schemas.columns, schemas.avro_with_meta)
                 deleting = DeletePartitionCommitActionExecutor(table, write_context, None)
-                metadata = deleting.execute_partitions(paths_to_delete(records, table))
+                paths = records(table, instant_time) if expires else paths_to_delete(records, table)
+                metadata = deleting.execute_partitions(paths)
             else:
                 with self._metrics.step("prepare the input"):
                     given = WriteInput(table).prepare(operation, records)
@@ -573,7 +678,9 @@ class BaseHoodieWriteClient(BaseHoodieTableServiceClient):
             raise
         layout = self._session.index.commit_metadata(table.record_key_fields)
         mark = reading_mark(operation, records, write_context)
-        stored = {"schema": schemas.avro, **layout, **mark, **self._session.config.extra_metadata}
+        # What the caller gives with a commit, such as the batch of a stream, belongs to rows that the caller writes.
+        given_metadata = {} if expires else self._session.config.extra_metadata
+        stored = {"schema": schemas.avro, **layout, **mark, **given_metadata}
         result = make_result(instant_time, metadata, stored, self._metrics.steps)
         if not self._session.config.write.auto_commit:
             # Another client may have started the instant.

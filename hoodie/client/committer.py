@@ -91,7 +91,12 @@ class Committer:
         return self._made_resolver[1]
 
     def begin_write(
-        self, snapshot: TableSnapshot, instant_time: str, action: Action, reads_table: bool = False
+        self,
+        snapshot: TableSnapshot,
+        instant_time: str,
+        action: Action,
+        reads_table: bool = False,
+        expires: bool = False,
     ) -> None:
         """Remember the state of the table as the write of an instant begins.
 
@@ -101,6 +106,8 @@ class Committer:
             action: Its action.
             reads_table: Whether the write computes its rows from the table's rows, so that any rows that other writers
                 commit meanwhile are a conflict.
+            expires: Whether it deletes partitions because nobody wrote to them for long, so that any rows that other
+                writers commit to these meanwhile are a conflict.
 
         Raises:
             HoodieCommitException: The instant is not in the state ``requested``.
@@ -117,7 +124,7 @@ class Committer:
             )
         refuse_unknown_writes(snapshot, self.known)
         schema = snapshot.load_avro_schema() if self._session.config.write.has_several_writers else None
-        self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema, reads_table)
+        self._written_to[instant_time] = WriteStart.of(snapshot.active_timeline, schema, reads_table, expires)
 
     def take_failures(self) -> list[str]:
         """Return the failures after instants were completed, since the last call of this method; one line each."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -71,6 +71,8 @@ class TableServices:
     Attributes:
         table_type: The table's type, once a write has loaded it.
         compacts_by_default: Whether compactions that are due run after commits where no option says how they do.
+        expire: Deletes partitions that are too old, and returns the errors after its commit; None if the client does
+            not write.
     """
 
     _session: TableSession
@@ -78,6 +80,8 @@ class TableServices:
     _compactions: CompactionService
     table_type: HoodieTableType | None = attrs.field(init=False, default=None)
     compacts_by_default: bool = attrs.field(init=False, default=False)
+    expire: Callable[[], Sequence[str]] | None = attrs.field(init=False, default=None)
+    _runs_inline: bool = attrs.field(init=False, default=False)
     _empty_plan: EmptyPlan | None = attrs.field(init=False, default=None)
     _thread: threading.Thread | None = attrs.field(init=False, default=None)
     _failures: list[str] = attrs.field(init=False, factory=list)
@@ -335,15 +339,21 @@ class TableServices:
             if compaction.run_async:
                 beside.append(self._run_pending_compactions)
 
+    def _expire(self, found: _FoundTable) -> None:
+        found.snapshot = None
+        if self.expire is not None:
+            self._failures += self.expire()
+
     # --- after a commit -----------------------------------------------------------------------------------------
 
     def run_after_commit(self) -> list[str]:
-        """Run the automatic services: clean, then archive, then compact; asynchronous ones run in a thread.
+        """Run the automatic services: clean, archive, compact, expire; asynchronous ones run in a thread.
 
         Returns:
             Their errors, which were logged, including those of services in the thread after an earlier commit.
         """
-        if not self._session.config.write.table_services_enabled:
+        # A service that commits rows, or deletes some, is followed by the services of the write before it.
+        if self._runs_inline or not self._session.config.write.table_services_enabled:
             return []
         clean = self._session.config.clean
         inline: list[_Service] = []
@@ -353,7 +363,13 @@ class TableServices:
         if self._session.config.archival.automatic:
             (beside if self._session.config.archival.run_async else inline).append(self._archive_if_due)
         self._add_compaction(inline, beside)
-        self._run(inline)
+        if self._session.config.ttl.inline:
+            inline.append(self._expire)
+        self._runs_inline = True
+        try:
+            self._run(inline)
+        finally:
+            self._runs_inline = False
         # Errors of the thread below are reported with the next commit, however fast the thread is.
         failures, self._failures = self._failures, []
         if beside and (self._thread is None or not self._thread.is_alive()):

@@ -14,6 +14,7 @@ from hoodie.common.table.timeline.active_timeline import Content
 from hoodie.common.table.timeline.instant import Action, commit_action
 from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.common.table.timeline.timeline import HoodieTimeline
+from hoodie.common.table.timeline.timeline_layout import TimelineLayout
 from hoodie.exception import (
     HoodieDeleteException,
     HoodieInsertException,
@@ -96,9 +97,20 @@ def action_of(operation: WriteOperationType | str | None, table_type: HoodieTabl
     return EXECUTORS[WriteOperationType(str(operation).upper())].action_on(table_type)
 
 
-def requested_content(action: Action) -> Content:
-    """The content that Hudi writes to the requested file of a write without a plan."""
-    return HoodieRequestedReplaceMetadata() if action is Action.REPLACE_COMMIT else b""
+def requested_content(action: Action, operation: WriteOperationType | str | None, layout: TimelineLayout) -> Content:
+    """The content that Hudi writes to the requested file of a write without a plan.
+
+    Args:
+        action: The action of the instant.
+        operation: The operation to come; None if it is not known.
+        layout: The layout of the timeline; only Hudi 1.x names the operation.
+    """
+    if action is not Action.REPLACE_COMMIT:
+        return b""
+    deletes = str(operation).upper() == WriteOperationType.DELETE_PARTITION.value
+    if deletes and layout.has_completion_times:
+        return HoodieRequestedReplaceMetadata(WriteOperationType.DELETE_PARTITION.value, None, {}, 1)
+    return HoodieRequestedReplaceMetadata()
 
 
 def replaces_all(operation: WriteOperationType | str | None) -> bool:

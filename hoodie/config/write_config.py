@@ -46,6 +46,7 @@ from hoodie.config.storage_retry_config import StorageRetryConfig
 from hoodie.config.streaming_config import HoodieStreamingConfig
 from hoodie.config.table_options import HasProperties, HoodieTableOptions, version_of
 from hoodie.config.timestamp_key_generator_config import HoodieTimestampKeyGeneratorConfig
+from hoodie.config.ttl_config import HoodieTTLConfig
 from hoodie.config.write_options import HoodieWriteOptions, InsertDupPolicy
 from hoodie.exception import HoodieConfigException
 from hoodie.storage.storage_options import StorageOptions, check_options
@@ -110,6 +111,7 @@ class HoodieWriteConfig:
         retry: The repetition of failed calls of an object store.
         clean: The file versions that are kept, and the time at which the others are deleted.
         archival: The length of the active timeline, and the upkeep of its archive.
+        ttl: The partitions that expire.
         log_merge: The merge of log files when they are read, and limits of memory.
         layout: The order of rows by the sort columns of a clustering.
         metadata: The partitions of the metadata table.
@@ -137,6 +139,7 @@ class HoodieWriteConfig:
     retry: StorageRetryConfig = attrs.field(factory=StorageRetryConfig)
     clean: HoodieCleanConfig = attrs.field(factory=HoodieCleanConfig)
     archival: HoodieArchivalConfig = attrs.field(factory=HoodieArchivalConfig)
+    ttl: HoodieTTLConfig = attrs.field(factory=HoodieTTLConfig)
     log_merge: HoodieLogMergeConfig = attrs.field(factory=HoodieLogMergeConfig)
     layout: HoodieLayoutOptimizeConfig = attrs.field(factory=HoodieLayoutOptimizeConfig)
     metadata: HoodieMetadataConfig = attrs.field(factory=HoodieMetadataConfig)

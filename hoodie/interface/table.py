@@ -57,6 +57,7 @@ from hoodie.storage.storage_options import StorageOptions, secrets_of
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint, savepoints
+from hoodie.table.action.ttl.partition_expiry import PartitionExpiry
 from hoodie.table.open_table import look_as_writer
 from hoodie.table.property_change import PropertiesChange, change_properties
 from hoodie.table.repair.repaired_table import RepairResult
@@ -685,6 +686,17 @@ class Table(TableReads):
             return CleanResult.done(self._by_client(lambda client: client.clean()))
         planner = CleanPlanner(LocalEngineContext(), self._config({}).clean, self._load())
         return CleanResult.planned(planner.make_plan(None, may_delete_partitions=False))
+
+    def expire_partitions(self, *, dry_run: bool = False) -> PartitionExpiry:
+        """Delete the partitions that are too old by ``hoodie.partition.ttl.*``, which say after how many days.
+
+        Args:
+            dry_run: Delete nothing, and tell what would be deleted.
+
+        Raises:
+            HoodieDeleteException: All partitions are too old, or one that was written last.
+        """
+        return self._by_client(lambda client: client.expire_partitions(dry_run))
 
     def archive(self) -> ArchiveResult:
         """Move old instants from the active timeline to the archive, once there are more than

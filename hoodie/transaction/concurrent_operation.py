@@ -119,6 +119,7 @@ class WriteStart:
         compactions: Times of the pending compactions, whose slices the write knows.
         avro_schema: The table's schema as Avro JSON; None for an empty table, or if it is not needed.
         reads_table: Whether the write computes its rows from the table's rows.
+        expires: Whether the write deletes partitions because nobody wrote to them for long.
     """
 
     completed: frozenset[str]
@@ -126,10 +127,17 @@ class WriteStart:
     avro_schema: str | None = attrs.field(default=None, repr=False)
     reads_table: bool = False
     compactions: frozenset[str] = frozenset()
+    expires: bool = False
 
     @classmethod
-    def of(cls, timeline: HoodieTimeline, avro_schema: str | None = None, reads_table: bool = False) -> WriteStart:
+    def of(
+        cls,
+        timeline: HoodieTimeline,
+        avro_schema: str | None = None,
+        reads_table: bool = False,
+        expires: bool = False,
+    ) -> WriteStart:
         """The writes of a timeline as it was loaded."""
         pending = timeline.commits_timeline().filter_pending().times
         compactions = timeline.filter_actions(Action.COMPACTION).filter_pending().times
-        return cls(timeline.completed_writes().times, pending, avro_schema, reads_table, compactions)
+        return cls(timeline.completed_writes().times, pending, avro_schema, reads_table, compactions, expires)

@@ -82,6 +82,8 @@ class ConflictResolver:
                 continue
             other, its_metadata = self._load(timeline, instant)
             groups = strategy.conflicting(operation, other)
+            if start.expires and instant.is_completed:
+                groups |= _renewed(operation, other)
             if groups:
                 conflicts[instant] = groups
             elif its_metadata is not None and its_metadata.operation_type not in REWRITES:
@@ -260,6 +262,14 @@ class ConflictResolver:
             file_groups=groups,
             is_retry_safe=True,
         )
+
+
+def _renewed(operation: ConcurrentOperation, other: ConcurrentOperation) -> frozenset[FileGroupKey]:
+    """The file groups of a write to partitions that expire: the rows there are not old any more."""
+    if other.operation_type in REWRITES:
+        return frozenset()
+    paths = {path for path, _ in operation.file_groups}
+    return frozenset((path, file_id) for path, file_id in other.file_groups if path in paths)
 
 
 def _what(instant: HoodieInstant) -> str:

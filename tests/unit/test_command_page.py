@@ -77,7 +77,9 @@ def test_a_command_stands_beside_the_method_of_its_name() -> None:
     }
     assert beside.keys() == set(COMMANDS)
     for name, methods in beside.items():
-        expected = {"write": "upsert", "add-column": "add_columns"}.get(name, name.replace("-", "_"))
+        expected = {"write": "upsert", "add-column": "add_columns", "expire": "expire_partitions"}.get(
+            name, name.replace("-", "_")
+        )
         assert expected in methods
 
 

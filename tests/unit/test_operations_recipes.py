@@ -33,6 +33,7 @@ from hoodie.table.table_overwrite import TableOverwrite
 from hoodie.transaction.lock.file_system_based_lock_provider import FileSystemBasedLockProvider
 from tests.contract.lock_contract import lock_configuration
 from tests.support.log_files import log_files_in
+from tests.support.moved_clock import days_ago
 from tests.support.table_invariants import check_table
 from tests.support.timeline_files import state_files
 
@@ -132,6 +133,18 @@ class Table:
         assert self.pending() == []
         self.upsert("a", 99)
         check_table(self.base_path, {**rows, "a": {"ts": 99, "fare": 99.0}}, was_cleaned=was_cleaned)
+
+
+@situation
+def expiring(folder: Path) -> Iterator[Names]:
+    with days_ago(40):
+        table = Table(folder)
+    table.upsert("cd", 2)
+    yield table.names()
+    program = sys.modules[MODULE]
+    assert program.expired.partition_paths == ["north"]
+    assert "would delete 1 partition (2 rows, " in program.printed
+    table.check({"c": 2, "d": 2})
 
 
 @situation

@@ -339,6 +339,7 @@ def test_properties_indexes_and_savepoints_are_shown(trips: Table, table_version
 
 # --- asking -----------------------------------------------------------------------------------------------------------
 
+EXPIRES_OSLO = "hoodie.partition.ttl.strategy.class=tests.support.partition_strategies.Oslo"
 MUTATING = {
     "overwrite": ("overwrite", "trips", "tuesday.csv"),
     "update": ("update", "trips", "--where", "id = 1", "--set", "fare=1"),
@@ -346,6 +347,7 @@ MUTATING = {
     "delete keys": ("delete", "trips", "1", "--in-partition", "oslo"),
     "delete-partitions": ("delete-partitions", "trips", "oslo"),
     "clean": ("clean", "trips", "-p", "hoodie.clean.commits.retained=1"),
+    "expire": ("expire", "trips", "-p", EXPIRES_OSLO),
     "archive": ("archive", "trips"),
     "forget": ("forget", "trips", "--where", "id = 1"),
     "drop": ("drop", "trips"),
@@ -513,6 +515,27 @@ def test_old_versions_are_cleaned(trips: Table, run: Run) -> None:
     assert len(before) - len(contents(Path("trips/rome"))) == planned["files"]
     assert run("clean", "trips", *kept).out == "clean: nothing to delete\n"
     assert run("archive", "trips", "--yes").out == "archive: nothing to archive\n"
+
+
+def test_partitions_expire(trips: Table, run: Run) -> None:
+    option = "hoodie.partition.ttl.strategy.days.retain"
+    assert run("expire", "trips", "-p", f"{option}=30").out == "expire: no partition is too old\n"
+    assert option in run("expire", "trips").out
+    assert run("write", "trips", "tuesday.csv").code == 0
+    planned = run("expire", "trips", "-p", EXPIRES_OSLO, "--dry-run", "--json").json
+    assert (planned["is_dry_run"], planned["rows"], planned["instant_time"]) == (True, 2, None)
+    assert [partition["partition_path"] for partition in planned["partitions"]] == ["oslo"]
+    assert planned["partitions"][0]["aged_since_iso"].endswith("Z")
+    assert trips.count() == 4
+    done = run("expire", "trips", "-p", EXPIRES_OSLO, "--yes", "--json")
+    assert done.json == planned | {"is_dry_run": False, "instant_time": done.json["instant_time"]} | {
+        "instant_time_iso": done.json["instant_time_iso"]
+    }
+    assert "expire: would delete 1 partition (2 rows, " in done.err
+    assert set(fares(trips)) == {2, 4}
+    refused = run("expire", "trips", "-p", EXPIRES_OSLO.replace("Oslo", "Rome"), "--yes")
+    assert (refused.code, refused.out) == (1, "")
+    assert "all 1 partition" in refused.err
 
 
 def test_rows_are_erased(trips: Table, run: Run) -> None:

@@ -17,6 +17,7 @@ import pytest
 from hoodie import HoodieLocalWriteClient, HoodieWriteConfig, Table
 
 ROOT = Path(__file__).parents[3]
+EXPIRES_OSLO = "hoodie.partition.ttl.strategy.class=tests.support.partition_strategies.Oslo"
 COMMANDS = {
     "write": ["write", "{table}", "{files}/tuesday.csv"],
     "overwrite": ["overwrite", "{table}", "{files}/tuesday.csv", "--yes"],
@@ -26,6 +27,7 @@ COMMANDS = {
     "add-column": ["add-column", "{table}", "tip:float64"],
     "compact": ["compact", "{table}"],
     "clean": ["clean", "{table}", "-p", "hoodie.clean.commits.retained=1", "--yes"],
+    "expire": ["expire", "{table}", "-p", EXPIRES_OSLO, "--yes"],
     "forget": ["forget", "{table}", "--where", "id < 3", "--yes"],
     "rollback": ["rollback", "{table}", "{newest}", "--yes"],
     "restore": ["restore", "{table}", "{oldest}", "--yes"],
@@ -87,6 +89,8 @@ def test_a_killed_command_leaves_the_table_as_before_or_as_after(tmp_path: Path,
     if name == "repair":
         stored = path / ".hoodie" / "hoodie.properties"
         stored.rename(stored.with_name("hoodie.properties.backup"))
+    if name == "expire":
+        table.upsert([row for row in rows if row["city"] == "rome"])
     if name == "recover":
         leave_a_write(path, rows)
     if name == "locks":

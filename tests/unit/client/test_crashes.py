@@ -87,6 +87,12 @@ def commit_overwrite(base_path: Path) -> str:
         return client.insert_overwrite(rows(*OVERWRITING)).instant_time
 
 
+def renew_other_partition(base_path: Path) -> str:
+    with new_client(base_path) as client:
+        client.upsert(rows(FIRST[2]))
+    return ""
+
+
 SMALL_FILES = {
     "hoodie.parquet.max.file.size": 40_000,
     "hoodie.parquet.small.file.limit": 30_000,
@@ -188,6 +194,14 @@ ONLY_DEATHS = [
         model(*FIRST),
         model(*FIRST, *CHANGES),
         properties={"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 2},
+    ),
+    Operation(
+        "expiry of a partition",
+        lambda c, _: c.expire_partitions(),
+        model(*FIRST),
+        model(FIRST[2]),
+        renew_other_partition,
+        properties={"hoodie.partition.ttl.strategy.class": "tests.support.partition_strategies.X"},
     ),
     Operation(
         "prepped upsert",

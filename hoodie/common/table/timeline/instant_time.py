@@ -82,6 +82,36 @@ def parse_instant_time(instant_time: str, timezone: str = "UTC") -> datetime:
     return wall_clock.astimezone(UTC)
 
 
+def latest_moment(instant_time: str, timezone: str = "UTC") -> datetime:
+    """The moment that an instant time names; in the hour that daylight saving repeats, the second of the two.
+
+    Args:
+        instant_time: See `parse_instant_time`.
+        timezone: See `parse_instant_time`.
+
+    Raises:
+        ValueError: The text is not an instant time.
+    """
+    first = parse_instant_time(instant_time, timezone)
+    if timezone.upper() == "UTC":
+        return first
+    return max(first, _parse_wall_clock(instant_time).replace(fold=1).astimezone(UTC))
+
+
+def earlier_moment(moment: datetime, instant_time: str, timezone: str = "UTC") -> datetime:
+    """The earlier of a moment and of the one that an instant time names; see `parse_instant_time`.
+
+    Args:
+        moment: An aware datetime.
+        instant_time: See `parse_instant_time`.
+        timezone: See `parse_instant_time`.
+
+    Raises:
+        ValueError: The text is not an instant time.
+    """
+    return min(moment, parse_instant_time(instant_time, timezone))
+
+
 def format_instant_time(moment: datetime, timezone: str = "UTC") -> str:
     """The instant time of a moment.
 
