@@ -109,7 +109,7 @@ def test_every_query_gives_the_same_rows_before_and_after(base_path: Path) -> No
     assert result.operation is WriteOperationType.LOG_COMPACT
     assert everything(base_path, times) == before
     # Its own commit gives no changes.
-    assert read(base_path, query_type="incremental", begin=times[-1]) == []
+    assert read(base_path, query_type="incremental", begin=result.instant_time) == []
     assert everything(base_path, [result.instant_time])[f"as of {result.instant_time}"] == before["now"]
     after = [upsert(base_path, ("e", "x", 50)), delete(base_path, "a")]
     assert [(row["id"], row["ts"]) for row in read(base_path)] == [("c", 40), ("e", 50), ("f", 20)]
@@ -122,7 +122,7 @@ def test_every_query_gives_the_same_rows_before_and_after(base_path: Path) -> No
         assert read(base_path) == rows_now == by_hudi_rs(base_path)
         assert not list(timeline_of(base_path).filter_pending())
     assert after
-    assert hoodie.open_table(str(base_path)).validate().is_right
+    assert hoodie.Table(str(base_path)).validate().is_right
 
 
 @every_version
@@ -261,7 +261,9 @@ def test_a_write_that_ends_meanwhile_is_seen(
 
 
 @every_version
-def test_a_slice_that_was_compacted_or_replaced_since_is_left_out(base_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slice_that_was_compacted_or_replaced_since_is_left_out(
+    base_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     history(base_path)
     with new_client(base_path) as client:
         planned = client.schedule_log_compaction()
@@ -314,11 +316,13 @@ def test_a_restore_takes_log_compactions_back(base_path: Path) -> None:
         client.restore_to_instant(times[2])
     assert read(base_path) == expected == by_hudi_rs(base_path)
     assert not [one for one in timeline_of(base_path) if one.requested_time == result.instant_time]
-    assert hoodie.open_table(str(base_path)).validate().is_right
+    assert hoodie.Table(str(base_path)).validate().is_right
 
 
 @every_version
-def test_a_failed_attempt_is_rolled_back_and_run_again(base_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_attempt_is_rolled_back_and_run_again(
+    base_path: Path, table_version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     times = history(base_path)
     before = everything(base_path, times)
     before_logs = logs(base_path)
@@ -340,7 +344,8 @@ def test_a_failed_attempt_is_rolled_back_and_run_again(base_path: Path, monkeypa
         result = client.log_compact()
         assert result.instant_time == planned
         assert everything(base_path, times) == before
-    assert len(logs(base_path)) in (len(before_logs) + 1, len(before_logs) + 2)
+    # In version 6 a command block takes the blocks of the first attempt back.
+    assert len(logs(base_path)) == len(before_logs) + (3 if table_version == 6 else 1)
 
 
 def test_rows_that_are_merged_by_columns_are_refused(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ class RunLogCompactionActionExecutor(RunCompactionActionExecutor):
                     for one in _slices_of(view, group)
                     if one.base_instant_time == latest
                     for log_file in one.record_log_files
-                    if log_file.file_name not in names and log_file_order(log_file) < log_file_order(own)
+                    if log_file.file_name not in {*names, own.file_name} and not _is_later(log_file, own)
                 )
         return conflicts
 
@@ -212,6 +212,11 @@ def _slices_of(view: HoodieTableFileSystemView, group: HoodieFileGroupId) -> Seq
 def _newest_slice(view: HoodieTableFileSystemView, group: HoodieFileGroupId) -> str | None:
     """The base instant of the newest slice of a file group; None if it was replaced."""
     return newest(part.base_instant_time for part in _slices_of(view, group))
+
+
+def _is_later(log_file: HoodieLogFile, own: HoodieLogFile) -> bool:
+    """Whether all readers merge a log file after another one; not of two files that only their write tokens order."""
+    return log_file_order(log_file)[:2] > log_file_order(own)[:2]
 
 
 def _log_file(status: WriteStatus) -> HoodieLogFile:
