@@ -18,9 +18,10 @@ UNDO: list[click.Command] = []
 
 
 @table_command(CARE, "compact")
-def compact(call: TableCall) -> None:
+@click.option("--logs", is_flag=True, help="Make one log file of many, and leave base files as they are.")
+def compact(call: TableCall, logs: bool) -> None:
     """Make base files of the log files of a merge-on-read table."""
-    done = call.table.compact()
+    done = call.table.log_compact() if logs else call.table.compact()
     call.show("compact: nothing to compact" if done is None and call.output.form == "text" else done)
 
 

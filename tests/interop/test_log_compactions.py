@@ -1,4 +1,4 @@
-"""Log compactions that hoodie plans and real Hudi carries out, and the other way round; what all readers see of them."""
+"""Log compactions of hoodie and of real Hudi: each carries out plans of the other, and no reader sees another row."""
 
 from __future__ import annotations
 
