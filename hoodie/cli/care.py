@@ -18,11 +18,17 @@ UNDO: list[click.Command] = []
 
 
 @table_command(CARE, "compact")
-@click.option("--logs", is_flag=True, help="Make one log file of many, and leave base files as they are.")
-def compact(call: TableCall, logs: bool) -> None:
+def compact(call: TableCall) -> None:
     """Make base files of the log files of a merge-on-read table."""
-    done = call.table.log_compact() if logs else call.table.compact()
+    done = call.table.compact()
     call.show("compact: nothing to compact" if done is None and call.output.form == "text" else done)
+
+
+@table_command(CARE, "log-compact")
+def log_compact(call: TableCall) -> None:
+    """Make one log file of many; base files stay as they are."""
+    done = call.table.log_compact()
+    call.show("log-compact: nothing to compact" if done is None and call.output.form == "text" else done)
 
 
 @table_command(CARE, "clean", asks=True)

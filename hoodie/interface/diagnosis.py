@@ -57,9 +57,7 @@ _BLOCKS = {
     Action.RESTORE: "; until it is completed, nothing can be written",
 }
 """What pending services hold up."""
-_UNDONE_BY_ROLLBACK = frozenset(
-    {Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.CLUSTERING}
-)
+_UNDONE_BY_ROLLBACK = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.CLUSTERING})
 
 
 class FindingKind(StrEnum):
@@ -272,7 +270,7 @@ def _remedy_of(instant: HoodieInstant) -> tuple[str, str]:
         return f"{undoing[0]}, if no writer is at work on it", undoing[1]
     return {
         Action.COMPACTION: ("compact()", f"hoodie compact {_TABLE}"),
-        Action.LOG_COMPACTION: ("log_compact()", f"hoodie compact {_TABLE} --logs"),
+        Action.LOG_COMPACTION: ("log_compact()", f"hoodie log-compact {_TABLE}"),
         Action.CLEAN: ("clean()", f"hoodie clean {_TABLE}"),
         Action.ROLLBACK: ("recover()", f"hoodie recover {_TABLE}"),
         Action.RESTORE: ("restore(...) to the same commit again", f"hoodie history {_TABLE} {time}"),

@@ -1,6 +1,6 @@
 """A handle that writes one log file in the place of the log files before it.
 
-Hudi: org.apache.hudi.table.action.compact.LogCompactionExecutionHelper, with org.apache.hudi.io.HoodieAppendHandle.
+Hudi: org.apache.hudi.table.action.compact.LogCompactionExecutionHelper.
 """
 
 from __future__ import annotations
