@@ -17,6 +17,7 @@ from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.exception import HoodieCompactionException, HoodieNotSupportedException, HoodieWriteConflictException
+from hoodie.io.append_handle import HoodieAppendHandle
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
 from hoodie.io.log.log_file_reader import read_log_blocks
 from hoodie.table.action.compact.run_log_compaction_action_executor import LogCompactSlice
@@ -153,7 +154,7 @@ def test_the_files_are_those_of_hudi(base_path: Path, table_version: int) -> Non
     named = times[0] if table_version == 6 else instant_time
     version = 5 if table_version == 6 else 1
     assert own.startswith(f".{operation.file_id}_{named}.log.{version}_")
-    blocks = read_log_blocks((base_path / "x" / own).read_bytes(), own)
+    blocks = list(read_log_blocks((base_path / "x" / own).read_bytes(), own))
     assert [block.block_type for block in blocks] == [HoodieLogBlockType.AVRO_DATA, HoodieLogBlockType.DELETE]
     for block in blocks:
         assert block.instant_time == instant_time
@@ -474,3 +475,36 @@ def test_tables_of_real_hudi_are_log_compacted_again_and_compacted(
         assert client.compact() is not None
         assert [[row[field] for field in row if not field.startswith("_hoodie_")] for row in read(path)] == values
     assert read(path) == by_hudi_rs(path)
+
+
+@every_version
+def test_several_writers_do_not_conflict_with_a_log_compaction(
+    base_path: Path, table_version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "InProcessLockProvider",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+    }
+    history(base_path)
+    with new_client(base_path, **several) as writer, new_client(base_path, **several) as compactor:
+        planned = compactor.schedule_log_compaction()
+        append, done = HoodieAppendHandle.write, []
+
+        def beside(self: HoodieAppendHandle, *arguments: Any) -> Any:
+            if not done:
+                done.append(True)
+                if table_version == 6:
+                    # The version of the writer's log file is chosen already.
+                    with pytest.raises(HoodieCompactionException, match="is pending"):
+                        compactor.log_compact(planned)
+                else:
+                    assert compactor.log_compact(planned).statuses != ()
+            return append(self, *arguments)
+
+        monkeypatch.setattr(HoodieAppendHandle, "write", beside)
+        assert writer.upsert(rows(("a", "x", 99), ("e", "x", 99))).is_committed
+        assert done
+    found = [(row["id"], row["ts"]) for row in read(base_path)]
+    assert found == [("a", 99), ("c", 40), ("e", 99), ("f", 20)]
+    assert by_hudi_rs(base_path) == read(base_path)
