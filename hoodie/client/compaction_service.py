@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import ClassVar
 
 import attrs
@@ -17,6 +18,7 @@ from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import HoodieCompactionException
+from hoodie.metrics.metrics import Step
 from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.compact.run_compaction_action_executor import (
     Compacted,
@@ -56,7 +58,6 @@ class CompactionService:
     """
 
     kind: ClassVar[Action] = Action.COMPACTION
-    _running: ClassVar[str] = "compact"
     _executor: ClassVar[type[RunCompactionActionExecutor]] = RunCompactionActionExecutor
     _takeover_class: ClassVar[type[CompactionTakeover]] = CompactionTakeover
 
@@ -80,7 +81,7 @@ class CompactionService:
         snapshot = self._prepare_table()
         if snapshot is None:
             return None
-        with self._session.metrics.step(f"plan the {self.kind}") as step:
+        with self._planning() as step:
             is_lazy = self._session.config.write.failed_writes is FailedWritesPolicy.LAZY
             if is_lazy and self._waits_for_writes(snapshot):
                 # While a write is pending nothing is planned.
@@ -152,7 +153,7 @@ class CompactionService:
             raise HoodieCompactionException(
                 f"{self._session.config.base_path} is a copy-on-write table, without compactions"
             )
-        with self._session.metrics.step(self._running, instant_time) as step:
+        with self._running(instant_time) as step:
             table = self._table(snapshot)
 
             def work(check_alive: Callable[[], None]) -> Compacted | None:
@@ -191,6 +192,12 @@ class CompactionService:
     def _scheduling(self, snapshot: TableSnapshot, is_forced: bool) -> ScheduleCompactionActionExecutor:
         return ScheduleCompactionActionExecutor(self._session.config, snapshot, is_forced)
 
+    def _planning(self) -> AbstractContextManager[Step]:
+        return self._session.metrics.step("plan the compaction")
+
+    def _running(self, instant_time: str) -> AbstractContextManager[Step]:
+        return self._session.metrics.step("compact", instant_time)
+
     def _waits_for_writes(self, snapshot: TableSnapshot) -> bool:
         """Whether nothing is planned while a write is pending."""
         return not snapshot.active_timeline.layout.has_completion_times
@@ -210,13 +217,18 @@ class LogCompactionService(CompactionService):
     """The log compactions of one client."""
 
     kind = Action.LOG_COMPACTION
-    _running = "compact log files"
     _executor = RunLogCompactionActionExecutor
     _takeover_class = LogCompactionTakeover
 
     def _scheduling(self, snapshot: TableSnapshot, is_forced: bool) -> ScheduleCompactionActionExecutor:
         spec = self._table(snapshot).merge_spec
         return ScheduleLogCompactionActionExecutor(self._session.config, snapshot, spec, is_forced)
+
+    def _planning(self) -> AbstractContextManager[Step]:
+        return self._session.metrics.step("plan the log compaction")
+
+    def _running(self, instant_time: str) -> AbstractContextManager[Step]:
+        return self._session.metrics.step("compact log files", instant_time)
 
     def _waits_for_writes(self, snapshot: TableSnapshot) -> bool:
         return True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import ClassVar
 
 import attrs
@@ -36,6 +37,7 @@ from hoodie.io.compaction_handle import HoodieCompactionHandle
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.write_context import WriteContext
 from hoodie.metadata.metadata_table import MetadataTableUpkeep
+from hoodie.metrics.metrics import Step
 from hoodie.storage.storage_path import file_name
 from hoodie.table.action.action import PlannedAction, check_planned_instant, no_check
 from hoodie.table.action.attempted_files import reconcile_with_markers
@@ -100,7 +102,6 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
 
     kind = Action.COMPACTION
     _operation: ClassVar[WriteOperationType] = WriteOperationType.COMPACT
-    _writing: ClassVar[str] = "write base files"
 
     def __init__(
         self, table: HoodieTable, transactions: TransactionManager, check_alive: Callable[[], None] = no_check
@@ -162,7 +163,7 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
             step.count(files=sum(len(part.log_files) for part in slices))
         before = self.snapshot
         context, merging, avro_schema = self._context(instant_time)
-        with metrics.step(self._writing, instant_time) as step:
+        with self._writing(instant_time) as step:
             written = compaction.write(slices, self._task(context, merging), table.context)
             statuses = [status for status in written if status is not None]
             step.count(
@@ -222,6 +223,9 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
     def _slices(self, compaction: PlannedCompaction, view: HoodieTableFileSystemView) -> list[FileSlice]:
         """The slices that are compacted."""
         return compaction.slices(view)
+
+    def _writing(self, instant_time: str) -> AbstractContextManager[Step]:
+        return self._table.metrics.step("write base files", instant_time)
 
     def _task(
         self, context: WriteContext, merging: LogMerging

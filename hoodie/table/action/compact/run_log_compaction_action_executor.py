@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import attrs
 
@@ -29,6 +30,7 @@ from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.log_compaction_handle import HoodieLogCompactionHandle
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.write_context import WriteContext
+from hoodie.metrics.metrics import Step
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import file_name
 from hoodie.table.action.compact.run_compaction_action_executor import (
@@ -66,7 +68,6 @@ class RunLogCompactionActionExecutor(RunCompactionActionExecutor):
 
     kind = Action.LOG_COMPACTION
     _operation = WriteOperationType.LOG_COMPACT
-    _writing = "write log files"
 
     def refuse_left_behind(self, plan: PlannedCompaction, instant_time: str, check: Callable[[], None]) -> None:
         """Stop where a restore is pending.
@@ -122,6 +123,9 @@ class RunLogCompactionActionExecutor(RunCompactionActionExecutor):
             for instant in timeline.completed_writes().after(instant_time)
             for stat in timeline.read_commit_metadata(instant).write_stats
         }
+
+    def _writing(self, instant_time: str) -> AbstractContextManager[Step]:
+        return self._table.metrics.step("write log files", instant_time)
 
     def _task(
         self, context: WriteContext, merging: LogMerging
