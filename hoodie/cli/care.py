@@ -24,6 +24,13 @@ def compact(call: TableCall) -> None:
     call.show("compact: nothing to compact" if done is None and call.output.form == "text" else done)
 
 
+@table_command(CARE, "log-compact")
+def log_compact(call: TableCall) -> None:
+    """Make one log file of many; base files stay as they are."""
+    done = call.table.log_compact()
+    call.show("log-compact: nothing to compact" if done is None and call.output.form == "text" else done)
+
+
 @table_command(CARE, "clean", asks=True)
 @dry_run_option
 def clean(call: TableCall, dry_run: bool) -> None:

@@ -325,14 +325,73 @@ class BaseHoodieTableServiceClient:
         with self._call("compact") as call, self._alone():
             result = self._services.compact(instant_time)
             call.summary = "nothing to compact" if result is None else result.summary
-            if result is not None and self._service_listeners.is_on:
-                name, time = self._session.now().table_config.table_name, result.instant_time
-                self._service_listeners.completed(
-                    HoodieWriteCommitCallbackMessage(
-                        time, name, self._session.config.base_path, str(Action.COMPACTION), result.commit_metadata
-                    )
-                )
+            self._tell_of_compaction(result, Action.COMPACTION)
         return result
+
+    def schedule_log_compaction(self) -> str | None:
+        """Plan a log compaction of a merge-on-read table, without carrying it out.
+
+        It takes file groups with at least ``hoodie.log.compaction.blocks.threshold`` blocks in log files.
+
+        Returns:
+            The log compaction's instant time. None if there is nothing to compact; or while a write is pending: a
+            warning names it then.
+
+        Raises:
+            HoodieNotSupportedException: The table's rows are not merged as a whole, so log files need their base files.
+            HoodieCompactionException: Others wrote to the table each time that it was planned.
+            HoodieCommitException: A restore is pending.
+            HoodieIOException: Storage failed; call again.
+
+        Hudi: org.apache.hudi.client.SparkRDDWriteClient (scheduleLogCompaction).
+        """
+        with self._call("schedule_log_compaction") as call, self._alone():
+            instant_time = self._services.schedule_log_compaction()
+            call.summary = "nothing to compact" if instant_time is None else f"log compaction {instant_time} planned"
+        return instant_time
+
+    def log_compact(self, instant_time: str | None = None) -> HoodieWriteResult | None:
+        """Make one log file of the log files of a file group of a merge-on-read table.
+
+        Base files stay as they are, so it is cheaper than a compaction; the log files before it stay until their file
+        slice is cleaned. Rows keep their commit time and sequence number, and queries give the same rows before and
+        after. A log compaction that failed, also one of Hudi's, is run again under its instant.
+
+        Args:
+            instant_time: A log compaction that was scheduled. None carries out all pending ones, and if none is
+                pending, plans one and carries it out.
+
+        Returns:
+            What the log compaction wrote, the newest one of several. None if there is nothing to compact, or the log
+            compaction is completed already.
+
+        Raises:
+            HoodieConfigException: The instant time is not text.
+            HoodieNotSupportedException: See `schedule_log_compaction`.
+            HoodieCompactionException: There is no such log compaction, a process that is alive is carrying it out, or a
+                write is pending.
+            HoodieWriteConflictException: Others changed what was merged; call again.
+            HoodieCommitException: A restore is pending, or the log compaction is being rolled back.
+            HoodieIOException: Storage failed; call again.
+
+        Hudi: org.apache.hudi.client.SparkRDDWriteClient (logCompact).
+        """
+        if instant_time is not None:
+            check_time(instant_time)
+        with self._call("log_compact") as call, self._alone():
+            result = self._services.log_compact(instant_time)
+            call.summary = "nothing to compact" if result is None else result.summary
+            self._tell_of_compaction(result, Action.LOG_COMPACTION)
+        return result
+
+    def _tell_of_compaction(self, result: HoodieWriteResult | None, kind: Action) -> None:
+        if result is not None and self._service_listeners.is_on:
+            name, time = self._session.now().table_config.table_name, result.instant_time
+            self._service_listeners.completed(
+                HoodieWriteCommitCallbackMessage(
+                    time, name, self._session.config.base_path, str(kind), result.commit_metadata
+                )
+            )
 
     def _upgraded(self, snapshot: TableSnapshot) -> TableSnapshot:
         """The table, of the version that the configuration asks for if that upgrades tables."""

@@ -7,25 +7,33 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import ClassVar
 
 import attrs
 
 from hoodie.client.write_result import CommitState, HoodieWriteResult
-from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
+from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import HoodieCompactionException
+from hoodie.metrics.metrics import Step
 from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.compact.run_compaction_action_executor import (
     Compacted,
     CompactionTakeover,
     RunCompactionActionExecutor,
 )
+from hoodie.table.action.compact.run_log_compaction_action_executor import (
+    LogCompactionTakeover,
+    RunLogCompactionActionExecutor,
+)
 from hoodie.table.action.compact.schedule_compaction_action_executor import (
     OutdatedCompactionPlanException,
     ScheduleCompactionActionExecutor,
 )
+from hoodie.table.action.compact.schedule_log_compaction_action_executor import ScheduleLogCompactionActionExecutor
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.table import HoodieTable
 from hoodie.table.table_session import TableSession
@@ -49,6 +57,10 @@ class CompactionService:
         rollbacks: Rolls back failed attempts.
     """
 
+    kind: ClassVar[Action] = Action.COMPACTION
+    _executor: ClassVar[type[RunCompactionActionExecutor]] = RunCompactionActionExecutor
+    _takeover_class: ClassVar[type[CompactionTakeover]] = CompactionTakeover
+
     _session: TableSession
     _rollbacks: RollbackService
 
@@ -69,14 +81,14 @@ class CompactionService:
         snapshot = self._prepare_table()
         if snapshot is None:
             return None
-        with self._session.metrics.step("plan the compaction") as step:
+        with self._planning() as step:
             is_lazy = self._session.config.write.failed_writes is FailedWritesPolicy.LAZY
-            if is_lazy and not snapshot.active_timeline.layout.has_completion_times:
+            if is_lazy and self._waits_for_writes(snapshot):
                 # While a write is pending nothing is planned.
                 self._rollbacks.rollback_expired_writes(snapshot)
             for attempt in range(1, _PLANS + 1):
-                with self._session.transactions.transaction(snapshot, "planning of a compaction") as transaction:
-                    executor = ScheduleCompactionActionExecutor(self._session.config, snapshot.refreshed(), is_forced)
+                with self._session.transactions.transaction(snapshot, f"planning of a {self.kind}") as transaction:
+                    executor = self._scheduling(snapshot.refreshed(), is_forced)
                     try:
                         announced = announce(executor, transaction.check_held)
                     except OutdatedCompactionPlanException as error:
@@ -94,11 +106,11 @@ class CompactionService:
         if snapshot is None:
             return []
         found = []
-        for instant in snapshot.active_timeline.filter_actions(Action.COMPACTION).filter_pending():
+        for instant in snapshot.active_timeline.filter_actions(self.kind).filter_pending():
             if instant.is_requested and has_no_plan(snapshot, instant):
                 # Hudi makes a file before it fills it.
                 with self._session.transactions.transaction(snapshot, "removal of an empty plan"):
-                    snapshot.active_timeline.withdraw_requested(instant.requested_time, Action.COMPACTION)
+                    snapshot.active_timeline.withdraw_requested(instant.requested_time, self.kind)
                 continue
             found.append(instant.requested_time)
         return found
@@ -141,13 +153,11 @@ class CompactionService:
             raise HoodieCompactionException(
                 f"{self._session.config.base_path} is a copy-on-write table, without compactions"
             )
-        with self._session.metrics.step("compact", instant_time) as step:
-            table = HoodieTable(
-                self._session.context, self._session.config, snapshot, self._session.index, self._session.metrics
-            )
+        with self._running(instant_time) as step:
+            table = self._table(snapshot)
 
             def work(check_alive: Callable[[], None]) -> Compacted | None:
-                executor = RunCompactionActionExecutor(table, self._session.transactions, check_alive)
+                executor = self._executor(table, self._session.transactions, check_alive)
                 try:
                     return carry_out(executor, instant_time, is_left_behind=is_left_behind)
                 except Exception:
@@ -162,7 +172,7 @@ class CompactionService:
     def _result_of(self, done: Compacted) -> HoodieWriteResult:
         return HoodieWriteResult(
             instant_time=done.instant.requested_time,
-            operation=WriteOperationType.COMPACT,
+            operation=done.metadata.operation_type,
             statuses=done.statuses,
             commit_metadata=done.metadata,
             steps=self._session.metrics.steps,
@@ -171,7 +181,28 @@ class CompactionService:
 
     @property
     def _takeover(self) -> CompactionTakeover:
-        return CompactionTakeover(self._session, self._rollbacks.rollback)
+        return self._takeover_class(self._session, self._rollbacks.rollback)
+
+    def _table(self, snapshot: TableSnapshot) -> HoodieTable:
+        session = self._session
+        return HoodieTable(session.context, session.config, snapshot, session.index, session.metrics)
+
+    # --- what differs for log compactions ---------------------------------------------------------------------------
+
+    def _scheduling(self, snapshot: TableSnapshot, is_forced: bool) -> ScheduleCompactionActionExecutor:
+        return ScheduleCompactionActionExecutor(self._session.config, snapshot, is_forced)
+
+    def _planning(self) -> AbstractContextManager[Step]:
+        return self._session.metrics.step("plan the compaction")
+
+    def _running(self, instant_time: str) -> AbstractContextManager[Step]:
+        return self._session.metrics.step("compact", instant_time)
+
+    def _waits_for_writes(self, snapshot: TableSnapshot) -> bool:
+        """Whether nothing is planned while a write is pending."""
+        return not snapshot.active_timeline.layout.has_completion_times
+
+    # --- the table --------------------------------------------------------------------------------------------------
 
     def _prepare_table(self) -> TableSnapshot | None:
         """Load and check the table; None for a copy-on-write table."""
@@ -180,3 +211,24 @@ class CompactionService:
             return None
         refuse_pending_restore(snapshot, "nothing is compacted until it is finished")
         return self._rollbacks.preparation.for_action(snapshot)
+
+
+class LogCompactionService(CompactionService):
+    """The log compactions of one client."""
+
+    kind = Action.LOG_COMPACTION
+    _executor = RunLogCompactionActionExecutor
+    _takeover_class = LogCompactionTakeover
+
+    def _scheduling(self, snapshot: TableSnapshot, is_forced: bool) -> ScheduleCompactionActionExecutor:
+        spec = self._table(snapshot).merge_spec
+        return ScheduleLogCompactionActionExecutor(self._session.config, snapshot, spec, is_forced)
+
+    def _planning(self) -> AbstractContextManager[Step]:
+        return self._session.metrics.step("plan the log compaction")
+
+    def _running(self, instant_time: str) -> AbstractContextManager[Step]:
+        return self._session.metrics.step("compact log files", instant_time)
+
+    def _waits_for_writes(self, snapshot: TableSnapshot) -> bool:
+        return True

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
-from hoodie.client.compaction_service import CompactionService
+from hoodie.client.compaction_service import CompactionService, LogCompactionService
 from hoodie.client.metadata_table_cleaning import MetadataTableCleaning
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import HoodieTableType
@@ -28,6 +28,7 @@ from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor,
 from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.compact.run_compaction_action_executor import TakenCompactionException
 from hoodie.table.action.compact.schedule_compaction_action_executor import is_compaction_due
+from hoodie.table.action.compact.schedule_log_compaction_action_executor import is_log_compaction_due
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.table_session import TableSession
 from hoodie.table.table_state import refuse_pending_restore
@@ -322,7 +323,60 @@ class TableServices:
                 logger.info("%s", error)
 
     def _run_compaction(self, instant_time: str, is_left_behind: bool = True) -> None:
-        done = self._compactions.run(instant_time, is_left_behind)
+        self._note(self._compactions.run(instant_time, is_left_behind))
+
+    # --- compacting log files -----------------------------------------------------------------------------------
+
+    @property
+    def _log_compactions(self) -> LogCompactionService:
+        return LogCompactionService(self._session, self._rollbacks)
+
+    def schedule_log_compaction(self) -> str | None:
+        """Plan a log compaction, however few commits came after the last one.
+
+        Returns:
+            Its instant time; None if there is nothing to compact.
+
+        Raises:
+            HoodieException: See `ScheduleLogCompactionActionExecutor`.
+        """
+        self.wait()
+        return self._log_compactions.schedule(is_forced=True)
+
+    def log_compact(self, instant_time: str | None) -> HoodieWriteResult | None:
+        """Carry out a pending log compaction; for None all of them, or a new one where none is pending.
+
+        Returns:
+            What the newest one wrote; None if there was nothing to do.
+
+        Raises:
+            HoodieException: See `RunLogCompactionActionExecutor`.
+        """
+        self.wait()
+        if instant_time is not None:
+            return self._log_compactions.run(instant_time)
+        done = self._log_compactions.run_all()
+        return done[-1] if done else None
+
+    def _compact_logs_if_due(self, found: _FoundTable) -> None:
+        """Carry out pending log compactions, then plan one if it is due, and carry it out."""
+        snapshot, found.snapshot = found.snapshot or self._prepare_table(), None
+        timeline = snapshot.active_timeline
+        pending = timeline.filter_actions(Action.LOG_COMPACTION).filter_pending()
+        if not len(pending) and not is_log_compaction_due(self._session.config.compaction, timeline):
+            found.snapshot = snapshot
+            return
+        services = self._log_compactions
+        for instant_time in services.pending():
+            try:
+                self._note(services.run(instant_time))
+            except TakenCompactionException as error:
+                logger.info("%s", error)
+        planned = services.schedule(is_forced=False)
+        if planned is not None:
+            self._note(services.run(planned, is_left_behind=False))
+
+    def _note(self, done: HoodieWriteResult | None) -> None:
         self._failures += done.service_errors if done is not None else ()
 
     def _add_compaction(self, inline: list[_Service], beside: list[_Service]) -> None:
@@ -347,7 +401,7 @@ class TableServices:
     # --- after a commit -----------------------------------------------------------------------------------------
 
     def run_after_commit(self) -> list[str]:
-        """Run the automatic services: clean, archive, compact, expire; asynchronous ones run in a thread.
+        """Run the automatic services: clean, archive, compact, compact logs, expire; asynchronous ones run in a thread.
 
         Returns:
             Their errors, which were logged, including those of services in the thread after an earlier commit.
@@ -363,6 +417,9 @@ class TableServices:
         if self._session.config.archival.automatic:
             (beside if self._session.config.archival.run_async else inline).append(self._archive_if_due)
         self._add_compaction(inline, beside)
+        is_merge_on_read = self.table_type is not HoodieTableType.COPY_ON_WRITE
+        if self._session.config.compaction.log_compaction_inline and is_merge_on_read:
+            inline.append(self._compact_logs_if_due)
         if self._session.config.ttl.inline:
             inline.append(self._expire)
         self._runs_inline = True

@@ -110,3 +110,12 @@ class HoodieCompactionConfig(PropertyGroup):
         "hoodie.compaction.partition.path.regex", text("a regular expression"), None
     )
     """`PartitionRegexBasedCompactionStrategy` takes the partitions whose whole path matches."""
+    log_compaction_inline: bool = property_field("hoodie.log.compaction.inline", boolean(), False)
+    """Of a merge-on-read table: after a commit, in the same call, where enough delta commits were made since the last
+    compaction and log compaction, merge the log files of a file group into one. It is cheaper than a compaction, and
+    leaves base files as they are."""
+    log_compaction_blocks_threshold: int = property_field(
+        "hoodie.log.compaction.blocks.threshold", integer(minimum=1, maximum=2**31 - 1), 5
+    )
+    """The number of delta commits after which a log compaction is due, and the number of blocks in the log files of a
+    file group from which on it takes the file group."""

@@ -51,14 +51,13 @@ _TABLE = "{table}"
 """Stands in commands for the table's folder."""
 _BLOCKS = {
     Action.COMPACTION: "; until it is completed, nothing newer is archived",
+    Action.LOG_COMPACTION: "; until it is completed, its file groups are not compacted and nothing newer is archived",
     Action.CLUSTERING: "; until it is completed, updates of its file groups are refused and nothing newer is archived",
     Action.CLEAN: "; the next clean finishes it first",
     Action.RESTORE: "; until it is completed, nothing can be written",
 }
 """What pending services hold up."""
-_UNDONE_BY_ROLLBACK = frozenset(
-    {Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.CLUSTERING, Action.LOG_COMPACTION}
-)
+_UNDONE_BY_ROLLBACK = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.CLUSTERING})
 
 
 class FindingKind(StrEnum):
@@ -271,6 +270,7 @@ def _remedy_of(instant: HoodieInstant) -> tuple[str, str]:
         return f"{undoing[0]}, if no writer is at work on it", undoing[1]
     return {
         Action.COMPACTION: ("compact()", f"hoodie compact {_TABLE}"),
+        Action.LOG_COMPACTION: ("log_compact()", f"hoodie log-compact {_TABLE}"),
         Action.CLEAN: ("clean()", f"hoodie clean {_TABLE}"),
         Action.ROLLBACK: ("recover()", f"hoodie recover {_TABLE}"),
         Action.RESTORE: ("restore(...) to the same commit again", f"hoodie history {_TABLE} {time}"),

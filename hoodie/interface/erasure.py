@@ -226,7 +226,9 @@ class TableErasure:
             time = instant.requested_time
             if instant.action in (Action.CLEAN, Action.ROLLBACK, Action.SAVEPOINT):
                 continue
-            if is_clustering(timeline, instant) or instant.action is Action.LOG_COMPACTION:
+            if instant.action is Action.LOG_COMPACTION:
+                yield f"logcompaction {time} is pending: carry it out by log_compact({time!r}) of a client"
+            elif is_clustering(timeline, instant):
                 yield f"{instant.action} {time} is pending: let Hudi finish it or roll it back"
             elif instant.action is Action.INDEXING:
                 yield f"indexing {time} is pending: finish it by index({time!r}) of a client, or rollback({time!r})"
@@ -283,6 +285,7 @@ class TableErasure:
             inline=False,
             schedule_inline=False,
             run_async=False,
+            log_compaction_inline=False,
             strategy="UnBoundedCompactionStrategy",
         )
         archival = attrs.evolve(config.archival, automatic=False)

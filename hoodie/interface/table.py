@@ -676,6 +676,14 @@ class Table(TableReads):
         """
         return self._by_client(lambda client: client.compact())
 
+    def log_compact(self) -> HoodieWriteResult | None:
+        """Make one log file of the log files of a file group; see `HoodieLocalWriteClient.log_compact`.
+
+        Returns:
+            What was written; None if there was nothing to compact.
+        """
+        return self._by_client(lambda client: client.log_compact())
+
     def clean(self, *, dry_run: bool = False) -> CleanResult:
         """Delete the old file versions that ``hoodie.clean.*`` does not keep; savepoints keep theirs.
 

@@ -351,6 +351,29 @@ class MergedLogRecords:
             "do not agree which of them counts. Write the record again with an ordering value, or delete it by its key"
         )
 
+    # --- without the base file ---------------------------------------------------------------------------------------
+
+    @property
+    def has_unordered(self) -> bool:
+        """Whether a row is left whose ordering value is null, so that readers do not agree whether it wins."""
+        return bool(len(without_order(self._merged_entries.ordering, self._merged_entries.is_delete)))
+
+    def row_entries(self) -> pa.RecordBatch:
+        """The entries that are rows of data blocks, in the order of the log files; also those that ask for a delete.
+
+        Only if `are_whole`.
+        """
+        return self._merged_entries.rows(self._merged_entries.places >= 0)
+
+    def delete_entries(self) -> tuple[pa.Array, pa.Array | None]:
+        """The entries that are records of delete blocks: their keys, and their ordering values, null for hard deletes.
+
+        Ordering values are None if the rules compare none. Only if `are_whole`.
+        """
+        chosen = pa.array(np.flatnonzero(self._merged_entries.places < 0))
+        ordering = self._merged_entries.ordering
+        return self.keys.take(chosen), None if ordering is None else ordering.take(chosen)
+
     # --- meeting the base file ---------------------------------------------------------------------------------------
 
     def merge(self, stored: pa.RecordBatch, numbers: npt.NDArray[np.int64]) -> MergedRows:

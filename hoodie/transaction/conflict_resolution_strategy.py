@@ -86,6 +86,9 @@ class SimpleConcurrentFileWritesConflictResolutionStrategy(ConflictResolutionStr
             # The compaction takes only older log files, so it keeps the changes of this write.
             return frozenset()
         shared = self._intersection(this, other)
+        if other.operation_type is WriteOperationType.LOG_COMPACT:
+            # It waits for older writes, and later log files come after its own. A base file would come below them.
+            return shared - this.appended
         if is_compaction and other.instant.completion_time is not None:
             # In layout 2, log files that are completed after it was requested belong to its slices.
             return shared - this.appended

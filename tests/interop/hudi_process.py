@@ -180,6 +180,12 @@ class HudiProcess:
         done: bool = self._call(command="index", base_path=str(base_path), instant_time=instant_time, options=given)
         return done
 
+    def schedule_log_compaction(self, base_path: Path | str, options: Mapping[str, str]) -> str | None:
+        """Plan a log compaction; its instant, if there is one."""
+        given = {**COMMON_OPTIONS, **self.standing_options(), **options}
+        planned: str | None = self._call(command="schedule_log_compaction", base_path=str(base_path), options=given)
+        return planned
+
     def sql(self, text: str) -> Sequence[Sequence[str]]:
         """Run a statement; the values of its rows as strings."""
         result: Sequence[Sequence[str]] = self._call(command="sql", text=text)

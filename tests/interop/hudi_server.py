@@ -118,6 +118,20 @@ def index(spark: SparkSession, command: dict[str, Any]) -> bool:
         client.close()
 
 
+def schedule_log_compaction(spark: SparkSession, command: dict[str, Any]) -> str | None:
+    """Plan a log compaction; its instant, if there is one."""
+    jvm = spark.sparkContext._jvm
+    no_table = jvm.scala.Option.apply(None)
+    make_client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
+    options = jvm.PythonUtils.toScalaMap(command["options"])
+    client = make_client(spark._jsparkSession, command["base_path"], options, no_table)
+    try:
+        planned = client.scheduleLogCompaction(jvm.org.apache.hudi.common.util.Option.empty())
+        return str(planned.get()) if planned.isPresent() else None
+    finally:
+        client.close()
+
+
 def rollback(spark: SparkSession, command: dict[str, Any]) -> bool:
     """Roll back a completed instant. The procedure ``rollback_to_instant`` of 1.x does not find such timelines."""
     jvm = spark.sparkContext._jvm
@@ -373,6 +387,7 @@ COMMANDS = {
     "read_stream": read_stream,
     "index": index,
     "rollback": rollback,
+    "schedule_log_compaction": schedule_log_compaction,
     "set_table_properties": set_table_properties,
     "set_hadoop_property": set_hadoop_property,
     "sorted_along_curve": sorted_along_curve,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def read_merged(base_path: Path) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 
-def made(numbers: range, ts: int, generation: int = 0, **more: Any) -> list[Row]:
+def made(numbers: Iterable[int], ts: int, generation: int = 0, **more: Any) -> list[Row]:
     return [make_row(SIMPLE, number, ts, generation, **more) for number in numbers]
 
 

@@ -76,6 +76,7 @@ def index_what_is_missing(client: HoodieLocalWriteClient) -> None:
 SERVICES: dict[str, Callable[[HoodieLocalWriteClient], object]] = {
     "planner": lambda client: client.schedule_compaction(),
     "compactor": lambda client: client.compact(),
+    "log_compactor": lambda client: client.log_compact(),
     "cleaner": lambda client: (client.clean(), client.archive()),
     "indexer": index_what_is_missing,
 }

@@ -20,7 +20,7 @@ import pytest
 
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
-from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.model.write_operation_type import HoodieTableType, WriteOperationType
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import (
     HoodieCorruptedDataException,
@@ -191,6 +191,23 @@ def compacting(folder: Path) -> Iterator[Names]:
     yield {"base_path": str(folder / "t"), "properties": {}}
     assert now()["result"].instant_time == now()["instant_time"]
     assert [status.stat.num_writes for status in now()["result"]] == [1]
+
+
+@situation
+def compacting_logs(folder: Path) -> Iterator[Names]:
+    HoodieTableMetaClient.init_table(
+        str(folder / "t"), table_name="t", record_key_fields=["id"], ordering_fields=["ts"],
+        table_type="MERGE_ON_READ",
+    )  # fmt: skip
+    config = HoodieWriteConfig.from_properties(folder / "t")
+    with HoodieLocalWriteClient(config) as client:
+        for ts in range(6):
+            client.upsert(pa.table({"id": ["a"], "ts": [ts]}))
+    yield {"base_path": str(folder / "t"), "properties": {}}
+    timeline = HoodieTableMetaClient.load(str(folder / "t")).active_timeline
+    (done,) = [one for one in timeline if one.requested_time == now()["instant_time"]]
+    assert timeline.read_commit_metadata(done).operation_type is WriteOperationType.LOG_COMPACT
+    assert hoodie.read_table(str(folder / "t"), columns=["id", "ts"]).to_pylist() == [{"id": "a", "ts": 5}]
 
 
 @situation

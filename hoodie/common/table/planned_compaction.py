@@ -55,6 +55,7 @@ class PlannedCompaction:
         remedy: Advice for a missing file of the plan; it ends the message of the error.
         has_lasting_log_files: Whether log files of the plan stay when their write is rolled back in timeline layout 1.
             Those of a metadata table are deleted.
+        kind: COMPACTION or LOG_COMPACTION.
     """
 
     snapshot: TableSnapshot
@@ -62,10 +63,17 @@ class PlannedCompaction:
     plan: HoodieCompactionPlan
     remedy: str
     has_lasting_log_files: bool = True
+    kind: Action = Action.COMPACTION
 
     @classmethod
     def read(
-        cls, snapshot: TableSnapshot, instant_time: str, remedy: str, *, has_lasting_log_files: bool = True
+        cls,
+        snapshot: TableSnapshot,
+        instant_time: str,
+        remedy: str,
+        *,
+        has_lasting_log_files: bool = True,
+        kind: Action = Action.COMPACTION,
     ) -> Self:
         """Read the plan, and check that its names belong to its file groups.
 
@@ -74,20 +82,21 @@ class PlannedCompaction:
             instant_time: See the attributes.
             remedy: See the attributes.
             has_lasting_log_files: See the attributes.
+            kind: See the attributes.
 
         Raises:
             HoodieCorruptedDataException: The plan is damaged, or names something else.
             HoodieIOException: Storage failed.
         """
-        requested = HoodieInstant(instant_time, Action.COMPACTION, State.REQUESTED)
+        requested = HoodieInstant(instant_time, kind, State.REQUESTED)
         timeline = snapshot.active_timeline
         plan, source = timeline.read_as(requested, HoodieCompactionPlan), timeline.path_of(requested)
         for operation in plan.operations:
             _check_operation(operation, source)
-        return cls(snapshot, instant_time, plan, remedy, has_lasting_log_files)
+        return cls(snapshot, instant_time, plan, remedy, has_lasting_log_files, kind)
 
     def __str__(self) -> str:
-        return f"compaction {self.instant_time} of {self.snapshot.base_path}"
+        return f"{self.kind} {self.instant_time} of {self.snapshot.base_path}"
 
     @property
     def base_instants(self) -> dict[HoodieFileGroupId, str]:
@@ -98,6 +107,12 @@ class PlannedCompaction:
     def partition_paths(self) -> list[str]:
         """The partitions of the plan, sorted."""
         return sorted({operation.partition_path for operation in self.plan.operations})
+
+    @property
+    def operation(self) -> WriteOperationType:
+        """The operation of its commit."""
+        is_log = self.kind is Action.LOG_COMPACTION
+        return WriteOperationType.LOG_COMPACT if is_log else WriteOperationType.COMPACT
 
     @property
     def markers(self) -> WriteMarkers:
@@ -152,7 +167,7 @@ class PlannedCompaction:
         is_inflight = False
         try:
             timeline = self.snapshot.active_timeline
-            is_inflight = timeline.transition_requested_to_inflight(self.instant_time, Action.COMPACTION)
+            is_inflight = timeline.transition_requested_to_inflight(self.instant_time, self.kind)
         finally:
             if is_opened and not is_inflight:
                 self.markers.close()
@@ -193,7 +208,7 @@ class PlannedCompaction:
         return HoodieCommitMetadata(
             {path: tuple(found) for path, found in sorted(by_partition.items())},
             {SCHEMA_KEY: avro_schema, **(extra_metadata or {})},
-            WriteOperationType.COMPACT,
+            self.operation,
             compacted=True,
         )
 
@@ -220,7 +235,7 @@ class PlannedCompaction:
                 f"which is not there, or no part of the slice any more: nothing was compacted. {self.remedy}"
             )
         others = in_order(names.difference(planned))
-        if others:
+        if others and self.kind is Action.COMPACTION:
             logger.warning(
                 "%s merges %s of partition '%s' too, which its plan lacks: otherwise its rows would be lost",
                 self, ", ".join(others[:_SHOWN]), operation.partition_path,

@@ -51,6 +51,7 @@ def encode_data_blocks(
     positions: npt.NDArray[np.int64] | None = None,
     positions_of: str | None = None,
     config: HoodieStorageConfig = _DEFAULT_CONFIG,
+    compacted_instants: Sequence[str] = (),
 ) -> Iterator[bytes]:
     """Encode rows as data blocks; a log file is a sequence of blocks.
 
@@ -66,6 +67,7 @@ def encode_data_blocks(
             order of their positions. If two rows have one position, the blocks have none.
         positions_of: The instant of that base file; None only without positions.
         config: The encoding of Parquet.
+        compacted_instants: See `data_headers`.
 
     Yields:
         Whole blocks; none without rows.
@@ -83,7 +85,7 @@ def encode_data_blocks(
     for count, content in _contents(batch, avro_schema, block_format, max_block_bytes, config):
         some = places[first : first + count] if places is not None else None
         first += count
-        headers = data_headers(instant_time, avro_schema, some, positions_of)
+        headers = data_headers(instant_time, avro_schema, some, positions_of, compacted_instants)
         kind = HoodieLogBlockType.AVRO_DATA if block_format is LogBlockFormat.AVRO else HoodieLogBlockType.PARQUET_DATA
         yield encode_log_block(kind, headers, content)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -96,6 +96,7 @@ def encode_delete_blocks(
     *,
     positions: npt.NDArray[np.int64] | None = None,
     positions_of: str | None = None,
+    compacted_instants: Sequence[str] = (),
 ) -> Iterator[bytes]:
     """Encode deleted records as delete blocks, each with ordering values of one type: readers refuse a mix.
 
@@ -109,6 +110,7 @@ def encode_delete_blocks(
         max_block_bytes: The most bytes of a block's content; one record may take more.
         positions: See `hoodie.io.log.data_block.encode_data_blocks`.
         positions_of: See `hoodie.io.log.data_block.encode_data_blocks`.
+        compacted_instants: See `hoodie.io.log.log_block_writer.data_headers`.
 
     Yields:
         Whole blocks; none without records.
@@ -130,7 +132,7 @@ def encode_delete_blocks(
         first = 0
         for count, content in _contents(some, shape, values, max_block_bytes):
             block_places = some_places[first : first + count] if some_places is not None else None
-            headers = data_headers(instant_time, avro_schema, block_places, positions_of)
+            headers = data_headers(instant_time, avro_schema, block_places, positions_of, compacted_instants)
             yield encode_log_block(HoodieLogBlockType.DELETE, headers, content)
             first += count
 

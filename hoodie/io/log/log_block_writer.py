@@ -39,7 +39,11 @@ def encode_log_block(block_type: HoodieLogBlockType, headers: Mapping[int, str],
 
 
 def data_headers(
-    instant_time: str, avro_schema: str, positions: npt.NDArray[np.int64] | None, positions_of: str | None
+    instant_time: str,
+    avro_schema: str,
+    positions: npt.NDArray[np.int64] | None,
+    positions_of: str | None,
+    compacted_instants: Sequence[str] = (),
 ) -> dict[int, str]:
     """The headers of a data or delete block.
 
@@ -48,11 +52,14 @@ def data_headers(
         avro_schema: The schema of the table's rows as JSON, meta columns included.
         positions: The positions of its records in the base file, ascending; None to leave them out.
         positions_of: The instant of that base file.
+        compacted_instants: The instants whose blocks this block of a log compaction replaces, ascending.
     """
     headers: dict[int, str] = {HeaderMetadataType.INSTANT_TIME: instant_time, HeaderMetadataType.SCHEMA: avro_schema}
     if positions is not None and positions_of is not None:
         headers[HeaderMetadataType.RECORD_POSITIONS] = encode_positions(positions)
         headers[HeaderMetadataType.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS] = positions_of
+    if compacted_instants:
+        headers[HeaderMetadataType.COMPACTED_BLOCK_TIMES] = ",".join(compacted_instants)
     return headers
 
 

@@ -74,6 +74,7 @@ _FINISHED_BY: Mapping[Action, str] = {
     Action.ROLLBACK: "rollback_failed_writes() of a write client, or its next write, finishes it",
     Action.RESTORE: "restore_to_instant() or restore_to_savepoint() of a write client, called again, finishes it",
     Action.COMPACTION: "compact() of a write client carries it out",
+    Action.LOG_COMPACTION: "log_compact() of a write client carries it out",
     Action.SAVEPOINT: "savepoint() of a write client, called again, finishes it, and delete_savepoint() removes it",
 }
 _INCREMENTAL_READERS = (

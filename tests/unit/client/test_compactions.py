@@ -490,15 +490,6 @@ def test_a_strategy_of_the_users_chooses(base_path: Path) -> None:
     assert [operation.partition_path for operation in plan_of(base_path, scheduled).operations] == ["y"]
 
 
-@pytest.mark.parametrize("key", ["hoodie.log.compaction.enable", "hoodie.log.compaction.inline"])
-def test_log_compactions_are_warned_of_and_refuse_no_write(
-    base_path: Path, key: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with new_client(base_path, **{key: "true"}) as client:
-        assert client.upsert(rows(*FIRST)).is_committed
-    assert f"{key} = 'true': no log compaction" in caplog.text
-
-
 @every_version
 def test_an_empty_plan_of_a_process_that_died_is_removed(base_path: Path) -> None:
     upsert(base_path, *FIRST)

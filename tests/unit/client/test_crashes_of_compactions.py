@@ -1,4 +1,4 @@
-"""Compactions that fail at every single call to the storage."""
+"""Compactions and log compactions that fail at every single call to the storage."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import attrs
 import pytest
 
-from hoodie import HoodieLocalWriteClient
+from hoodie import HoodieKey, HoodieLocalWriteClient
 from hoodie.common.table.timeline.instant import Action
+from hoodie.common.table.view import committed_log_files
 from hoodie.io.file_group_reader import scan_file_groups
 from tests.support.hookable_storage import Faults, faults_of, run_with_faults
 from tests.support.merge_on_read_table import MergeOnReadTable
@@ -20,6 +21,7 @@ from tests.unit.client.test_crashes import shape_of
 from tests.unit.client.test_crashes_of_merge_on_read_services import at
 from tests.unit.io.test_merging_real_tables import readers_of
 
+SOON = {"hoodie__log__compaction__blocks__threshold": 2}
 pytestmark = pytest.mark.usefixtures("faulty_storage")
 
 
@@ -31,11 +33,13 @@ class Step:
         name: Its name.
         prepare: Does what comes before, on a table with log files; returns what `run` is given.
         run: The step.
+        is_of_logs: Whether it is of a log compaction.
     """
 
     name: str
-    prepare: Callable[[HoodieLocalWriteClient], str | None]
+    prepare: Callable[[HoodieLocalWriteClient], Any]
     run: Callable[[HoodieLocalWriteClient, str | None], Any]
+    is_of_logs: bool = False
 
 
 def plan_and_write_on(client: HoodieLocalWriteClient) -> str | None:
@@ -45,10 +49,28 @@ def plan_and_write_on(client: HoodieLocalWriteClient) -> str | None:
     return scheduled
 
 
+def append_more(client: HoodieLocalWriteClient) -> None:
+    table = at(Path(client.config.base_path))
+    MergeOnReadTable.upsert(table, "b", client=client)
+    client.delete([HoodieKey("a", "x")])
+    MergeOnReadTable.upsert(table, "c", region="y", client=client)
+
+
+def plan_log_compaction(client: HoodieLocalWriteClient) -> str | None:
+    """A plan for both partitions, and a log file that comes after it."""
+    append_more(client)
+    planned = client.schedule_log_compaction()
+    MergeOnReadTable.upsert(at(Path(client.config.base_path)), "c", region="y", client=client)
+    return planned
+
+
 STEPS = [
     Step("schedule", lambda client: None, lambda client, given: client.schedule_compaction()),
     Step("schedule and run", lambda client: None, lambda client, given: client.compact()),
     Step("run", plan_and_write_on, lambda client, given: client.compact(given)),
+    Step("schedule logs", append_more, lambda client, given: client.schedule_log_compaction(), True),
+    Step("schedule and run logs", append_more, lambda client, given: client.log_compact(), True),
+    Step("run logs", plan_log_compaction, lambda client, given: client.log_compact(given), True),
 ]
 CASES = [(step, version) for step in STEPS for version in (6, 9)]
 
@@ -67,16 +89,18 @@ def test_a_compaction_that_fails_at_any_call_is_finished_by_the_next(
     template.upsert("c", region="y")
     template.upsert("a")
     template.upsert("c", region="y")
-    with template.client() as client:
+    with template.client(**SOON) as client:
         given = step.prepare(client)
     rows = read(template)
     template.base_path.rename(tmp_path / "template")
 
     def attempt(faults: Faults) -> MergeOnReadTable:
+        # Log compactions of earlier attempts have the same path and time, and name other files.
+        committed_log_files._READ_BEFORE.clear()
         shutil.rmtree(template.base_path, ignore_errors=True)
         shutil.copytree(tmp_path / "template", template.base_path)
         table = at(template.base_path)
-        with table.client() as client:
+        with table.client(**SOON) as client:
             run_with_faults(faults, lambda: step.run(client, given))
         return table
 
@@ -94,7 +118,10 @@ def test_a_compaction_that_fails_at_any_call_is_finished_by_the_next(
         seen.add(state)
         try:
             assert read(table) == rows
-            with table.client() as client:
+            with table.client(**SOON) as client:
+                while step.is_of_logs and client.log_compact() is not None:
+                    assert read(table) == rows
+                assert read(table) == rows
                 while client.compact() is not None:
                     assert read(table) == rows
             assert read(table) == rows == table.read()

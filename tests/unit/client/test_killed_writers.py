@@ -52,6 +52,7 @@ BESIDE = {
     **SEVERAL,
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
+    "hoodie.log.compaction.blocks.threshold": 2,
     "hoodie.time.generator.max_expected_clock_skew_ms": 1,
 }
 COMPACTING = {
@@ -60,7 +61,7 @@ COMPACTING = {
     "beside": BESIDE,
 }
 """Who compacts: the writer after a commit, a thread of it, or other processes."""
-PROCESSES_BESIDE = ("planner", "compactor", "cleaner")
+PROCESSES_BESIDE = ("planner", "compactor", "log_compactor", "cleaner")
 INDEXES = {"SIMPLE": {}, "BUCKET": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 2}}
 VERSIONS = (6, 8, 9)
 WITH_METADATA = {
@@ -406,6 +407,8 @@ def check_order(seen: list[TableModel], possible: list[TableModel]) -> None:
 
 def finish_compactions(client: Any, rows: TableModel) -> None:
     """Compact everything; nobody sees a difference."""
+    while client.log_compact() is not None:
+        pass
     while client.compact() is not None:
         assert read_model(client.config.base_path) == rows
 

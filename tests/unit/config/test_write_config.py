@@ -327,7 +327,6 @@ def test_names_of_others_are_kept_and_not_looked_at() -> None:
         ("hoodie.write.config.keys.to.serialize.to.commit.metadata", "", "hoodie.table.name"),
         ("hoodie.commit.metadata.engine.properties.embed.enable", "false", "true"),
         ("hoodie.datasource.clustering.inline.enable", "false", "true"),
-        ("hoodie.log.compaction.inline", "false", "true"),
         ("hoodie.layout.optimize.enable", "false", "true"),
     ],
 )

@@ -1,19 +1,32 @@
-"""Plan a compaction: which file slices become base files.
+"""Plan a compaction, or a log compaction: which file slices it takes.
 
 Hudi: org.apache.hudi.table.action.compact.plan.generators.HoodieCompactionPlanGenerator.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
 from hoodie.avro.service_metadata import HoodieCompactionPlan
-from hoodie.common.model.file_slice import HoodieFileGroupId
+from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
 from hoodie.common.table.compaction_plans import compacted_file_groups, compaction_operations, pending_compactions
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
+from hoodie.io.log.log_block_filter import LogBlockFilter
+from hoodie.io.log.log_block_scanner import LogBlockScanner
+from hoodie.io.log_compaction_handle import is_partial
 from hoodie.table.action.compact.compaction_strategy import compaction_strategy
 from hoodie.table.missing_files import check_files
+
+LOG_COMPACTION_STRATEGY: Mapping[str, Any] = {
+    "compactorClassName": "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper",
+    "strategyParams": {},
+    "version": 1,
+}
+"""The record by which plans of Hudi say that they are of log compactions."""
 
 
 def plan_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> HoodieCompactionPlan | None:
@@ -32,22 +45,63 @@ def plan_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> Hoodi
         HoodieIOException: A file of the partitions is gone that a commit names, or storage failed.
     """
     strategy = compaction_strategy(config.compaction)
+    free = _free_slices(snapshot, strategy.filter_partition_paths)
+    operations = compaction_operations(free, config.storage.parquet_max_file_size)
+    chosen = tuple(strategy.order_and_filter(operations))
+    return HoodieCompactionPlan(chosen) if chosen else None
+
+
+def plan_log_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> HoodieCompactionPlan | None:
+    """The slices whose log files hold at least ``hoodie.log.compaction.blocks.threshold`` blocks, without file groups
+    that a pending table service has.
+
+    Blocks that a log compaction has replaced already do not count. Slices are left out that have blocks of partial
+    updates, or more than ``hoodie.logfile.max.size`` bytes in log files: these are for a compaction.
+
+    Args:
+        config: The number of blocks.
+        snapshot: The table.
+
+    Returns:
+        None if there is nothing to compact.
+
+    Raises:
+        HoodieException: See `plan_compaction`.
+
+    Hudi: org.apache.hudi.table.action.compact.plan.generators.HoodieLogCompactionPlanGenerator. Differs: counts blocks
+    where Hudi counts log files too, also those that were replaced.
+    """
+    block_filter = LogBlockFilter.of(snapshot.active_timeline.visible_instants)
+
+    def is_due(file_slice: FileSlice) -> bool:
+        log_files = file_slice.record_log_files
+        if not log_files or sum(log_file.size_bytes for log_file in log_files) > config.storage.logfile_max_size:
+            return False
+        scanner = LogBlockScanner(snapshot.storage, log_files, block_filter, committed=snapshot.committed_log_files)
+        blocks = scanner.blocks()
+        is_many = len(blocks) >= config.compaction.log_compaction_blocks_threshold
+        return is_many and len({block.instant_time for block in blocks}) > 1 and not any(map(is_partial, blocks))
+
+    due = filter(is_due, _free_slices(snapshot, lambda paths: paths))
+    operations = tuple(compaction_operations(due, config.storage.parquet_max_file_size))
+    if not operations:
+        return None
+    return HoodieCompactionPlan(operations, strategy=LOG_COMPACTION_STRATEGY, preserve_hoodie_metadata=True)
+
+
+def _free_slices(snapshot: TableSnapshot, choose: Callable[[Sequence[str]], Sequence[str]]) -> Iterator[FileSlice]:
+    """The latest slices of chosen partitions, without file groups that a pending table service has."""
     view = snapshot.stored_view(tells_sizes=True)
-    partition_paths = list(strategy.filter_partition_paths(view.list_partitions()))
+    partition_paths = list(choose(view.list_partitions()))
     view.load_partitions(partition_paths)
     # With the old slices, what is left of a lost file's traces would be gone too.
     snapshot.load_avro_schema()
     check_files(snapshot, view, partition_paths, doing="compacting")
     held = _held_file_groups(snapshot)
-    free = (
-        file_slice
-        for partition_path in partition_paths
-        for file_slice in view.latest_file_slices(partition_path)
-        if HoodieFileGroupId(partition_path, file_slice.file_id) not in held
-    )
-    operations = compaction_operations(free, config.storage.parquet_max_file_size)
-    chosen = tuple(strategy.order_and_filter(operations))
-    return HoodieCompactionPlan(chosen) if chosen else None
+    for partition_path in partition_paths:
+        for file_slice in view.latest_file_slices(partition_path):
+            if HoodieFileGroupId(partition_path, file_slice.file_id) not in held:
+                yield file_slice
 
 
 def _held_file_groups(snapshot: TableSnapshot) -> set[HoodieFileGroupId]:

@@ -6,7 +6,9 @@ Hudi: org.apache.hudi.table.action.compact.{RunCompactionActionExecutor, HoodieC
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import ClassVar
 
 import attrs
 
@@ -35,6 +37,7 @@ from hoodie.io.compaction_handle import HoodieCompactionHandle
 from hoodie.io.merging_reader import LogMerging
 from hoodie.io.write_context import WriteContext
 from hoodie.metadata.metadata_table import MetadataTableUpkeep
+from hoodie.metrics.metrics import Step
 from hoodie.storage.storage_path import file_name
 from hoodie.table.action.action import PlannedAction, check_planned_instant, no_check
 from hoodie.table.action.attempted_files import reconcile_with_markers
@@ -98,6 +101,7 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
     """
 
     kind = Action.COMPACTION
+    _operation: ClassVar[WriteOperationType] = WriteOperationType.COMPACT
 
     def __init__(
         self, table: HoodieTable, transactions: TransactionManager, check_alive: Callable[[], None] = no_check
@@ -133,7 +137,7 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
         """See `PlannedAction.read_plan`."""
         requested = HoodieInstant(instant_time, self.kind, State.REQUESTED)
         check_planned_instant(instant_time, self.kind, self.snapshot.active_timeline.path_of(requested))
-        return PlannedCompaction.read(self.snapshot, instant_time, _remedy(instant_time))
+        return PlannedCompaction.read(self.snapshot, instant_time, _remedy(instant_time), kind=self.kind)
 
     def begin(self, plan: PlannedCompaction, instant_time: str) -> None:
         """Make the instant inflight; from here on tasks may write.
@@ -154,13 +158,14 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
         compaction = attrs.evolve(plan, snapshot=self.look())
         with metrics.step("list file slices") as step:
             view = self.snapshot.stored_view(tells_sizes=True)
-            slices = compaction.slices(view)
+            slices = self._slices(compaction, view)
             _check_committed_files(compaction, view)
             step.count(files=sum(len(part.log_files) for part in slices))
         before = self.snapshot
         context, merging, avro_schema = self._context(instant_time)
-        with metrics.step("write base files", instant_time) as step:
-            statuses = compaction.write(slices, CompactSlice(context, merging), table.context)
+        with self._writing(instant_time) as step:
+            written = compaction.write(slices, self._task(context, merging), table.context)
+            statuses = [status for status in written if status is not None]
             step.count(
                 records=sum(status.stat.num_writes for status in statuses),
                 files=len(statuses),
@@ -169,22 +174,18 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
         self._check_alive()
         with metrics.step("reconcile with markers") as step:
             step.count(files=reconcile_with_markers(self.snapshot, instant_time, statuses, self._check_alive))
-        table.index.update_location(
-            statuses,
-            table.context,
-            IndexedTable(before.storage, {}, before.base_path, request=TagRequest(instant_time)),
-        )
-        what = f"completing compaction {instant_time}"
+        self._tell_index(statuses, before, instant_time)
+        what = f"completing {self.kind} {instant_time}"
         with (
             metrics.step("complete the instant"),
             self._transactions.transaction(self.snapshot, what) as transaction,
         ):
-            self._check_again(before, slices, instant_time)
+            self._check_again(before, slices, statuses, instant_time)
             # A write that began before the compaction may have added columns meanwhile. Other readers, such as hudi-rs,
             # take the columns of the last requested commit for those of the table.
             avro_schema = self.snapshot.load_avro_schema() or avro_schema
             stats = [status.stat for status in statuses]
-            metadata = compaction.commit_metadata(stats, avro_schema, _beyond(compaction, slices))
+            metadata = compaction.commit_metadata(stats, avro_schema, self._extra_metadata(compaction, slices))
 
             def check() -> None:
                 transaction.check_held()
@@ -196,8 +197,8 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
         if completed is None:
             return self.already_ended(instant_time)
         logger.info(
-            "compacted %d file groups of %s at %s: %d rows",
-            len(statuses), before.base_path, instant_time, metadata.total_records_written,
+            "%s of %d file groups of %s at %s: %d rows",
+            self.kind, len(statuses), before.base_path, instant_time, metadata.total_records_written,
         )  # fmt: skip
         compaction.delete_markers()
         return Compacted(completed.instant, metadata, tuple(statuses), failed)
@@ -211,11 +212,36 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
         found = self.look().active_timeline.find(instant_time, self.kind)
         if found is None:
             raise HoodieCommitException(
-                f"there is no compaction {instant_time} in the active timeline of {self.snapshot.base_path}: it was "
+                f"there is no {self.kind} {instant_time} in the active timeline of {self.snapshot.base_path}: it was "
                 "never scheduled, or was withdrawn, or is archived"
             )
-        logger.info("compaction %s of %s is completed already", instant_time, self.snapshot.base_path)
+        logger.info("%s %s of %s is completed already", self.kind, instant_time, self.snapshot.base_path)
         return None
+
+    # --- what differs for log compactions ---------------------------------------------------------------------------
+
+    def _slices(self, compaction: PlannedCompaction, view: HoodieTableFileSystemView) -> list[FileSlice]:
+        """The slices that are compacted."""
+        return compaction.slices(view)
+
+    def _writing(self, instant_time: str) -> AbstractContextManager[Step]:
+        return self._table.metrics.step("write base files", instant_time)
+
+    def _task(
+        self, context: WriteContext, merging: LogMerging
+    ) -> Callable[[TaskIdentity, FileSlice], WriteStatus | None]:
+        """The task that writes the file of a slice, or finds that there is nothing to write."""
+        return CompactSlice(context, merging)
+
+    def _tell_index(self, statuses: Sequence[WriteStatus], before: TableSnapshot, instant_time: str) -> None:
+        """Tell an index that keeps places of keys where they are now."""
+        table = IndexedTable(before.storage, {}, before.base_path, request=TagRequest(instant_time))
+        self._table.index.update_location(statuses, self._table.context, table)
+
+    def _extra_metadata(self, compaction: PlannedCompaction, slices: Iterable[FileSlice]) -> dict[str, str]:
+        return _beyond(compaction, slices)
+
+    # --- steps ------------------------------------------------------------------------------------------------------
 
     def _context(self, instant_time: str) -> tuple[WriteContext, LogMerging, str]:
         """The context of the tasks, the merge of log files, and the table's schema as Avro JSON."""
@@ -225,21 +251,40 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
             self._table.context, self._table.config, self.snapshot, self._table.index, self._table.metrics
         )
         schema = self.snapshot.load_schema()
-        context = table.write_context(instant_time, WriteOperationType.COMPACT, schema, add_meta_columns(avro_schema))
+        context = table.write_context(instant_time, self._operation, schema, add_meta_columns(avro_schema))
         merging = LogMerging.of_table(
             self.snapshot, context.schema_with_meta, self._table.config.log_merge, merger=table.merge_spec.merger
         )
         return context, merging, avro_schema
 
-    def _check_again(self, before: TableSnapshot, slices: Iterable[FileSlice], instant_time: str) -> None:
+    def _check_again(
+        self, before: TableSnapshot, slices: Sequence[FileSlice], statuses: Sequence[WriteStatus], instant_time: str
+    ) -> None:
         """Refuse to complete the instant if the slices are not any more what was merged; call this under the lock."""
         timeline = self.look().active_timeline
-        where = f"compaction {instant_time} of {self.snapshot.base_path}"
         refuse_pending_restore(self.snapshot, "nothing is completed until it is finished")
         if instant_time in being_rolled_back(timeline) or self._was_rolled_back(before, instant_time):
+            where = f"{self.kind} {instant_time} of {self.snapshot.base_path}"
             raise HoodieCommitException(f"{where} was rolled back by another process; run it again")
-        old = before.active_timeline
-        conflicts = set(timeline.undone_since(old.completed_writes().times, held=timeline.savepoint_times))
+        known = before.active_timeline.completed_writes().times
+        conflicts = set(timeline.undone_since(known, held=timeline.savepoint_times))
+        conflicts |= self._conflicts(before, slices, statuses, instant_time)
+        if conflicts:
+            raise HoodieWriteConflictException(
+                f"{', '.join(in_order(conflicts))} was completed, or rolled back, while {self.kind} {instant_time} of "
+                f"{self.snapshot.base_path} was being carried out, and changed the slices that it merged; nothing was "
+                "completed. Run it again: that is safe",
+                instant_time=instant_time,
+                other_instants=in_order(conflicts),
+                is_retry_safe=True,
+            )
+
+    def _conflicts(
+        self, before: TableSnapshot, slices: Sequence[FileSlice], statuses: Sequence[WriteStatus], instant_time: str
+    ) -> set[str]:
+        """The instants that changed the slices since the table was looked at, other than by taking files back."""
+        old, timeline = before.active_timeline, self.snapshot.active_timeline
+        conflicts = set()
         bases = {HoodieFileGroupId(part.partition_path, part.file_id): part.base_instant_time for part in slices}
         for instant in timeline.completed_writes():
             if instant.requested_time in old.completed_writes().times:
@@ -247,14 +292,7 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
             stats = timeline.read_commit_metadata(instant).write_stats
             if any(_is_of_slice(stat, bases, instant, instant_time) for stat in stats):
                 conflicts.add(instant.requested_time)
-        if conflicts:
-            raise HoodieWriteConflictException(
-                f"{', '.join(in_order(conflicts))} was completed, or rolled back, while {where} was being carried out, "
-                "and changed the slices that it merged; nothing was completed. Run it again: that is safe",
-                instant_time=instant_time,
-                other_instants=in_order(conflicts),
-                is_retry_safe=True,
-            )
+        return conflicts
 
     def _was_rolled_back(self, before: TableSnapshot, instant_time: str) -> bool:
         """Whether the attempt was rolled back since it began: its files are gone."""

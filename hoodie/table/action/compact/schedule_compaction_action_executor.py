@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import ClassVar
 
 from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.common.fs.file_names import parse_log_file_name
@@ -55,6 +56,7 @@ class ScheduleCompactionActionExecutor(AnnouncedAction[HoodieCompactionPlan]):
     """
 
     kind = Action.COMPACTION
+    _harm: ClassVar[str] = "its log files would be lost with the slices that a compaction replaces"
 
     def __init__(self, config: HoodieWriteConfig, snapshot: TableSnapshot, is_forced: bool = False) -> None:
         super().__init__(snapshot)
@@ -69,17 +71,22 @@ class ScheduleCompactionActionExecutor(AnnouncedAction[HoodieCompactionPlan]):
             HoodieException: See `plan_compaction`.
         """
         refuse_pending_restore(self.snapshot, "nothing is compacted until it is finished")
-        if not self._is_forced and not is_compaction_due(self._config.compaction, self.snapshot.active_timeline):
+        if not self._is_forced and not self._is_due():
             return None
         pending = self._pending_writes()
         if pending:
             logger.log(
                 logging.WARNING if self._is_forced else logging.INFO,
-                "no compaction of %s is planned: %s is pending, and its log files would be lost with the slices that "
-                "a compaction replaces. Plan again when it is completed, or was rolled back",
-                self.snapshot.base_path, ", ".join(map(str, pending)),
+                "no %s of %s is planned: %s is pending, and %s. Plan again when it is completed, or was rolled back",
+                self.kind, self.snapshot.base_path, ", ".join(map(str, pending)), self._harm,
             )  # fmt: skip
             return None
+        return self._plan()
+
+    def _is_due(self) -> bool:
+        return is_compaction_due(self._config.compaction, self.snapshot.active_timeline)
+
+    def _plan(self) -> HoodieCompactionPlan | None:
         return plan_compaction(self._config, self.snapshot)
 
     def publish(self, plan: HoodieCompactionPlan, check: Callable[[], None]) -> str:
@@ -87,8 +94,8 @@ class ScheduleCompactionActionExecutor(AnnouncedAction[HoodieCompactionPlan]):
         check()
         instant_time = self.snapshot.active_timeline.create_new_instant_time(self.kind, plan)
         logger.info(
-            "planned compaction %s of %s: %d file groups, %d log files",
-            instant_time, self.snapshot.base_path, len(plan.operations),
+            "planned %s %s of %s: %d file groups, %d log files",
+            self.kind, instant_time, self.snapshot.base_path, len(plan.operations),
             sum(len(operation.delta_file_paths) for operation in plan.operations),
         )  # fmt: skip
         return instant_time
@@ -110,7 +117,7 @@ class ScheduleCompactionActionExecutor(AnnouncedAction[HoodieCompactionPlan]):
         news |= new.filter_actions(*services).filter_pending().before(instant_time).times - known
         if news:
             raise OutdatedCompactionPlanException(
-                f"compaction {instant_time} of {self.snapshot.base_path} that was just planned is withdrawn: "
+                f"{self.kind} {instant_time} of {self.snapshot.base_path} that was just planned is withdrawn: "
                 f"{', '.join(in_order(news))} came meanwhile. Plan again"
             )
 

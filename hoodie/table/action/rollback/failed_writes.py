@@ -17,7 +17,7 @@ from hoodie.table.table_state import being_rolled_back
 from hoodie.transaction.heartbeat_client import heartbeat_age_ms, is_heartbeat_expired
 from hoodie.transaction.lock.single_writer_lock import SEVERAL_WRITERS
 
-WRITE_ACTIONS = frozenset({*COMMIT_ACTIONS, Action.CLUSTERING, Action.COMPACTION})
+WRITE_ACTIONS = frozenset({*COMMIT_ACTIONS, Action.CLUSTERING, Action.COMPACTION, Action.LOG_COMPACTION})
 """Actions that are rolled back, pending or completed; in timeline layout 2 a pending clustering has its own."""
 
 

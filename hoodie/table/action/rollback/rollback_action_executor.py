@@ -23,7 +23,7 @@ from hoodie.avro.timeline_metadata import (
     HoodieRollbackRequest,
 )
 from hoodie.common.fs.file_names import is_data_file_name, make_log_file_name, parse_base_file_name, parse_log_file_name
-from hoodie.common.model.write_operation_type import HoodieTableType, IOType
+from hoodie.common.model.write_operation_type import HoodieTableType, IOType, WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.compaction_plans import pending_compactions
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -150,7 +150,10 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         # From here on readers of the metadata table would take what it records of the instant for committed.
         if not self._is_time_of_another(info.commit_time, action):
             MetadataTable(self.snapshot).forget(info.commit_time)
-        timeline.delete_pending(info.commit_time, action, keeps_plan=self._is_compaction(info.commit_time, action))
+        kind = self._compaction_of(info.commit_time, action)
+        # A log compaction that was completed need not be made again.
+        keeps_plan = kind is Action.COMPACTION or (kind is Action.LOG_COMPACTION and action is kind)
+        timeline.delete_pending(info.commit_time, action, keeps_plan=keeps_plan)
         self._delete_late_files(markers, plan)
         completed = complete_instant(self.snapshot, instant_time, self.kind, metadata)
         if completed is not None:
@@ -173,17 +176,16 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             for one in self.snapshot.active_timeline.completed_writes()
         )
 
-    def _is_compaction(self, instant_time: str, action: Action) -> bool:
-        """Whether an instant is a compaction, also a completed one, whose action on the timeline is another."""
+    def _compaction_of(self, instant_time: str, action: Action) -> Action | None:
+        """COMPACTION or LOG_COMPACTION if an instant is one, also if it is completed: its action is another then."""
         if action in COMPACTIONS:
-            return True
+            return action
         if self.snapshot.table_config.table_type is not HoodieTableType.MERGE_ON_READ:
-            return False
+            return None
         timeline = self.snapshot.active_timeline
-        plans = (HoodieInstant(instant_time, kind, State.REQUESTED) for kind in COMPACTIONS)
-        return any(
-            plan.action.completed_action is action and self._storage.exists(timeline.path_of(plan)) for plan in plans
-        )
+        kinds = (kind for kind in COMPACTIONS if kind.completed_action is action)
+        plans = (HoodieInstant(instant_time, kind, State.REQUESTED) for kind in kinds)
+        return next((plan.action for plan in plans if self._storage.exists(timeline.path_of(plan))), None)
 
     def _completed_target(self, plan: HoodieRollbackPlan) -> HoodieInstant | None:
         """The instant that the plan undoes, if it is completed now."""
@@ -312,7 +314,8 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         return [] if files and self._storage.exists(markers.folder) else files
 
     def _finder(self, instant: HoodieInstant) -> InstantFiles:
-        is_compaction = self._is_compaction(instant.requested_time, instant.action)
+        # A log compaction writes log files: they have its time in their names, or in their blocks.
+        is_compaction = self._compaction_of(instant.requested_time, instant.action) is Action.COMPACTION
         return InstantFiles(self.snapshot, instant.requested_time, is_compaction=is_compaction)
 
     def _files_of(self, instant: HoodieInstant) -> list[InstantFile]:
@@ -341,7 +344,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         if later:
             # A compaction keeps its plan when it is rolled back.
             way_out = "roll those back first, newest first"
-            if any(self._is_compaction(other.requested_time, other.action) for other in later):
+            if any(self._compaction_of(other.requested_time, other.action) is Action.COMPACTION for other in later):
                 way_out = "compactions are among them, so call restore_to_instant() with the commit before it instead"
             raise HoodieRollbackException(
                 f"{where}: later ones exist ({', '.join(other.requested_time for other in later)}); {way_out}"
@@ -350,7 +353,7 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             raise HoodieRollbackException(f"{where}: it is savepointed; delete the savepoint first")
         self._refuse_the_last_one(instant, where)
         before = timeline.completed_writes().before(time_).last_instant
-        if before is not None and self._is_compaction(time_, instant.action):
+        if before is not None and self._compaction_of(time_, instant.action) is Action.COMPACTION:
             problem = slice_of_other_version(self.snapshot, before.requested_time)
             if problem is not None:
                 raise HoodieRollbackException(f"{where}: {problem}")
@@ -403,9 +406,11 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             if other.requested_time == time_:
                 continue
             is_later = is_after(other.requested_time, time_)
-            for stat in timeline.read_commit_metadata(other).write_stats:
-                # A base file that was made after a log file may hold its rows.
-                merged = is_later and not stat.is_log_file and _group_of(stat) in appended
+            its_metadata = timeline.read_commit_metadata(other)
+            is_log_compaction = its_metadata.operation_type is WriteOperationType.LOG_COMPACT
+            for stat in its_metadata.write_stats:
+                # A base file that was made after a log file may hold its rows, and so may that of a log compaction.
+                merged = is_later and (not stat.is_log_file or is_log_compaction) and _group_of(stat) in appended
                 if merged or stat.prev_commit == time_ or _group_of(stat) in created:
                     raise HoodieRollbackException(f"{where}: {other.requested_time} is built on it")
         compacted = {(group.partition_path, group.file_id) for group in pending_compactions(timeline)} & appended
