@@ -32,6 +32,7 @@
     │   └── HoodieWriteConflictException           ... because another writer was first
     │       └── HoodieEarlyConflictDetectionException  ... shown by a marker, before a file was written
     ├── HoodieCompactionException                  a compaction that cannot be planned or carried out
+    ├── HoodieClusteringException                  a clustering that cannot be planned or carried out
     ├── HoodieRollbackException                    a rollback that cannot be done
     ├── HoodieSavepointException                   a savepoint that cannot be made
     ├── HoodieRestoreException                     a restore that cannot be done
@@ -48,6 +49,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "HoodieAmbiguousKeyException",
+    "HoodieClusteringException",
     "HoodieClusteringUpdateException",
     "HoodieCommitCallbackException",
     "HoodieCommitException",
@@ -235,6 +237,10 @@ class HoodieEarlyConflictDetectionException(HoodieWriteConflictException):
 
 class HoodieCompactionException(HoodieException):
     """A compaction cannot be planned, or a planned one cannot be carried out."""
+
+
+class HoodieClusteringException(HoodieException):
+    """A clustering cannot be planned, or a planned one cannot be carried out."""
 
 
 class HoodieRollbackException(HoodieException):

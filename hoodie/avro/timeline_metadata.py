@@ -256,18 +256,86 @@ class HoodieRollbackMetadata:
 
 
 @attrs.frozen
+class HoodieSliceInfo:
+    """A file slice that a clustering rewrites.
+
+    Attributes:
+        data_file_path: Full path of its base file, with a scheme; "" if it has none.
+        delta_file_paths: Full paths of its log files, the newest first.
+        file_id: Its file group.
+        partition_path: Its partition.
+        bootstrap_file_path: "", because bootstrapped tables are not supported.
+        version: 1.
+    """
+
+    data_file_path: str | None
+    delta_file_paths: tuple[str, ...]
+    file_id: str | None
+    partition_path: str | None
+    bootstrap_file_path: str | None = ""
+    version: int | None = 1
+
+
+@attrs.frozen
+class HoodieClusteringGroup:
+    """File slices of one partition that a clustering rewrites together.
+
+    Attributes:
+        slices: The slices.
+        metrics: The size of the work, by Hudi's names.
+        num_output_file_groups: The expected number of new files.
+        extra_metadata: Additional strings of a strategy; Hudi's consistent hashing uses them.
+        version: 1.
+    """
+
+    slices: tuple[HoodieSliceInfo, ...]
+    metrics: Mapping[str, float] | None = attrs.field(factory=dict)
+    num_output_file_groups: int | None = 1
+    extra_metadata: Mapping[str, str] | None = None
+    version: int | None = 1
+
+
+@attrs.frozen
+class HoodieClusteringStrategy:
+    """The rewriting of the groups of a clustering: the full name of Hudi's execution class, and its parameters."""
+
+    strategy_class_name: str | None
+    strategy_params: Mapping[str, str] | None = attrs.field(factory=dict)
+    version: int | None = 1
+
+
+@attrs.frozen
+class HoodieClusteringPlan:
+    """The plan of a clustering.
+
+    Attributes:
+        input_groups: The slices that are rewritten.
+        strategy: The way in which they are.
+        extra_metadata: Additional strings.
+        version: 1.
+        preserve_hoodie_metadata: Whether rows keep their commit times; None counts as true.
+    """
+
+    input_groups: tuple[HoodieClusteringGroup, ...]
+    strategy: HoodieClusteringStrategy | None = None
+    extra_metadata: Mapping[str, str] | None = attrs.field(factory=dict)
+    version: int | None = 1
+    preserve_hoodie_metadata: bool | None = True
+
+
+@attrs.frozen
 class HoodieRequestedReplaceMetadata:
     """The content of a requested replace commit; all None for an insert overwrite or a delete of partitions.
 
     Attributes:
         operation_type: CLUSTER for a clustering.
-        clustering_plan: The plan of a clustering, as a record ``HoodieClusteringPlan``.
+        clustering_plan: The plan of a clustering.
         extra_metadata: Additional strings.
         version: 1 with a clustering plan.
     """
 
     operation_type: str | None = None
-    clustering_plan: Mapping[str, Any] | None = None
+    clustering_plan: HoodieClusteringPlan | None = None
     extra_metadata: Mapping[str, str] | None = None
     version: int | None = None
 

@@ -31,6 +31,17 @@ def log_compact(call: TableCall) -> None:
     call.show("log-compact: nothing to compact" if done is None and call.output.form == "text" else done)
 
 
+@table_command(CARE, "optimize")
+@click.option("--sort-by", metavar="COLUMNS", help="Columns to order rows by, separated by commas.")
+@click.option("--layout", type=click.Choice(["linear", "zorder", "hilbert"]), default="linear", show_default=True)
+@click.option("--partition", "partitions", multiple=True, help="A partition to look at; may be repeated.")
+@dry_run_option
+def optimize(call: TableCall, sort_by: str | None, layout: str, partitions: tuple[str, ...], dry_run: bool) -> None:
+    """Put small files together, and order rows by columns."""
+    columns = [name.strip() for name in (sort_by or "").split(",") if name.strip()]
+    call.show(call.table.optimize(columns, layout=layout, partitions=partitions or None, dry_run=dry_run))
+
+
 @table_command(CARE, "clean", asks=True)
 @dry_run_option
 def clean(call: TableCall, dry_run: bool) -> None:

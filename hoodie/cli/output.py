@@ -36,6 +36,9 @@ _SHOWN_ATTRIBUTES = {
     "WriteStatus": ("partition_path", "file_id", "error_count", "stat"),
     "HoodieWriteStat": ("path", "num_inserts", "num_update_writes", "num_deletes", "num_writes", "file_size_bytes"),
     "HoodieSavepoint": ("instant_time", "user", "comment", "created_ms", "num_files"),
+    "OptimizeResult": (
+        "instant_time", "files_before", "files_after", "partitions", "sort_columns", "layout", "is_dry_run",
+    ),
     "CleanResult": ("instant_time", "files", "partitions", "earliest_commit", "is_dry_run"),
     "PartitionExpiry": (
         "base_path", "instant_time", "rows", "size_bytes", "partitions", "kept", "reference_time", "strategy",

@@ -16,6 +16,7 @@ import attrs
 from hoodie.avro.service_metadata import HoodieCleanMetadata, HoodieIndexCommitMetadata
 from hoodie.callback.write_commit_callback import HoodieWriteCommitCallbackMessage
 from hoodie.client.call_arguments import check_text, check_time
+from hoodie.client.clustering_service import ClusteringService
 from hoodie.client.compaction_service import CompactionService
 from hoodie.client.index_service import IndexService
 from hoodie.client.metrics_publisher import MetricsPublisher
@@ -37,6 +38,7 @@ from hoodie.exception import HoodieConfigException, HoodieException
 from hoodie.metrics.metrics import HoodieMetrics, Operation
 from hoodie.metrics.progress import ProgressCallback, ProgressListener, SafeCallback
 from hoodie.metrics.progress_bar import progress_bar
+from hoodie.table.action.cluster.clustering_explanation import ClusteringExplanation
 from hoodie.table.action.index.schedule_index_action_executor import index_partitions
 from hoodie.table.action.listeners import CompletionListeners
 from hoodie.table.action.rollback.rollback_service import RollbackService
@@ -107,7 +109,8 @@ class BaseHoodieTableServiceClient:
         self._savepoints = SavepointService(self._session, self._rollbacks)
         self._compactions = CompactionService(self._session, self._rollbacks)
         self._indexes = IndexService(self._session)
-        self._services = TableServices(self._session, self._rollbacks, self._compactions)
+        self._clusterings = ClusteringService(self._session, self._rollbacks)
+        self._services = TableServices(self._session, self._rollbacks, self._compactions, self._clusterings)
 
     def __repr__(self) -> str:
         path = display_value("hoodie.base.path", self._session.config.base_path)
@@ -325,7 +328,7 @@ class BaseHoodieTableServiceClient:
         with self._call("compact") as call, self._alone():
             result = self._services.compact(instant_time)
             call.summary = "nothing to compact" if result is None else result.summary
-            self._tell_of_compaction(result, Action.COMPACTION)
+            self._tell(result, Action.COMPACTION)
         return result
 
     def schedule_log_compaction(self) -> str | None:
@@ -381,15 +384,87 @@ class BaseHoodieTableServiceClient:
         with self._call("log_compact") as call, self._alone():
             result = self._services.log_compact(instant_time)
             call.summary = "nothing to compact" if result is None else result.summary
-            self._tell_of_compaction(result, Action.LOG_COMPACTION)
+            self._tell(result, Action.LOG_COMPACTION)
         return result
 
-    def _tell_of_compaction(self, result: HoodieWriteResult | None, kind: Action) -> None:
+    def schedule_clustering(self) -> str | None:
+        """Plan a clustering, without carrying it out.
+
+        The options ``hoodie.clustering.plan.*`` choose the file groups. Writers may go on: what they change is left out
+        when the plan is carried out, with `cluster`, here or in another process.
+
+        Returns:
+            The clustering's instant time. None if there is nothing to rewrite.
+
+        Raises:
+            HoodieClusteringException: Others planned services for the same file groups each time that it was planned.
+            HoodieConfigException: The strategy is not known, or rows cannot be ordered by the sort columns.
+            HoodieNotSupportedException: The table has a bucket index.
+            HoodieCommitException: A restore is pending.
+            HoodieIOException: Storage failed; call again.
+        """
+        with self._call("schedule_clustering") as call, self._alone():
+            instant_time = self._services.schedule_clustering()
+            call.summary = "nothing to cluster" if instant_time is None else f"clustering {instant_time} planned"
+        return instant_time
+
+    def cluster(self, instant_time: str | None = None) -> HoodieWriteResult | None:
+        """Rewrite file groups: small files become large ones, and rows are ordered by the sort columns of the plan.
+
+        Rows keep their commit time and sequence number, and queries give the same rows before and after. A clustering
+        that failed, also one of Hudi's, is run again under its instant.
+
+        Args:
+            instant_time: A clustering that was scheduled. None carries out all pending ones, and if none is pending,
+                plans one and carries it out.
+
+        Returns:
+            What the clustering wrote, the newest one of several. None if there is nothing to rewrite, or the clustering
+            is completed already, or writers changed everything that it was to rewrite.
+
+        Raises:
+            HoodieConfigException: The instant time is not text, or see `schedule_clustering`.
+            HoodieClusteringException: There is no such clustering, hoodie cannot carry it out, or a process that is
+                alive is carrying it out.
+            HoodieNotSupportedException: The table has a bucket index.
+            HoodieCommitException: A restore is pending, or the clustering is being rolled back.
+            HoodieIOException: Storage failed; call again.
+        """
+        if instant_time is not None:
+            check_time(instant_time)
+        with self._call("cluster") as call, self._alone():
+            result = self._services.cluster(instant_time)
+            call.summary = "nothing to cluster" if result is None else result.summary
+            self._tell(result, Action.CLUSTERING)
+        return result
+
+    def explain_clustering(self) -> ClusteringExplanation:
+        """Tell what a clustering would do that is planned now: nothing is written.
+
+        Returns:
+            The groups of files that would be rewritten, their sizes, and the numbers of files before and after.
+
+        Raises:
+            HoodieConfigException: The strategy is not known, or an option is wrong.
+            HoodieIOException: Storage failed; call again.
+        """
+        with self._call("explain_clustering") as call:
+            explanation = self._clusterings.explain()
+            call.summary = explanation.summary
+        return explanation
+
+    def _tell(self, result: HoodieWriteResult | None, action: Action) -> None:
+        """Tell the listeners of a service that a caller asked for.
+
+        Args:
+            result: Its result; None if it did nothing.
+            action: Its action as long as it was pending.
+        """
         if result is not None and self._service_listeners.is_on:
             name, time = self._session.now().table_config.table_name, result.instant_time
             self._service_listeners.completed(
                 HoodieWriteCommitCallbackMessage(
-                    time, name, self._session.config.base_path, str(kind), result.commit_metadata
+                    time, name, self._session.config.base_path, str(action), result.commit_metadata
                 )
             )
 

@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.client.BaseHoodieClient, BaseHoodieWriteClient (commitStat
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, nullcontext
 
 import attrs
@@ -17,6 +17,7 @@ from hoodie.client.unknown_writes import refuse_unknown_writes
 from hoodie.client.write_operations import action_of, key_look_up
 from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
+from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
@@ -38,6 +39,7 @@ from hoodie.index.index import HoodieIndex, IndexedTable, TagRequest
 from hoodie.metadata.metadata_table import MetadataTableUpkeep
 from hoodie.storage.side_by_side import side_by_side
 from hoodie.table.action.attempted_files import reconcile_with_markers
+from hoodie.table.action.cluster.updates_strategy import make_way
 from hoodie.table.action.completion import (
     compact_metadata_table,
     complete_after_others,
@@ -250,7 +252,7 @@ class Committer:
                 )
                 if is_single and listed is not None:
                     snapshot = listed
-                    others = self._writes_of_others(snapshot.active_timeline, instant_time)
+                    others = self._writes_of_others(snapshot.active_timeline, operation)
                     is_undone = self._was_undone(snapshot, operation.instant)
         except HoodieIOException as error:
             text = f"after instant {instant_time} was completed: {error}"
@@ -455,14 +457,17 @@ class Committer:
         self._check_inflight(snapshot, instant_time, operation.instant.action)
         if self._session.config.write.failed_writes is FailedWritesPolicy.LAZY:
             self._session.heartbeats.check_alive(instant_time, snapshot.base_path)
+        if make_way(self._session.config, snapshot, operation.file_groups, self._rollbacks.rollback):
+            snapshot = snapshot.refreshed()
+            timeline = snapshot.active_timeline
         if self._session.config.write.has_several_writers:
             start = self._start_of(instant_time)
             self._resolver.check(snapshot, operation, metadata, start)
             if start.reads_table:
-                self._check_nobody_committed(timeline, instant_time)
+                self._check_nobody_committed(timeline, operation)
             self._check_layout(snapshot, instant_time)
         else:
-            self._check_nobody_committed(timeline, instant_time)
+            self._check_nobody_committed(timeline, operation)
         self._check_log_places(timeline, instant_time, metadata)
         refuse_repeated_batch(snapshot, metadata.extra_metadata, instant_time)
         refuse_pending_restore(snapshot, "nothing is committed until it is finished")
@@ -574,13 +579,14 @@ class Committer:
             )
         return start
 
-    def _check_nobody_committed(self, timeline: HoodieActiveTimeline, instant_time: str) -> None:
+    def _check_nobody_committed(self, timeline: HoodieActiveTimeline, operation: ConcurrentOperation) -> None:
         """Refuse to complete a write if another writer has committed since it began.
 
         The write replaces the file versions of that time: beside another commit its rows would hide the other's, or be
         hidden by them.
         """
-        others = self._writes_of_others(timeline, instant_time)
+        instant_time = operation.instant.requested_time
+        others = self._writes_of_others(timeline, operation)
         if others:
             way_out = f"{ONE_AT_A_TIME}, and write again: that is safe. {SEVERAL_WRITERS}"
             if self._session.config.write.has_several_writers:
@@ -596,11 +602,12 @@ class Committer:
                 is_retry_safe=True,
             )
 
-    def _writes_of_others(self, timeline: HoodieActiveTimeline, instant_time: str) -> list[str]:
+    def _writes_of_others(self, timeline: HoodieActiveTimeline, operation: ConcurrentOperation) -> list[str]:
         """Instants that are completed and newer than this one, or completed or rolled back since its write began.
 
-        Compactions that were pending then do not count.
+        Compactions that were pending then do not count, nor do clusterings of other file groups.
         """
+        instant_time = operation.instant.requested_time
         others = set(timeline.completed_writes().after(instant_time).times)
         known = self._written_to.get(instant_time)
         if known is not None:
@@ -608,7 +615,24 @@ class Committer:
             # Its log files are not in the slices that these compactions rewrite.
             others -= known.compactions
             others.update(timeline.undone_since(known.completed, held={*timeline.savepoint_times, instant_time}))
-        return in_order(others)
+        return self._without_clusterings(timeline, operation, in_order(others))
+
+    def _without_clusterings(
+        self, timeline: HoodieActiveTimeline, operation: ConcurrentOperation, others: Iterable[str]
+    ) -> list[str]:
+        """The instants without clusterings that were pending when the write began, and rewrote other file groups."""
+        known = self._written_to.get(operation.instant.requested_time)
+        pending = frozenset() if known is None else known.clusterings
+
+        def is_apart(time: str) -> bool:
+            found = timeline.find(time, Action.REPLACE_COMMIT) if time in pending else None
+            if found is None or not found.is_completed:
+                return False
+            other = ConcurrentOperation.load(timeline, found)
+            is_clustering = other.operation_type is WriteOperationType.CLUSTER
+            return is_clustering and not other.file_groups & operation.file_groups
+
+        return [time for time in others if not is_apart(time)]
 
     def _with_same_properties(self, snapshot: TableSnapshot) -> TableSnapshot:
         """Load the table's properties again; refuse if version or layout changed during the write."""

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
+from hoodie.client.clustering_service import ClusteringService
 from hoodie.client.compaction_service import CompactionService, LogCompactionService
 from hoodie.client.metadata_table_cleaning import MetadataTableCleaning
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.table.clustering_plans import commits_since_clustering, pending_clusterings
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.clean_config import CleaningPolicy
@@ -26,6 +28,7 @@ from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor, EmptyPlan, OutdatedPlanException
 from hoodie.table.action.clean.clean_planner import CleanPlanner
+from hoodie.table.action.cluster.run_clustering_action_executor import TakenClusteringException
 from hoodie.table.action.compact.run_compaction_action_executor import TakenCompactionException
 from hoodie.table.action.compact.schedule_compaction_action_executor import is_compaction_due
 from hoodie.table.action.compact.schedule_log_compaction_action_executor import is_log_compaction_due
@@ -68,6 +71,7 @@ class TableServices:
             With several writers, plans are made while the lock is held.
         rollbacks: Rolls back failed writes before a clean, if that is the policy.
         compactions: Schedules compactions and carries them out.
+        clusterings: Schedules clusterings and carries them out.
 
     Attributes:
         table_type: The table's type, once a write has loaded it.
@@ -79,6 +83,7 @@ class TableServices:
     _session: TableSession
     _rollbacks: RollbackService
     _compactions: CompactionService
+    _clusterings: ClusteringService
     table_type: HoodieTableType | None = attrs.field(init=False, default=None)
     compacts_by_default: bool = attrs.field(init=False, default=False)
     expire: Callable[[], Sequence[str]] | None = attrs.field(init=False, default=None)
@@ -132,6 +137,7 @@ class TableServices:
         if self._session.config.write.failed_writes is FailedWritesPolicy.LAZY:
             with self._session.metrics.step("roll back failed writes"):
                 self._rollbacks.rollback_expired_writes(snapshot)
+                self._clusterings.give_up_expired(snapshot)
                 snapshot = snapshot.refreshed()
         finished, snapshot = self._finish_pending_cleans(snapshot)
         with self._session.metrics.step("plan the clean") as planning:
@@ -398,10 +404,83 @@ class TableServices:
         if self.expire is not None:
             self._failures += self.expire()
 
+    # --- clustering ---------------------------------------------------------------------------------------------
+
+    def schedule_clustering(self) -> str | None:
+        """Plan a clustering, however few commits came after the last one.
+
+        Returns:
+            Its instant time; None if there is nothing to rewrite.
+
+        Raises:
+            HoodieException: See `ScheduleClusteringActionExecutor`.
+        """
+        self.wait()
+        return self._clusterings.schedule()
+
+    def cluster(self, instant_time: str | None) -> HoodieWriteResult | None:
+        """Carry out a pending clustering; for None all of them, or a new one where none is pending.
+
+        Returns:
+            What the newest one wrote; None if there was nothing to do.
+
+        Raises:
+            HoodieException: See `RunClusteringActionExecutor`.
+        """
+        self.wait()
+        if instant_time is not None:
+            return self._clusterings.run(instant_time)
+        done = self._clusterings.run_all()
+        return done[-1] if done else None
+
+    def _cluster_if_due(self, found: _FoundTable) -> None:
+        """Carry out pending clusterings, then plan one if it is due, and carry it out."""
+        if not self._may_cluster(found, self._session.config.clustering.inline_max_commits):
+            return
+        self._run_pending_clusterings()
+        planned = self._clusterings.schedule(self._session.config.clustering.inline_max_commits)
+        if planned is not None:
+            self._run_clustering(planned, is_left_behind=False)
+
+    def _may_cluster(self, found: _FoundTable, max_commits: int) -> bool:
+        """Whether a clustering is pending or due, by a look without the lock."""
+        snapshot, found.snapshot = found.snapshot or self._prepare_table(), None
+        timeline = snapshot.active_timeline
+        if commits_since_clustering(timeline) >= max_commits or pending_clusterings(timeline):
+            return True
+        found.snapshot = snapshot
+        return False
+
+    def _schedule_clustering_if_due(self, found: _FoundTable) -> None:
+        max_commits = self._session.config.clustering.async_max_commits
+        if self._may_cluster(found, max_commits) and not self._clusterings.pending():
+            self._clusterings.schedule(max_commits)
+
+    def _run_pending_clusterings(self, _: _FoundTable | None = None) -> None:
+        for instant_time in self._clusterings.pending():
+            try:
+                self._run_clustering(instant_time)
+            except TakenClusteringException as error:
+                logger.info("%s", error)
+
+    def _run_clustering(self, instant_time: str, is_left_behind: bool = True) -> None:
+        done = self._clusterings.run(instant_time, is_left_behind)
+        self._failures += done.service_errors if done is not None else ()
+
+    def _add_clustering(self, inline: list[_Service], beside: list[_Service]) -> None:
+        """Add what is done about clusterings after a commit."""
+        clustering = self._session.config.clustering
+        if clustering.inline:
+            inline.append(self._cluster_if_due)
+        elif clustering.run_async or clustering.schedule_inline:
+            inline.append(self._schedule_clustering_if_due)
+            if clustering.run_async:
+                beside.append(self._run_pending_clusterings)
+
     # --- after a commit -----------------------------------------------------------------------------------------
 
     def run_after_commit(self) -> list[str]:
-        """Run the automatic services: clean, archive, compact, compact logs, expire; asynchronous ones run in a thread.
+        """Run the automatic services: clean, archive, compact, compact logs, cluster, expire; some in a thread.
 
         Returns:
             Their errors, which were logged, including those of services in the thread after an earlier commit.
@@ -420,6 +499,7 @@ class TableServices:
         is_merge_on_read = self.table_type is not HoodieTableType.COPY_ON_WRITE
         if self._session.config.compaction.log_compaction_inline and is_merge_on_read:
             inline.append(self._compact_logs_if_due)
+        self._add_clustering(inline, beside)
         if self._session.config.ttl.inline:
             inline.append(self._expire)
         self._runs_inline = True

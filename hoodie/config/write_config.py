@@ -31,6 +31,7 @@ from hoodie.common.util.shown_value import shown_value
 from hoodie.config.archival_config import HoodieArchivalConfig
 from hoodie.config.callback_config import HoodieWriteCommitCallbackConfig
 from hoodie.config.clean_config import CleaningPolicy, HoodieCleanConfig
+from hoodie.config.clustering_config import HoodieClusteringConfig
 from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.hudi_keys import KeyClass, find_hudi_key, load_hudi_keys, nearest_key
 from hoodie.config.ignored_options import find_ignored_option, find_replacing_option
@@ -105,6 +106,7 @@ class HoodieWriteConfig:
         table: The table as the properties describe it.
         storage: Size and encoding of base files.
         compaction: The packing of records into files.
+        clustering: The rewriting of file groups: when, which, and in which order.
         index: The index that finds records.
         payload: The merge of records of one key.
         timestamps: The making of partition paths from times.
@@ -133,6 +135,7 @@ class HoodieWriteConfig:
     table: HoodieTableOptions = attrs.field(factory=HoodieTableOptions)
     storage: HoodieStorageConfig = attrs.field(factory=HoodieStorageConfig)
     compaction: HoodieCompactionConfig = attrs.field(factory=HoodieCompactionConfig)
+    clustering: HoodieClusteringConfig = attrs.field(factory=HoodieClusteringConfig)
     index: HoodieIndexConfig = attrs.field(factory=HoodieIndexConfig)
     payload: HoodiePayloadConfig = attrs.field(factory=HoodiePayloadConfig)
     timestamps: HoodieTimestampKeyGeneratorConfig = attrs.field(factory=HoodieTimestampKeyGeneratorConfig)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Self
 
 import attrs
 import pyarrow as pa
 
 from hoodie.avro.service_metadata import HoodieCleanerPlan, HoodieCleanMetadata
+from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.util.shown_table import plural
+from hoodie.table.action.cluster.clustering_explanation import ClusteringExplanation
 from hoodie.table.repair.repaired_table import RepairResult
 
 
@@ -93,6 +96,102 @@ class CleanResult(RepairResult):
     def table(self) -> SummaryTable[CleanedPartition]:
         """The partitions."""
         return SummaryTable(CleanedPartition, self.partitions)
+
+
+@attrs.frozen
+class OptimizedPartition:
+    """The files of one partition before and after they were put together.
+
+    Attributes:
+        partition_path: The partition, "" in a table without partitions.
+        files_before: The number of file slices that are replaced.
+        files_after: The number of new files; of a dry run the expected one.
+        bytes_read: The size of the files that are read, log files included; None if it is not known any more.
+    """
+
+    partition_path: str
+    files_before: int
+    files_after: int
+    bytes_read: int | None = None
+
+
+@attrs.frozen(repr=False)
+class OptimizeResult(RepairResult):
+    """The files that were put together and ordered, or would be.
+
+    Attributes:
+        instant_time: The instant of the clustering; None for a plan, and where there was nothing to do.
+        partitions: The partitions with such files.
+        sort_columns: The columns by which rows are ordered.
+        layout: The kind of the order: LINEAR, ZORDER or HILBERT.
+        is_dry_run: Whether nothing was written.
+    """
+
+    instant_time: str | None
+    partitions: tuple[OptimizedPartition, ...]
+    sort_columns: tuple[str, ...] = ()
+    layout: str = "LINEAR"
+    is_dry_run: bool = False
+
+    @classmethod
+    def done(cls, result: HoodieWriteResult | None, sort_columns: tuple[str, ...], layout: str) -> Self:
+        """The result of a clustering.
+
+        Args:
+            result: Its result; None if there was nothing to do.
+            sort_columns: See the attributes.
+            layout: See the attributes.
+        """
+        if result is None:
+            return cls(None, (), sort_columns, layout)
+        before = Counter(path for path, _ in result.commit_metadata.replaced_file_groups)
+        after = Counter(stat.partition_path for stat in result.commit_metadata.write_stats)
+        found = tuple(OptimizedPartition(path, before[path], after[path]) for path in sorted(before))
+        return cls(result.instant_time, found, sort_columns, layout)
+
+    @classmethod
+    def planned(cls, explained: ClusteringExplanation) -> Self:
+        """The result of a dry run.
+
+        Args:
+            explained: The work that would be done.
+        """
+        found: dict[str, OptimizedPartition] = {}
+        for group in explained.groups:
+            path = group.partition_path
+            old = found.get(path, OptimizedPartition(path, 0, 0, 0))
+            found[path] = OptimizedPartition(
+                path,
+                old.files_before + group.files,
+                old.files_after + group.output_files,
+                (old.bytes_read or 0) + group.bytes,
+            )
+        return cls(None, tuple(found.values()), explained.sort_columns, explained.layout, is_dry_run=True)
+
+    @property
+    def files_before(self) -> int:
+        """The number of file slices that are replaced."""
+        return sum(partition.files_before for partition in self.partitions)
+
+    @property
+    def files_after(self) -> int:
+        """The number of new files."""
+        return sum(partition.files_after for partition in self.partitions)
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one line."""
+        if not self.partitions:
+            return "optimize: nothing to put together"
+        verb = "would become about" if self.is_dry_run else "became"
+        text = f"optimize{f' {self.instant_time}' if self.instant_time else ''}: {plural(self.files_before, 'file')} "
+        text += f"in {plural(len(self.partitions), 'partition')} {verb} {self.files_after}"
+        return text + (f", ordered by {', '.join(self.sort_columns)} ({self.layout})" if self.sort_columns else "")
+
+    @property
+    def table(self) -> SummaryTable[OptimizedPartition]:
+        """The partitions."""
+        return SummaryTable(OptimizedPartition, self.partitions)
 
 
 @attrs.frozen

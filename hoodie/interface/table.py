@@ -41,7 +41,7 @@ from hoodie.interface.merge import TableMerge
 from hoodie.interface.queued_calls import one_after_another
 from hoodie.interface.repairs import MarkedFile, markers_of, repair
 from hoodie.interface.report import Report, write_report
-from hoodie.interface.results import ArchiveResult, CleanResult, TableChanges, TableIndex, UndoResult
+from hoodie.interface.results import ArchiveResult, CleanResult, OptimizeResult, TableChanges, TableIndex, UndoResult
 from hoodie.interface.row_update import RowUpdate
 from hoodie.interface.table_reads import Columns, TableReads, check_limit
 from hoodie.merge.merge_properties import MERGER_KEYS
@@ -55,6 +55,7 @@ from hoodie.query.table_query import Filters, QueryTime, QueryTimes, TableQuery
 from hoodie.stats.table_numbers import TableNumbers
 from hoodie.storage.storage_options import StorageOptions, secrets_of
 from hoodie.table.action.clean.clean_planner import CleanPlanner
+from hoodie.table.action.commit.replaced_file_groups import check_partition_paths
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint, savepoints
 from hoodie.table.action.ttl.partition_expiry import PartitionExpiry
@@ -68,6 +69,8 @@ from hoodie.validation.table_validator import validate
 
 T = TypeVar("T")
 _READ_KEYS = frozenset(key.lower() for key in (*all_keys([HoodieReadConfig, HoodieLogMergeConfig]), *MERGER_KEYS))
+_ALL_GROUPS, _ANY_SIZE = 2**31 - 1, 2**63 - 1
+"""Limits of a plan of `Table.optimize`: it takes everything that it finds."""
 _INDEX_PREFIXES = ("secondary_index", "expr_index")
 
 
@@ -683,6 +686,62 @@ class Table(TableReads):
             What was written; None if there was nothing to compact.
         """
         return self._by_client(lambda client: client.log_compact())
+
+    def optimize(
+        self,
+        sort_by: str | Sequence[str] = (),
+        *,
+        layout: str = "linear",
+        partitions: Sequence[str] | None = None,
+        dry_run: bool = False,
+        properties: Mapping[str, Any] | None = None,
+    ) -> OptimizeResult:
+        """Put small files together, and order rows by the columns that queries filter; queries give the same rows.
+
+        Without columns, file slices below 300 MB that are not alone in their partition are put together, up to 1 GB a
+        file. With columns, all file slices of the partitions are rewritten. It is one clustering: readers see the old
+        files or the new ones, and the old ones stay until a clean deletes them. Writers may go on meanwhile: what they
+        change is left as it is.
+
+        Args:
+            sort_by: Columns to order the rows of a partition by; none keeps the order in which they are stored.
+            layout: ``linear``: by the first column, then by the second, and so on. ``zorder``, ``hilbert``: along a
+                curve, so that queries that filter any of the columns read few files.
+            partitions: The partition paths to look at; None for all.
+            dry_run: Write nothing, and tell what would be done.
+            properties: Hudi's options, such as ``hoodie.clustering.plan.strategy.small.file.limit``; they go before the
+                arguments above.
+
+        Returns:
+            The partitions, and their numbers of files before and after.
+
+        Raises:
+            HoodieConfigException: A column is not in the table, or its values have no order; or an option is wrong.
+            HoodieNotSupportedException: The table has a bucket index.
+        """
+        columns = (sort_by,) if isinstance(sort_by, str) else tuple(sort_by)
+        plan = "hoodie.clustering.plan.strategy."
+        options: dict[str, Any] = {
+            f"{plan}max.num.groups": _ALL_GROUPS,
+            "hoodie.layout.optimize.strategy": layout,
+            f"{plan}single.group.clustering.enabled": False,
+        }
+        if columns:
+            options |= {f"{plan}sort.columns": ",".join(columns), f"{plan}small.file.limit": _ANY_SIZE}
+        if partitions is not None:
+            options[f"{plan}partition.selected"] = ",".join(check_partition_paths(partitions))
+        options |= properties or {}
+        config = self._committing_config(options)
+        if partitions is not None and not partitions:
+            return OptimizeResult(None, (), columns, str(config.layout.strategy), is_dry_run=dry_run)
+        if dry_run:
+            return OptimizeResult.planned(self._by_client(lambda client: client.explain_clustering(), options))
+
+        def work(client: HoodieLocalWriteClient) -> HoodieWriteResult | None:
+            planned = client.schedule_clustering()
+            return None if planned is None else client.cluster(planned)
+
+        return OptimizeResult.done(self._by_client(work, options), columns, str(config.layout.strategy))
 
     def clean(self, *, dry_run: bool = False) -> CleanResult:
         """Delete the old file versions that ``hoodie.clean.*`` does not keep; savepoints keep theirs.

@@ -87,6 +87,11 @@ def scheme(path: str) -> str:
     return head if separator and not path.startswith("/") else "file"
 
 
+def as_uri(path: str) -> str:
+    """A full path as Hudi writes those of data files in plans and metadata: local ones with a scheme."""
+    return f"file:{path}" if scheme(path) == "file" else path
+
+
 def join(base: str, *parts: str) -> str:
     """Put parts below a base; empty parts (the partition path of a non-partitioned table) are skipped.
 

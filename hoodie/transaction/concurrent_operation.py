@@ -9,7 +9,7 @@ import attrs
 
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import WriteOperationType
-from hoodie.common.table.clustering_plans import clustered_file_groups, is_clustering
+from hoodie.common.table.clustering_plans import CLUSTERING_ACTIONS, clustered_file_groups, is_clustering
 from hoodie.common.table.compaction_plans import compacted_file_groups
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
@@ -117,6 +117,7 @@ class WriteStart:
         completed: Times of the completed instants that made or replaced files.
         pending: Times of the pending instants.
         compactions: Times of the pending compactions, whose slices the write knows.
+        clusterings: Times of the pending clusterings, and in timeline layout 1 of pending overwrites.
         avro_schema: The table's schema as Avro JSON; None for an empty table, or if it is not needed.
         reads_table: Whether the write computes its rows from the table's rows.
         expires: Whether the write deletes partitions because nobody wrote to them for long.
@@ -128,6 +129,7 @@ class WriteStart:
     reads_table: bool = False
     compactions: frozenset[str] = frozenset()
     expires: bool = False
+    clusterings: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -140,4 +142,6 @@ class WriteStart:
         """The writes of a timeline as it was loaded."""
         pending = timeline.commits_timeline().filter_pending().times
         compactions = timeline.filter_actions(Action.COMPACTION).filter_pending().times
-        return cls(timeline.completed_writes().times, pending, avro_schema, reads_table, compactions, expires)
+        clusterings = timeline.filter_actions(*CLUSTERING_ACTIONS).filter_pending().times
+        completed = timeline.completed_writes().times
+        return cls(completed, pending, avro_schema, reads_table, compactions, expires, clusterings)

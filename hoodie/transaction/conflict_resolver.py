@@ -17,6 +17,7 @@ from hoodie.common.table.timeline.instant_time import in_order, is_before
 from hoodie.common.util.shown_value import short_repr
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieWriteConflictException
+from hoodie.transaction.clusterings_beside import clusterings_that_give_way
 from hoodie.transaction.concurrent_operation import ConcurrentOperation, FileGroupKey, WriteStart
 from hoodie.transaction.conflict_resolution_strategy import (
     ConflictResolutionStrategy,
@@ -76,9 +77,10 @@ class ConflictResolver:
         beside: list[ConcurrentOperation] = []
         committed: dict[str, HoodieCommitMetadata] = {}
         strategy = self._strategy_of(operation)
+        giving_way = clusterings_that_give_way(self._config.clustering, timeline)
         following = self.built_on(timeline, operation, start) if is_completed else frozenset()
         for instant in strategy.candidates(timeline, operation.instant.requested_time, start):
-            if instant.requested_time in following:
+            if instant.requested_time in following or (instant.is_pending and instant.requested_time in giving_way):
                 continue
             other, its_metadata = self._load(timeline, instant)
             groups = strategy.conflicting(operation, other)

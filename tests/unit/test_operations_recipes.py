@@ -211,6 +211,21 @@ def compacting_logs(folder: Path) -> Iterator[Names]:
 
 
 @situation
+def clustering(folder: Path) -> Iterator[Names]:
+    HoodieTableMetaClient.init_table(
+        str(folder / "t"), table_name="t", record_key_fields=["id"], ordering_fields=["ts"]
+    )  # fmt: skip
+    config = HoodieWriteConfig.from_properties(folder / "t")
+    with HoodieLocalWriteClient(config) as client:
+        for key, rider in (("a", "zoe"), ("b", "ann")):
+            client.bulk_insert(pa.table({"id": [key], "ts": [1], "rider": [rider]}))
+    yield {"base_path": str(folder / "t"), "properties": {}, "path": str(folder / "t")}
+    assert now()["result"].instant_time == now()["instant_time"]
+    assert [status.stat.num_writes for status in now()["result"]] == [2]
+    assert hoodie.read_table(str(folder / "t"))["rider"].to_pylist() == ["ann", "zoe"]
+
+
+@situation
 def undoing(folder: Path) -> Iterator[Names]:
     table = Table(folder)
     older = table.commits[0]

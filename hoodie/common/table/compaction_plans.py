@@ -6,7 +6,7 @@ Hudi: org.apache.hudi.common.util.CompactionUtils.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from hoodie.avro.service_metadata import HoodieCompactionOperation, HoodieCompactionPlan
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
@@ -123,12 +123,23 @@ def operation_metrics(file_slice: FileSlice, max_file_size: int) -> dict[str, fl
         file_slice: The slice.
         max_file_size: The size of a new base file, in bytes, where the slice has none.
     """
-    log_bytes = sum(log_file.size_bytes for log_file in file_slice.log_files)
-    base_file = file_slice.base_file
-    read = ((base_file.size_bytes if base_file is not None else 0) + log_bytes) // _MB
-    written = (base_file.size_bytes if base_file is not None else max_file_size) // _MB
+    return group_metrics([file_slice], max_file_size)
+
+
+def group_metrics(file_slices: Sequence[FileSlice], max_file_size: int) -> dict[str, float]:
+    """The size of the work on slices that are rewritten together, by Hudi's names: sums, in whole MB.
+
+    Args:
+        file_slices: The slices.
+        max_file_size: See `operation_metrics`.
+    """
+    log_files = [log_file for file_slice in file_slices for log_file in file_slice.log_files]
+    log_bytes = sum(log_file.size_bytes for log_file in log_files)
+    stored = [0 if part.base_file is None else part.base_file.size_bytes for part in file_slices]
+    read = (sum(stored) + log_bytes) // _MB
+    written = sum(size or max_file_size for size in stored) // _MB
     return {
-        TOTAL_LOG_FILES: float(len(file_slice.log_files)),
+        TOTAL_LOG_FILES: float(len(log_files)),
         TOTAL_IO_MB: float(read + written),
         TOTAL_IO_READ_MB: float(read),
         TOTAL_LOG_FILES_SIZE: float(log_bytes),

@@ -23,6 +23,7 @@ from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_stat import HoodieWriteStat
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.partition_metadata import check_partition_path
+from hoodie.common.table.planned_instant import begin_planned, delete_markers_after
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import in_order
@@ -31,7 +32,6 @@ from hoodie.common.table.view.file_system_view import HoodieTableFileSystemView
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
-    HoodieCommitException,
     HoodieCorruptedDataException,
     HoodieIOException,
     HoodieMissingFileException,
@@ -162,17 +162,7 @@ class PlannedCompaction:
         Raises:
             HoodieCommitException: Another process began to carry it out.
         """
-        # Before the instant is inflight: a rollback meanwhile closes the markers after the instant's files are gone.
-        is_opened = self.markers.open()
-        is_inflight = False
-        try:
-            timeline = self.snapshot.active_timeline
-            is_inflight = timeline.transition_requested_to_inflight(self.instant_time, self.kind)
-        finally:
-            if is_opened and not is_inflight:
-                self.markers.close()
-        if not is_inflight:
-            raise HoodieCommitException(f"{self} is being carried out by another process")
+        begin_planned(self.snapshot, self.instant_time, self.kind)
 
     def write(
         self,
@@ -214,10 +204,7 @@ class PlannedCompaction:
 
     def delete_markers(self) -> None:
         """Delete what the tasks left beside the table; never fails, as the compaction is completed."""
-        try:
-            self.markers.delete_all()
-        except HoodieIOException as error:
-            logger.warning("after %s was completed: %s", self, error)
+        delete_markers_after(self.snapshot, self.instant_time, str(self))
 
     def _check_files(
         self, view: HoodieTableFileSystemView, operation: HoodieCompactionOperation, stored: FileSlice

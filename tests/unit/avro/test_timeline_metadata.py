@@ -130,7 +130,7 @@ def test_a_clustering_plan_of_a_real_table_is_found_in_its_request(shared_tables
     assert requested.operation_type == "CLUSTER"
     assert requested.version == 1
     assert requested.clustering_plan is not None
-    assert requested.clustering_plan["inputGroups"][0]["slices"][0]["fileId"]
+    assert requested.clustering_plan.input_groups[0].slices[0].file_id
     assert decode(encode(requested), HoodieRequestedReplaceMetadata) == requested
 
 

@@ -369,10 +369,10 @@ def files_that_stay(retention: FileRetention, partition_path: str, files: Iterab
 def _clustered_files(timeline: HoodieActiveTimeline, pending: HoodieTimeline) -> Iterable[str]:
     """Names of the files that pending clusterings read."""
     for instant in pending.filter_actions(*CLUSTERING_ACTIONS):
-        metadata = requested_replacement(timeline, instant)
-        for group in (metadata.clustering_plan or {}).get("inputGroups") or ():
-            for file_slice in group["slices"] or ():
-                for path in (file_slice["dataFilePath"], *(file_slice["deltaFilePaths"] or ())):
+        plan = requested_replacement(timeline, instant).clustering_plan
+        for group in () if plan is None else plan.input_groups:
+            for file_slice in group.slices:
+                for path in (file_slice.data_file_path, *file_slice.delta_file_paths):
                     yield file_name(path or "")
 
 

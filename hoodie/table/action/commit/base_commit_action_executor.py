@@ -41,7 +41,7 @@ from hoodie.common.model.write_status import (
     WriteStatus,
     unpack,
 )
-from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
+from hoodie.common.table.clustering_plans import PendingClustering, file_groups_in_pending_clustering
 from hoodie.common.table.compaction_plans import pending_compactions
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action, commit_action
@@ -51,7 +51,6 @@ from hoodie.engine.data import HoodieData, PartitionFunction, Rereading, RowNumb
 from hoodie.engine.engine_context import Shared
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.exception import (
-    HoodieClusteringUpdateException,
     HoodieCommitException,
     HoodieDuplicateKeyException,
     HoodieKeyException,
@@ -64,6 +63,7 @@ from hoodie.io.write_context import WriteContext
 from hoodie.keygen.base_key_generator import KeyGenerator
 from hoodie.merge.merge_spec import MergeSpec
 from hoodie.metrics.metrics import Step
+from hoodie.table.action.cluster.updates_strategy import clusterings_met, look_again
 from hoodie.table.action.commit.copy_on_write_bucket_handler import CopyOnWriteBucketHandler
 from hoodie.table.action.commit.incoming_keys import IncomingKeys, collect_keys
 from hoodie.table.action.commit.merge_on_read_bucket_handler import MergeOnReadBucketHandler
@@ -117,6 +117,7 @@ class BaseCommitActionExecutor(ABC):
         self._shared: list[Shared] = []
         self._without_effect = WithoutEffect()
         self._has_saved_profile = False
+        self._clusterings: list[PendingClustering] = []
 
     @classmethod
     def action_on(cls, table_type: HoodieTableType) -> Action:
@@ -169,6 +170,7 @@ class BaseCommitActionExecutor(ABC):
                 "before; start a new one with start_commit()"
             )
         self._table.has_begun = self._has_saved_profile = True
+        look_again(snapshot, self._clusterings)
 
     def _refuse_rows_without_key(self, records: HoodieData, counts: pa.Table) -> None:
         """Fail when the counted partition paths include nulls: rows whose key or partition cannot be made."""
@@ -486,31 +488,25 @@ class BaseCommitActionExecutor(ABC):
 
     def _slices_to_fill(self, profile: WorkloadProfile) -> Mapping[str, Sequence[FileSlice]]:
         """Partition path to the file slices that rows may go to: the latest ones."""
-        return self._refuse_clustered(profile, self._table.latest_file_slices(profile.stats))
+        return self._not_clustered(profile, self._table.latest_file_slices(profile.stats))
 
-    def _refuse_clustered(
+    def _not_clustered(
         self, profile: WorkloadProfile, slices: dict[str, Sequence[FileSlice]]
     ) -> dict[str, Sequence[FileSlice]]:
         """The slices without those that a pending clustering rewrites, which inserts must not fill.
 
+        Those that updates change, and that the clustering will leave out, stay.
+
         Raises:
-            HoodieClusteringUpdateException: Stored records of such files are to be changed.
+            HoodieClusteringUpdateException: Stored records of such files are to be changed, and the clustering wins.
         """
         clustered = file_groups_in_pending_clustering(self._table.snapshot.active_timeline)
         if not clustered:
             return slices
         touched = {(path, location.file_id) for path, stat in profile.stats.items() for location in stat.updates}
-        conflicts = sorted(touched & clustered.keys())
-        if conflicts:
-            path, file_id = conflicts[0]
-            raise HoodieClusteringUpdateException(
-                f"records of {len(conflicts)} file groups of {self._table.snapshot.base_path} are to be changed which "
-                f"a pending clustering rewrites, such as {file_id} of partition '{path}' (clustering "
-                f"{clustered[conflicts[0]]}); nothing was written. Write again when the clustering is completed, or "
-                "roll it back"
-            )
+        self._clusterings = clusterings_met(self._config.clustering, self._table.snapshot, touched)
         return {
-            path: [file_slice for file_slice in group if (path, file_slice.file_id) not in clustered]
+            path: [part for part in group if (path, part.file_id) in touched or (path, part.file_id) not in clustered]
             for path, group in slices.items()
         }
 

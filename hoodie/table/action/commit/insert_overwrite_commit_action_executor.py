@@ -23,6 +23,7 @@ from hoodie.table.action.commit.insert_commit_action_executor import InsertCommi
 from hoodie.table.action.commit.replaced_file_groups import check_partition_paths, refuse_pending_file_groups
 from hoodie.table.action.write_metadata import HoodieWriteMetadata
 from hoodie.table.workload_profile import WorkloadProfile
+from hoodie.transaction.clusterings_beside import clusterings_that_give_way
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,8 @@ class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
     def _replaced_file_ids(self, statuses: Sequence[WriteStatus]) -> Mapping[str, Sequence[str]]:
         with self._metrics.step("find the file groups to replace") as step:
             replaced = self._table.latest_file_ids(self._replaced_partitions(statuses))
-            refuse_pending_file_groups(self._table.snapshot, replaced, self.operation.value.lower())
+            won = clusterings_that_give_way(self._config.clustering, self._table.snapshot.active_timeline)
+            refuse_pending_file_groups(self._table.snapshot, replaced, self.operation.value.lower(), wins=won)
             step.count(files=sum(map(len, replaced.values())))
         emptied = sorted(path for path, file_ids in replaced.items() if file_ids)
         if emptied and not statuses:

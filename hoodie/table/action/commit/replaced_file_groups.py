@@ -5,7 +5,7 @@ Hudi: org.apache.hudi.table.action.DeletePartitionUtils.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from hoodie.common.model.file_slice import HoodieFileGroupId
 from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
@@ -50,13 +50,16 @@ def check_partition_paths(partition_paths: Iterable[str]) -> list[str]:
     return sorted(paths)
 
 
-def refuse_pending_file_groups(snapshot: TableSnapshot, replaced: Mapping[str, Sequence[str]], operation: str) -> None:
+def refuse_pending_file_groups(
+    snapshot: TableSnapshot, replaced: Mapping[str, Sequence[str]], operation: str, *, wins: Collection[str] = ()
+) -> None:
     """Fail when a pending clustering or compaction is going to rewrite file groups that would be replaced.
 
     Args:
         snapshot: The table, its timeline as the write found it.
         replaced: Partition path to file ids.
         operation: The operation, for the message.
+        wins: The clusterings that the operation wins against.
 
     Raises:
         HoodieNotSupportedException: The clustering would bring the replaced rows back when it completes; the compaction
@@ -74,7 +77,7 @@ def refuse_pending_file_groups(snapshot: TableSnapshot, replaced: Mapping[str, S
                     "the compaction first"
                 )
             instant_time = pending.get((partition_path, file_id))
-            if instant_time is not None:
+            if instant_time is not None and instant_time not in wins:
                 raise HoodieNotSupportedException(
                     f"{operation} of partition '{partition_path}' of {snapshot.base_path}: clustering "
                     f"{instant_time} is going to rewrite its file group {file_id}, and would bring the rows back; "

@@ -10,16 +10,15 @@ from typing import Any
 
 from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
-from hoodie.common.table.clustering_plans import file_groups_in_pending_clustering
-from hoodie.common.table.compaction_plans import compacted_file_groups, compaction_operations, pending_compactions
+from hoodie.common.table.compaction_plans import compaction_operations
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.io.log.log_block_filter import LogBlockFilter
 from hoodie.io.log.log_block_scanner import LogBlockScanner
 from hoodie.io.log_compaction_handle import is_partial
 from hoodie.table.action.compact.compaction_strategy import compaction_strategy
 from hoodie.table.missing_files import check_files
+from hoodie.table.pending_services import file_groups_of_pending_services
 
 LOG_COMPACTION_STRATEGY: Mapping[str, Any] = {
     "compactorClassName": "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper",
@@ -97,18 +96,8 @@ def _free_slices(snapshot: TableSnapshot, choose: Callable[[Sequence[str]], Sequ
     # With the old slices, what is left of a lost file's traces would be gone too.
     snapshot.load_avro_schema()
     check_files(snapshot, view, partition_paths, doing="compacting")
-    held = _held_file_groups(snapshot)
+    held = file_groups_of_pending_services(snapshot.active_timeline)
     for partition_path in partition_paths:
         for file_slice in view.latest_file_slices(partition_path):
             if HoodieFileGroupId(partition_path, file_slice.file_id) not in held:
                 yield file_slice
-
-
-def _held_file_groups(snapshot: TableSnapshot) -> set[HoodieFileGroupId]:
-    """The file groups of pending compactions, log compactions and clusterings."""
-    timeline = snapshot.active_timeline
-    held = set(pending_compactions(timeline))
-    for instant in timeline.filter_actions(Action.LOG_COMPACTION).filter_pending():
-        held.update(compacted_file_groups(timeline, instant))
-    held.update(HoodieFileGroupId(*group) for group in file_groups_in_pending_clustering(timeline))
-    return held

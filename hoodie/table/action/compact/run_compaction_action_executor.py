@@ -41,8 +41,8 @@ from hoodie.metrics.metrics import Step
 from hoodie.storage.storage_path import file_name
 from hoodie.table.action.action import PlannedAction, check_planned_instant, no_check
 from hoodie.table.action.attempted_files import reconcile_with_markers
+from hoodie.table.action.changes_meanwhile import completed_since, rolled_back_since, undone_since
 from hoodie.table.action.completion import compact_metadata_table, complete_instant
-from hoodie.table.action.rollback.rollback_service import rolled_back_by
 from hoodie.table.action.takeover import Takeover
 from hoodie.table.missing_files import find_missing_files
 from hoodie.table.table import HoodieTable
@@ -263,11 +263,10 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
         """Refuse to complete the instant if the slices are not any more what was merged; call this under the lock."""
         timeline = self.look().active_timeline
         refuse_pending_restore(self.snapshot, "nothing is completed until it is finished")
-        if instant_time in being_rolled_back(timeline) or self._was_rolled_back(before, instant_time):
+        if instant_time in being_rolled_back(timeline) or rolled_back_since(before, self.snapshot, instant_time):
             where = f"{self.kind} {instant_time} of {self.snapshot.base_path}"
             raise HoodieCommitException(f"{where} was rolled back by another process; run it again")
-        known = before.active_timeline.completed_writes().times
-        conflicts = set(timeline.undone_since(known, held=timeline.savepoint_times))
+        conflicts = set(undone_since(before, self.snapshot))
         conflicts |= self._conflicts(before, slices, statuses, instant_time)
         if conflicts:
             raise HoodieWriteConflictException(
@@ -283,26 +282,14 @@ class RunCompactionActionExecutor(PlannedAction[PlannedCompaction, Compacted | N
         self, before: TableSnapshot, slices: Sequence[FileSlice], statuses: Sequence[WriteStatus], instant_time: str
     ) -> set[str]:
         """The instants that changed the slices since the table was looked at, other than by taking files back."""
-        old, timeline = before.active_timeline, self.snapshot.active_timeline
+        timeline = self.snapshot.active_timeline
         conflicts = set()
         bases = {HoodieFileGroupId(part.partition_path, part.file_id): part.base_instant_time for part in slices}
-        for instant in timeline.completed_writes():
-            if instant.requested_time in old.completed_writes().times:
-                continue
+        for instant in completed_since(before, self.snapshot):
             stats = timeline.read_commit_metadata(instant).write_stats
             if any(_is_of_slice(stat, bases, instant, instant_time) for stat in stats):
                 conflicts.add(instant.requested_time)
         return conflicts
-
-    def _was_rolled_back(self, before: TableSnapshot, instant_time: str) -> bool:
-        """Whether the attempt was rolled back since it began: its files are gone."""
-        rollbacks = self.snapshot.active_timeline.filter_actions(Action.ROLLBACK).filter_completed_instants()
-        known = before.active_timeline.filter_actions(Action.ROLLBACK).filter_completed_instants().times
-        return any(
-            instant_time in rolled_back_by(self.snapshot, rollback)
-            for rollback in rollbacks
-            if rollback.requested_time not in known
-        )
 
 
 @attrs.frozen

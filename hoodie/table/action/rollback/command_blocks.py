@@ -21,7 +21,7 @@ from hoodie.common.table.timeline.instant_time import in_order
 from hoodie.io.log.log_block import HeaderMetadataType, HoodieLogBlockType
 from hoodie.io.log.log_block_writer import encode_rollback_block
 from hoodie.storage.storage import FileStatus
-from hoodie.storage.storage_path import join, scheme
+from hoodie.storage.storage_path import join
 from hoodie.table.action.rollback.instant_files import stored_blocks
 
 logger = logging.getLogger(__name__)
@@ -73,11 +73,6 @@ def take_back(
         return _take_back_in(snapshot, key, listed[key[0]], is_undone, instant_time)
 
     return [file for files in map_concurrently(in_slice, keys) for file in files]
-
-
-def uri_of(path: str) -> str:
-    """A full path as Hudi writes those of log files in plans and metadata: local ones with a scheme."""
-    return f"file:{path}" if scheme(path) == "file" else path
 
 
 def _take_back_in(

@@ -33,11 +33,19 @@ from hoodie.common.table.timeline.instant_time import in_order, is_after, newest
 from hoodie.exception import HoodieCorruptedDataException, HoodieRollbackException
 from hoodie.io.log.log_file_owner import is_log_file_of
 from hoodie.metadata.metadata_table import MetadataTable
-from hoodie.storage.storage_path import check_inside, file_name, join, normalise_path, relative_to, resolve_inside
+from hoodie.storage.storage_path import (
+    as_uri,
+    check_inside,
+    file_name,
+    join,
+    normalise_path,
+    relative_to,
+    resolve_inside,
+)
 from hoodie.table.action.action import TableAction, check_planned_instant
 from hoodie.table.action.clean.pending_cleans import files_being_cleaned, way_out_of_clean
 from hoodie.table.action.completion import compact_metadata_table, complete_instant
-from hoodie.table.action.rollback.command_blocks import WRITE_TOKEN, take_back, uri_of
+from hoodie.table.action.rollback.command_blocks import WRITE_TOKEN, take_back
 from hoodie.table.action.rollback.instant_files import COMPACTIONS, InstantFile, InstantFiles
 from hoodie.table.action.rollback.undone_files import UndoneFiles, rollback_metadata
 from hoodie.table.slices_of_other_version import slice_of_other_version
@@ -59,6 +67,8 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             merge-on-read table is listed as well.
         is_late: Whether its writer completed the instant though it should not have. Others may have committed since.
         is_empty: Whether an earlier rollback has deleted the files of the instant.
+        keeps_plan: Whether the plan of the instant stays, as that of a compaction does: an attempt of a clustering is
+            undone. Another process that finishes the rollback deletes the plan.
 
     Hudi: org.apache.hudi.table.action.rollback.{CopyOnWriteRollbackActionExecutor, MergeOnReadRollbackActionExecutor}.
     """
@@ -73,12 +83,14 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
         using_markers: bool = True,
         is_late: bool = False,
         is_empty: bool = False,
+        keeps_plan: bool = False,
     ) -> None:
         super().__init__(snapshot)
         self._instant = instant
         self._using_markers = using_markers
         self._is_late = is_late
         self._is_empty = is_empty
+        self._keeps_plan = keeps_plan
         self._storage = snapshot.storage
         self._listed: dict[str, dict[str, set[str]]] = {}
 
@@ -152,7 +164,8 @@ class RollbackActionExecutor(TableAction[HoodieRollbackPlan, HoodieRollbackMetad
             MetadataTable(self.snapshot).forget(info.commit_time)
         kind = self._compaction_of(info.commit_time, action)
         # A log compaction that was completed need not be made again.
-        keeps_plan = kind is Action.COMPACTION or (kind is Action.LOG_COMPACTION and action is kind)
+        is_log_compaction = kind is Action.LOG_COMPACTION and action is kind
+        keeps_plan = self._keeps_plan or kind is Action.COMPACTION or is_log_compaction
         timeline.delete_pending(info.commit_time, action, keeps_plan=keeps_plan)
         self._delete_late_files(markers, plan)
         completed = complete_instant(self.snapshot, instant_time, self.kind, metadata)
@@ -469,7 +482,7 @@ def _requests_of(files: Iterable[InstantFile], is_completed: bool) -> Iterator[H
         if file.log_bytes is None:
             yield HoodieRollbackRequest(file.partition_path, *group, (file.path,))
         else:
-            named = uri_of(file.path) if is_completed else file_name(file.path)
+            named = as_uri(file.path) if is_completed else file_name(file.path)
             blocks[file.partition_path, file.file_id, file.base_instant][named] = file.log_bytes
     for (partition_path, file_id, base_instant), named_files in blocks.items():
         yield HoodieRollbackRequest(partition_path, file_id, base_instant, log_blocks_to_be_deleted=dict(named_files))

@@ -242,12 +242,13 @@ class RollbackService:
 
     # --- one instant ----------------------------------------------------------------------------------------------
 
-    def rollback(self, snapshot: TableSnapshot, instant_time: str) -> bool:
+    def rollback(self, snapshot: TableSnapshot, instant_time: str, *, keeps_plan: bool = False) -> bool:
         """Roll back one instant; a compaction keeps its plan, so that it can be carried out again.
 
         Args:
             snapshot: The table.
             instant_time: The instant.
+            keeps_plan: Whether a pending clustering keeps its plan too.
 
         Returns:
             False when there is no such instant.
@@ -255,7 +256,7 @@ class RollbackService:
         with self._session.transactions.held(snapshot, f"rollback of {instant_time}") as transaction:
             snapshot, instant = self._find(snapshot, instant_time)
             if instant is not None:
-                self._roll_back(snapshot, instant, transaction.check_held)
+                self._roll_back(snapshot, instant, transaction.check_held, keeps_plan)
         return instant is not None
 
     def give_up(self, snapshot: TableSnapshot, instant_time: str, is_patient: bool = True) -> None:
@@ -279,11 +280,12 @@ class RollbackService:
         _, snapshot = self.finish_pending_rollbacks(snapshot.refreshed())
         return snapshot, snapshot.active_timeline.filter_actions(*WRITE_ACTIONS).find(instant_time)
 
-    def _roll_back(self, snapshot: TableSnapshot, instant: HoodieInstant, check: Callable[[], None]) -> None:
+    def _roll_back(
+        self, snapshot: TableSnapshot, instant: HoodieInstant, check: Callable[[], None], keeps_plan: bool = False
+    ) -> None:
         snapshot = self.preparation.for_action(snapshot, {instant.requested_time})
-        executor = RollbackActionExecutor(
-            snapshot, instant, using_markers=self._session.config.write.rollback_using_markers
-        )
+        using_markers = self._session.config.write.rollback_using_markers
+        executor = RollbackActionExecutor(snapshot, instant, using_markers=using_markers, keeps_plan=keeps_plan)
         with self._session.metrics.step("roll back", instant.requested_time):
             with self._session.metrics.step("plan the rollback"):
                 # Once this has announced itself and looked again, no writer commits the instant that it undoes.

@@ -14,7 +14,8 @@ from hoodie.avro.timeline_metadata import (
     HoodieRollbackMetadata,
     HoodieRollbackPartitionMetadata,
 )
-from hoodie.table.action.rollback.command_blocks import CommandFile, uri_of
+from hoodie.storage.storage_path import as_uri
+from hoodie.table.action.rollback.command_blocks import CommandFile
 
 
 @attrs.define
@@ -23,7 +24,7 @@ class UndoneFiles:
 
     Attributes:
         deleted: Full paths of the files that were deleted.
-        command_files: Path of each log file that takes blocks back, as `uri_of` gives it, to its size in bytes.
+        command_files: Path of each log file that takes blocks back, as `as_uri` gives it, to its size in bytes.
         taken_back: Path or name of each log file whose blocks are taken back to its size in bytes.
     """
 
@@ -33,7 +34,7 @@ class UndoneFiles:
 
     def note(self, file: CommandFile) -> None:
         """Note a log file that takes blocks of the instant back."""
-        self.command_files[uri_of(file.path)] = file.size_bytes
+        self.command_files[as_uri(file.path)] = file.size_bytes
 
 
 def rollback_metadata(

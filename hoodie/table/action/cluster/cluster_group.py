@@ -1,0 +1,129 @@
+"""The task of a clustering: rewrite the file slices of one group.
+
+Hudi: org.apache.hudi.client.clustering.run.strategy.{MultipleSparkJobExecutionStrategy,
+SparkSortAndSizeExecutionStrategy, SparkSingleFileSortExecutionStrategy}.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import attrs
+import pyarrow as pa
+
+from hoodie.common.fs.file_names import make_file_id, new_file_id_prefix
+from hoodie.common.model.write_status import WriteStatus
+from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryExecutor
+from hoodie.engine.task_identity import TaskIdentity
+from hoodie.execution.bulkinsert.row_order import RowOrder
+from hoodie.execution.bulkinsert.row_sorter import RowSorter
+from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.reader_context import HoodieReaderContext
+from hoodie.io.rewrite_handle import HoodieRewriteHandle
+from hoodie.io.write_context import WriteContext
+from hoodie.table.action.cluster.clustering_plan_strategy import ClusteringInput
+
+
+@attrs.frozen
+class ClusterGroup:
+    """Task: writes the rows of a group to new file groups, in their order.
+
+    Rows keep their meta columns but for the file name, so that queries by commit time still find them.
+
+    Memory: with sort columns up to ``hoodie.memory.clustering.max.size``, else some batches; and the row group that is
+    being written.
+
+    Attributes:
+        context: The clustering.
+        order: The order of the rows; None leaves them as they are stored.
+        target_bytes: The size at which a file is closed; None for one file.
+    """
+
+    context: WriteContext
+    order: RowOrder | None
+    target_bytes: int | None
+
+    def __call__(self, task: TaskIdentity, found: ClusteringInput) -> list[WriteStatus]:
+        """Write the files; returns their statuses, none if all rows were deleted."""
+        files = _NewFiles(self._sized(), found.partition_path, task)
+        try:
+            BoundedInMemoryExecutor(
+                [self._ordered(found)],
+                files.write_all,
+                limit_bytes=self.context.config.write.write_buffer_limit_bytes,
+                size_of=lambda batch: batch.nbytes,
+            ).execute()
+            return files.close()
+        except BaseException as error:
+            files.abort(error)
+            raise
+
+    def _sized(self) -> WriteContext:
+        """The context of the write with the size of files of the plan."""
+        config = self.context.config
+        storage = attrs.evolve(config.storage, parquet_max_file_size=self.target_bytes or sys.maxsize)
+        return attrs.evolve(self.context, config=attrs.evolve(config, storage=storage))
+
+    def _ordered(self, found: ClusteringInput) -> Iterator[pa.RecordBatch]:
+        rows = self._stored(found)
+        if self.order is None:
+            return rows
+        limits = self.context.config.log_merge
+        return RowSorter(self.order, limits.clustering_max_size, limits.spillable_map_path).sorted(rows)
+
+    def _stored(self, found: ClusteringInput) -> Iterator[pa.RecordBatch]:
+        """The rows of the slices, log files merged, one slice after the other."""
+        context = self.context
+        stored = HoodieReaderContext(context.storage, context.schema_with_meta, log_merging=context.records.log_merging)
+        for file_slice in found.slices:
+            yield from HoodieFileGroupReader(stored, file_slice).iter_batches()
+
+
+class _NewFiles:
+    """The new file groups of one task, written one after the other.
+
+    Args:
+        context: The clustering; files are closed at the largest size of its configuration.
+        partition_path: The partition.
+        task: The task.
+    """
+
+    def __init__(self, context: WriteContext, partition_path: str, task: TaskIdentity) -> None:
+        self._context = context
+        self._partition_path = partition_path
+        self._task = task
+        self._prefix = new_file_id_prefix()
+        self._handle: HoodieRewriteHandle | None = None
+        self._statuses: list[WriteStatus] = []
+
+    def write_all(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Write all rows."""
+        for batch in batches:
+            rows = batch
+            while rows.num_rows:
+                rows = self._opened().write(rows)
+                if rows.num_rows:
+                    self._close_file()
+
+    def close(self) -> list[WriteStatus]:
+        """Finish the last file; the statuses of all."""
+        self._close_file()
+        return self._statuses
+
+    def abort(self, error: BaseException) -> None:
+        """Leave the file that is being written."""
+        if self._handle is not None:
+            self._handle.__exit__(type(error), error, error.__traceback__)
+
+    def _opened(self) -> HoodieRewriteHandle:
+        if self._handle is None:
+            file_id = make_file_id(self._prefix, len(self._statuses))
+            self._handle = HoodieRewriteHandle(self._context, self._partition_path, file_id, self._task)
+            self._handle.open()
+        return self._handle
+
+    def _close_file(self) -> None:
+        if self._handle is not None:
+            self._statuses.append(self._handle.close())
+            self._handle = None
