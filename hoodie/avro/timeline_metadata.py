@@ -64,7 +64,7 @@ RECORDS: Mapping[str, str] = {
     ),
     "HoodieClusteringPlan": (
         "inputGroups [HoodieClusteringGroup]?; strategy HoodieClusteringStrategy?; extraMetadata {string}?; "
-        "version int?=1; preserveHoodieMetadata boolean?"
+        "version int?=1; preserveHoodieMetadata boolean?; missingSchedulePartitions [string]?"
     ),
     "HoodieClusteringStrategy": "strategyClassName string?; strategyParams {string}?; version int?=1",
     "HoodieCommitMetadata": (
@@ -314,6 +314,8 @@ class HoodieClusteringPlan:
         extra_metadata: Additional strings.
         version: 1.
         preserve_hoodie_metadata: Whether rows keep their commit times; None counts as true.
+        missing_schedule_partitions: The partitions that were not looked at to their end. The next plan of Hudi 1.2.0
+            looks at these, and at those that were written since this one. Hudi 0.15 has no such field.
     """
 
     input_groups: tuple[HoodieClusteringGroup, ...]
@@ -321,6 +323,7 @@ class HoodieClusteringPlan:
     extra_metadata: Mapping[str, str] | None = attrs.field(factory=dict)
     version: int | None = 1
     preserve_hoodie_metadata: bool | None = True
+    missing_schedule_partitions: tuple[str, ...] | None = ()
 
 
 @attrs.frozen

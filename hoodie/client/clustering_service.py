@@ -15,10 +15,12 @@ from hoodie.client.write_result import CommitState, HoodieWriteResult
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.table.clustering_plans import clustering_action, pending_clusterings
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import State
+from hoodie.common.table.timeline.instant import Action, State
 from hoodie.common.table.timeline.instant_time import parse_instant_time
 from hoodie.exception import HoodieNotSupportedException
-from hoodie.table.action.action import announce, carry_out
+from hoodie.index.bucket.consistent_hashing import refuse_consistent_hashing
+from hoodie.index.bucket.table_layout import TableLayout
+from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.cluster.clustering_explanation import ClusteringExplanation, explain_clustering
 from hoodie.table.action.cluster.run_clustering_action_executor import (
     Clustered,
@@ -87,11 +89,18 @@ class ClusteringService:
 
     def explain(self) -> ClusteringExplanation:
         """The work of a clustering that would be planned now; nothing is written."""
-        return explain_clustering(self._session.config, self._session.now())
+        snapshot = self._session.now()
+        self._refuse_buckets(snapshot)
+        return explain_clustering(self._session.config, snapshot)
 
     def pending(self) -> list[str]:
-        """The instant times of pending clusterings, the oldest first."""
-        timeline = self._prepare_table().active_timeline
+        """The instant times of pending clusterings, the oldest first; plans whose process died are removed."""
+        snapshot = self._prepare_table()
+        timeline = snapshot.active_timeline
+        # In layout 1 the rollback of failed writes removes them.
+        for instant in timeline.filter_actions(Action.CLUSTERING).filter_pending():
+            if instant.is_requested and has_no_plan(snapshot, instant):
+                self._withdraw(snapshot, instant.requested_time)
         return [one.instant.requested_time for one in pending_clusterings(timeline)]
 
     def give_up_expired(self, snapshot: TableSnapshot) -> None:
@@ -172,7 +181,7 @@ class ClusteringService:
         return None if done is None else self._result_of(done)
 
     def _withdraw(self, snapshot: TableSnapshot, instant_time: str) -> None:
-        """Take a plan back of which nothing is left; its attempt was rolled back."""
+        """Take a plan back of which nothing is left, or nothing was written; an attempt was rolled back."""
         with self._session.transactions.transaction(snapshot, f"withdrawal of clustering {instant_time}"):
             timeline = snapshot.refreshed().active_timeline
             action = clustering_action(timeline)
@@ -198,13 +207,22 @@ class ClusteringService:
         """Load and check the table.
 
         Raises:
-            HoodieNotSupportedException: The file groups of a bucket index are what the keys say.
+            HoodieNotSupportedException: See `_refuse_buckets`.
         """
         snapshot = self._session.now()
         refuse_pending_restore(snapshot, "nothing is clustered until it is finished")
-        if self._session.index.names_file_groups:
+        self._refuse_buckets(snapshot)
+        return self._rollbacks.preparation.for_action(snapshot)
+
+    def _refuse_buckets(self, snapshot: TableSnapshot) -> None:
+        """Refuse to cluster a table with buckets, which not all clients are told of.
+
+        Raises:
+            HoodieNotSupportedException: The file groups of a bucket index are what the keys say.
+        """
+        refuse_consistent_hashing(snapshot)
+        if self._session.index.names_file_groups or TableLayout(snapshot).has_buckets:
             raise HoodieNotSupportedException(
                 f"{snapshot.base_path} has a bucket index: a key says which file group it is in, so file groups are "
                 "not put together by a clustering. Choose another number of buckets, or another index"
             )
-        return self._rollbacks.preparation.for_action(snapshot)

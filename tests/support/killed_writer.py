@@ -28,6 +28,7 @@ import attrs
 from hoodie import HoodieKey, HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import (
+    HoodieClusteringException,
     HoodieCommitException,
     HoodieCompactionException,
     HoodieException,
@@ -79,10 +80,12 @@ SERVICES: dict[str, Callable[[HoodieLocalWriteClient], object]] = {
     "log_compactor": lambda client: client.log_compact(),
     "cleaner": lambda client: (client.clean(), client.archive()),
     "indexer": index_what_is_missing,
+    "clusterer": lambda client: client.cluster(),
+    "clustering planner": lambda client: client.schedule_clustering(),
 }
 """What a process does again and again that is no writer, by its name."""
-LOSING = (HoodieWriteConflictException, HoodieCompactionException, HoodieCommitException, HoodieLockException,
-          HoodieMissingFileException, HoodieIndexException)  # fmt: skip
+LOSING = (HoodieWriteConflictException, HoodieCompactionException, HoodieClusteringException, HoodieCommitException,
+          HoodieLockException, HoodieMissingFileException, HoodieIndexException)  # fmt: skip
 """What a service beside others may be told; its next run goes on."""
 
 

@@ -19,6 +19,7 @@ from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieRestoreException, HoodieRollbackException, HoodieSavepointException
 from hoodie.table.action.restore.restore_action_executor import pending_restore, read_restore_plan
+from tests.support.clustered_table import clusterings
 from tests.support.hookable_storage import Faults, run_with_faults
 from tests.support.model import TableModel, read_model
 from tests.support.table_builder import init_table, local_client
@@ -55,6 +56,8 @@ WEIGHTS = {
 }
 
 COMPACTIONS = {"compact": 5, "schedule_compaction": 2}
+CLUSTERINGS = {"cluster": 5, "schedule_clustering": 3}
+CLUSTERED_SEEDS = 3
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +71,9 @@ def _quiet(faulty_storage: None) -> Iterator[None]:
 class RandomHistory:
     """One table and what it must be."""
 
-    def __init__(self, base_path: Path, seed: int, table_type: str = "COPY_ON_WRITE") -> None:
+    def __init__(
+        self, base_path: Path, seed: int, table_type: str = "COPY_ON_WRITE", has_clusterings: bool = False
+    ) -> None:
         self.random = random.Random(seed)
         self.path = base_path
         self.commits: list[tuple[str, TableModel]] = []
@@ -98,6 +103,15 @@ class RandomHistory:
         if table_type == "MERGE_ON_READ":
             self.weights = WEIGHTS | COMPACTIONS
             self.properties["hoodie.compact.inline.max.delta.commits"] = choice([1, 3])
+        if has_clusterings:
+            self.weights = self.weights | CLUSTERINGS
+            self.properties |= {
+                "hoodie.clustering.inline": choice(["true", "false"]),
+                "hoodie.clustering.inline.max.commits": choice([2, 4]),
+                "hoodie.clustering.plan.strategy.sort.columns": choice(["", "ts"]),
+                "hoodie.clustering.plan.strategy.max.num.groups": choice([1, 30]),
+                "hoodie.clustering.plan.strategy.target.file.max.bytes": choice([1, 1 << 30]),
+            }
         init_table(base_path, table_type=table_type)
 
     @property
@@ -184,6 +198,10 @@ class RandomHistory:
                 return client.compact, model
             case "schedule_compaction":
                 return client.schedule_compaction, model
+            case "cluster":
+                return client.cluster, model
+            case "schedule_clustering":
+                return client.schedule_clustering, model
             case "savepoint":
                 return lambda: client.savepoint(target), model
             case "delete_savepoint":
@@ -225,8 +243,8 @@ class RandomHistory:
             self.commits.append((active[-1], self.model if is_way_back else after))
 
 
-def live(base_path: Path, seed: int, table_type: str = "COPY_ON_WRITE") -> RandomHistory:
-    history = RandomHistory(base_path, seed, table_type)
+def live(base_path: Path, seed: int, table_type: str = "COPY_ON_WRITE", has_clusterings: bool = False) -> RandomHistory:
+    history = RandomHistory(base_path, seed, table_type, has_clusterings)
     try:
         for _ in range(STEPS):
             history.step()
@@ -248,6 +266,29 @@ def test_any_history_is_a_list_of_dicts(tmp_path: Path, seed: int) -> None:
 def test_any_history_of_a_merge_on_read_table_is_a_list_of_dicts(tmp_path: Path, seed: int, table_version: int) -> None:
     history = live(tmp_path / "t", seed, "MERGE_ON_READ")
     assert history.commits
+
+
+@pytest.mark.parametrize(
+    ("table_version", "table_type"),
+    [(9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ"), (6, "COPY_ON_WRITE"), (6, "MERGE_ON_READ")],
+    indirect=["table_version"],
+)
+@pytest.mark.parametrize("seed", range(CLUSTERED_SEEDS))
+def test_any_history_with_clusterings_is_a_list_of_dicts(
+    tmp_path: Path, seed: int, table_version: int, table_type: str
+) -> None:
+    history = live(tmp_path / "t", seed, table_type, has_clusterings=True)
+    assert history.commits
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_two_hundred_histories_with_clusterings(tmp_path: Path, table_version: int, table_type: str) -> None:
+    done = 0
+    for seed in range(SOAK_SEEDS // 2):
+        done += len(clusterings(live(tmp_path / f"t{seed}", seed, table_type, has_clusterings=True).path))
+    assert done > SOAK_SEEDS // 4
 
 
 @pytest.mark.soak

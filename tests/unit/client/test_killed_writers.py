@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from hoodie import HoodieTableMetaClient
 from hoodie.common.table import table_definition
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import HoodieMissingFileException
+from tests.support.clustered_table import pending as pending_of_clusterings
 from tests.support.folders import files_below, make_older
 from tests.support.killed_writer import INDEXED, Killed, WriterServer, apply, carry_out, new_client, next_write
 from tests.support.merge_on_read_table import read_by_hudi_rs
@@ -61,6 +63,11 @@ COMPACTING = {
     "beside": BESIDE,
 }
 """Who compacts: the writer after a commit, a thread of it, or other processes."""
+CLUSTERING: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "beside": (BESIDE, ("clustering planner", "clusterer", "cleaner")),
+    "inline": ({**SERVICES, "hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": 2}, ()),
+}
+"""Who clusters: other processes, or the writer after a commit."""
 PROCESSES_BESIDE = ("planner", "compactor", "log_compactor", "cleaner")
 INDEXES = {"SIMPLE": {}, "BUCKET": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 2}}
 VERSIONS = (6, 8, 9)
@@ -150,6 +157,22 @@ def test_a_model_refuses_inserts_of_stored_keys() -> None:
         apply(apply(TableModel(), {"kind": "upsert", "keys": ["y1"], "value": 0}), insert)
 
 
+@pytest.mark.parametrize(
+    ("table_version", "who", "table_type"),
+    [
+        pytest.param(version, who, table_type, marks=[] if number == 0 else [pytest.mark.slow])
+        for number, (who, version, table_type) in enumerate(
+            product(CLUSTERING, reversed(VERSIONS), ("COPY_ON_WRITE", "MERGE_ON_READ"))
+        )
+    ],
+    indirect=["table_version"],
+)
+def test_processes_that_are_killed_while_they_write_and_cluster(
+    tmp_path: Path, table_version: int, who: str, table_type: str
+) -> None:
+    kill_clusterers(tmp_path / "t", who, table_type, 6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("table_version", VERSIONS, indirect=True)
 @pytest.mark.parametrize("mode", MODES)
@@ -225,6 +248,30 @@ def kill_compactors(
     )
 
 
+def kill_clusterers(base_path: Path, who: str, table_type: str, loops: int) -> None:
+    """`kill_writers` on a table that is clustered; at least one clustering must have been completed."""
+    path = init_table(base_path, ordering_fields=[], table_type=table_type)
+    properties, names = CLUSTERING[who]
+
+    def cluster(rng: random.Random) -> None:
+        """A plan that a process left is carried out by another one; nobody sees a difference."""
+        with new_client(path, properties) as client:
+            found = read_model(path)
+            client.cluster()
+            assert read_model(path) == found
+        assert pending_of_clusterings(path) == []
+
+    with ExitStack() as stack:
+        servers = {
+            name: stack.enter_context(WriterServer(table_definition.DEFAULT_TABLE_VERSION, table_type))
+            for name in ("writer", *names)
+        }
+        kill_writers(path, servers, properties, loops, slower=3, after_all=cluster, compacts=False)
+    table = HoodieTableMetaClient.load(path)
+    instants = [*table.active_timeline, *table.archived_timeline]
+    assert [instant for instant in instants if instant.action is Action.REPLACE_COMMIT]
+
+
 @attrs.define
 class Counts:
     """What became of the writes of killed processes."""
@@ -249,6 +296,7 @@ def kill_writers(
     slower: float = 1,
     before: Callable[[random.Random, TableModel], TableModel] = lambda rng, rows: rows,
     after_all: Callable[[random.Random], None] = lambda rng: None,
+    compacts: bool = True,
 ) -> None:
     """Kill processes again and again, each time on the table that those before left and another one recovered.
 
@@ -261,6 +309,7 @@ def kill_writers(
         slower: How much longer they live than `WRITES` says, since their writes take longer.
         before: What is done to the table before each time, given its rows; gives the rows after that.
         after_all: What a recovery is to do besides.
+        compacts: Whether a process compacts a merge-on-read table.
     """
     table_type = str(HoodieTableMetaClient.load(path).table_config.table_type)
     first_seed = int(os.environ.get("HOODIE_SEED", time.time_ns() % 1_000_000))
@@ -315,7 +364,7 @@ def kill_writers(
             raise
     print(f"{loops} times {', '.join(servers)} killed: {attrs.asdict(counts)}")
     assert counts.committed + counts.unfinished > 0
-    if table_type == "MERGE_ON_READ":
+    if table_type == "MERGE_ON_READ" and compacts:
         timeline = HoodieTableMetaClient.load(path)
         instants = [*timeline.active_timeline, *timeline.archived_timeline]
         assert [instant for instant in instants if instant.action is Action.COMMIT], "nothing was compacted"

@@ -108,7 +108,7 @@ def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest
     with caplog.at_level(logging.INFO, logger="hoodie"):
         HoodieWriteConfig.from_properties("/tables/trips", PASTED)
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
-    assert line.startswith("These properties change nothing in hoodie and are ignored: hoodie.clustering.inline, ")
+    assert line.startswith("These properties change nothing in hoodie and are ignored: hoodie.")
     assert "hoodie.write.markers.type" in line
     assert "hoodie.datasource.hive_sync.password" in line
     assert "hoodie.parquet.max.file.size" not in line
@@ -281,7 +281,6 @@ def test_options_that_say_which_rows_are_replaced_are_refused(key: str, value: s
 def test_one_warning_names_all_options_that_are_not_followed(caplog: pytest.LogCaptureFixture) -> None:
     given = {
         **PASTED,
-        "hoodie.clustering.inline": "true",
         "hoodie.metrics.on": "true",
         "hoodie.metrics.reporter.type": "CLOUDWATCH",
         "hoodie.write.commit.callback.on": "true",
@@ -290,9 +289,8 @@ def test_one_warning_names_all_options_that_are_not_followed(caplog: pytest.LogC
     HoodieWriteConfig.from_properties("/t", given)
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     head, *options = line.split("\n  - ")
-    assert head == "hoodie does not do what 6 options ask for, and writes without it:"
+    assert head == "hoodie does not do what 5 options ask for, and writes without it:"
     assert sorted(option.partition(" ")[0] for option in options) == [
-        "hoodie.clustering.inline",
         "hoodie.datasource.hive_sync.enable",
         "hoodie.datasource.meta.sync.enable",
         "hoodie.metrics.on",
@@ -309,7 +307,6 @@ def test_names_of_others_are_kept_and_not_looked_at() -> None:
 @pytest.mark.parametrize(
     ("key", "harmless", "asking"),
     [
-        ("hoodie.clustering.inline", "False", "true"),
         ("hoodie.parquet.bloom.filter.enabled", True, False),
         ("hoodie.errortable.enable", "false", "true"),
         ("hoodie.rollback.instant.backup.enabled", "false", "true"),
@@ -326,7 +323,6 @@ def test_names_of_others_are_kept_and_not_looked_at() -> None:
         ),
         ("hoodie.write.config.keys.to.serialize.to.commit.metadata", "", "hoodie.table.name"),
         ("hoodie.commit.metadata.engine.properties.embed.enable", "false", "true"),
-        ("hoodie.datasource.clustering.inline.enable", "false", "true"),
         ("hoodie.layout.optimize.enable", "false", "true"),
     ],
 )

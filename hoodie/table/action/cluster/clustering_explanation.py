@@ -91,7 +91,7 @@ def explain_clustering(config: HoodieWriteConfig, snapshot: TableSnapshot) -> Cl
                 sum(part.size_bytes for part in found.slices),
                 found.output_files,
             )
-            for found in clustering_inputs(config, snapshot)
+            for found in clustering_inputs(config, snapshot).groups
         ),
         config.clustering.sort_columns,
         str(config.layout.strategy),

@@ -34,7 +34,20 @@ LAYOUT_KEY = "hoodie.layout.optimize.strategy"
 TARGET_KEY = "hoodie.clustering.plan.strategy.target.file.max.bytes"
 
 
-def clustering_inputs(config: HoodieWriteConfig, snapshot: TableSnapshot) -> list[ClusteringInput]:
+@attrs.frozen
+class ClusteringInputs:
+    """The slices that a clustering would rewrite.
+
+    Attributes:
+        groups: The groups of file slices.
+        left_partitions: The partitions that were not looked at to their end, sorted.
+    """
+
+    groups: tuple[ClusteringInput, ...]
+    left_partitions: tuple[str, ...] = ()
+
+
+def clustering_inputs(config: HoodieWriteConfig, snapshot: TableSnapshot) -> ClusteringInputs:
     """The slices that the strategy of the configuration takes, without those that a pending table service has.
 
     Args:
@@ -49,13 +62,17 @@ def clustering_inputs(config: HoodieWriteConfig, snapshot: TableSnapshot) -> lis
     clustering = config.clustering
     strategy = clustering_plan_strategy(clustering, config.storage.parquet_max_file_size)
     view = snapshot.stored_view(tells_sizes=True)
-    partition_paths = list(strategy.filter_partition_paths(view.list_partitions()))
+    stored = view.list_partitions()
+    partition_paths = list(strategy.filter_partition_paths(stored))
     view.load_partitions(partition_paths)
     snapshot.load_avro_schema()
     check_files(snapshot, view, partition_paths, doing="clustering")
     held = file_groups_of_pending_services(snapshot.active_timeline)
     inputs: list[ClusteringInput] = []
+    left = set(stored)
     for path in partition_paths:
+        if len(inputs) >= clustering.max_num_groups:
+            break
         free = [
             attrs.evolve(part, log_files=part.record_log_files)
             for part in view.latest_file_slices(path)
@@ -64,9 +81,10 @@ def clustering_inputs(config: HoodieWriteConfig, snapshot: TableSnapshot) -> lis
         eligible = [part for part in free if part.record_files and strategy.is_eligible(part)]
         if eligible:
             inputs += strategy.groups(path, eligible)
-        if len(inputs) >= clustering.max_num_groups:
-            break
-    return inputs[: clustering.max_num_groups]
+        taken = sum(len(one.slices) for one in inputs[: clustering.max_num_groups] if one.partition_path == path)
+        if len(inputs) < clustering.max_num_groups or taken == len(eligible):
+            left.discard(path)
+    return ClusteringInputs(tuple(inputs[: clustering.max_num_groups]), tuple(sorted(left)))
 
 
 def plan_clustering(config: HoodieWriteConfig, snapshot: TableSnapshot) -> HoodieRequestedReplaceMetadata | None:
@@ -80,7 +98,7 @@ def plan_clustering(config: HoodieWriteConfig, snapshot: TableSnapshot) -> Hoodi
         HoodieException: See `clustering_inputs`; or rows cannot be ordered by the columns of the configuration.
     """
     inputs = clustering_inputs(config, snapshot)
-    if not inputs:
+    if not inputs.groups:
         return None
     order = row_order(config.layout, config.clustering.sort_columns)
     if order is not None:
@@ -88,10 +106,10 @@ def plan_clustering(config: HoodieWriteConfig, snapshot: TableSnapshot) -> Hoodi
     strategy = HoodieClusteringStrategy(
         execution_class(config.clustering.execution_strategy_class), _parameters(config)
     )
-    groups = tuple(_group(found, config.storage.parquet_max_file_size) for found in inputs)
+    groups = tuple(_group(found, config.storage.parquet_max_file_size) for found in inputs.groups)
     return HoodieRequestedReplaceMetadata(
         operation_type=WriteOperationType.CLUSTER.value,
-        clustering_plan=HoodieClusteringPlan(groups, strategy),
+        clustering_plan=HoodieClusteringPlan(groups, strategy, missing_schedule_partitions=inputs.left_partitions),
         extra_metadata={},
         version=1,
     )

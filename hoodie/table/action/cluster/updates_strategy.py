@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 
 from hoodie.common.table.clustering_plans import PendingClustering, pending_clusterings, planned_file_groups
 from hoodie.common.table.marker.write_markers import WriteMarkers
+from hoodie.common.table.planned_instant import delete_markers_after
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import State
 from hoodie.config.clustering_config import HoodieClusteringConfig
@@ -65,12 +66,13 @@ def clusterings_met(
     return [one for one, _ in met]
 
 
-def look_again(snapshot: TableSnapshot, met: Collection[PendingClustering]) -> None:
+def look_again(config: HoodieWriteConfig, snapshot: TableSnapshot, met: Collection[PendingClustering]) -> None:
     """Stop a write if a clustering that it wins against was completed before it could see the write.
 
     Call it after the write has announced what it changes. A clustering that is completed after this sees that.
 
     Args:
+        config: How old the heartbeat of a living process can be.
         snapshot: The table.
         met: See `clusterings_met`.
 
@@ -85,7 +87,7 @@ def look_again(snapshot: TableSnapshot, met: Collection[PendingClustering]) -> N
         found = timeline.find(time, one.instant.action)
         if found is None or found.state is State.REQUESTED:
             continue
-        if found.is_completed or not WriteMarkers(snapshot.storage, snapshot.meta_path, time).is_open:
+        if found.is_completed or _may_be_completed(config, snapshot, time):
             raise _completed(snapshot, time)
 
 
@@ -127,12 +129,27 @@ def make_way(
                 continue
             is_changed = True
             if one.instant.state is State.REQUESTED and timeline.withdraw_requested(time, one.instant.action):
+                # A process that died before the instant was inflight has left them.
+                delete_markers_after(snapshot, time, f"the withdrawal of clustering {time}")
+                snapshot.storage.delete_file(snapshot.heartbeat_path(time))
                 continue
-            if not WriteMarkers(snapshot.storage, snapshot.meta_path, time).is_open:
+            if _may_be_completed(config, snapshot, time):
                 raise _completed(snapshot, time)
         is_changed = True
         roll_back(snapshot, time)
     return is_changed
+
+
+def _may_be_completed(config: HoodieWriteConfig, snapshot: TableSnapshot, instant_time: str) -> bool:
+    """Whether a clustering that is inflight may be completed yet by a process that does not see a write.
+
+    A process of hoodie closes its markers before it completes; one that died has left its heartbeat. Other engines have
+    neither.
+    """
+    if WriteMarkers(snapshot.storage, snapshot.meta_path, instant_time).is_open:
+        return False
+    is_of_hoodie = snapshot.storage.exists(snapshot.heartbeat_path(instant_time))
+    return not (is_of_hoodie and is_heartbeat_expired(snapshot, instant_time, config.write))
 
 
 def _completed(snapshot: TableSnapshot, instant_time: str) -> HoodieWriteConflictException:

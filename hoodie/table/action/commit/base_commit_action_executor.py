@@ -170,7 +170,7 @@ class BaseCommitActionExecutor(ABC):
                 "before; start a new one with start_commit()"
             )
         self._table.has_begun = self._has_saved_profile = True
-        look_again(snapshot, self._clusterings)
+        look_again(self._config, snapshot, self._clusterings)
 
     def _refuse_rows_without_key(self, records: HoodieData, counts: pa.Table) -> None:
         """Fail when the counted partition paths include nulls: rows whose key or partition cannot be made."""
