@@ -72,7 +72,7 @@ def look_again(config: HoodieWriteConfig, snapshot: TableSnapshot, met: Collecti
     Call it after the write has announced what it changes. A clustering that is completed after this sees that.
 
     Args:
-        config: How old the heartbeat of a living process can be.
+        config: The age at which a heartbeat counts as that of a dead process.
         snapshot: The table.
         met: See `clusterings_met`.
 
