@@ -38,6 +38,7 @@ _SHOWN_ATTRIBUTES = {
     "HoodieSavepoint": ("instant_time", "user", "comment", "created_ms", "num_files"),
     "OptimizeResult": (
         "instant_time", "files_before", "files_after", "partitions", "sort_columns", "layout", "is_dry_run",
+        "overlap_before", "overlap_after",
     ),
     "CleanResult": ("instant_time", "files", "partitions", "earliest_commit", "is_dry_run"),
     "PartitionExpiry": (

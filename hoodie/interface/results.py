@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hoodie.avro.service_metadata import HoodieCleanerPlan, HoodieCleanMetadata
 from hoodie.client.write_result import HoodieWriteResult
+from hoodie.common.model.range_overlap import Overlap
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.util.shown_table import plural
 from hoodie.table.action.cluster.clustering_explanation import ClusteringExplanation
@@ -125,6 +126,9 @@ class OptimizeResult(RepairResult):
         sort_columns: The columns by which rows are ordered.
         layout: The kind of the order: LINEAR, ZORDER or HILBERT.
         is_dry_run: Whether nothing was written.
+        overlap_before: For each sort column the overlap of the ranges of the table's files before, as
+            `hoodie.stats.overlap` tells it: the fewer files cover a value, the fewer are read for it.
+        overlap_after: The same afterwards; empty for a dry run.
     """
 
     instant_time: str | None
@@ -132,6 +136,8 @@ class OptimizeResult(RepairResult):
     sort_columns: tuple[str, ...] = ()
     layout: str = "LINEAR"
     is_dry_run: bool = False
+    overlap_before: tuple[Overlap, ...] = ()
+    overlap_after: tuple[Overlap, ...] = ()
 
     @classmethod
     def done(cls, result: HoodieWriteResult | None, sort_columns: tuple[str, ...], layout: str) -> Self:
@@ -186,7 +192,14 @@ class OptimizeResult(RepairResult):
         verb = "would become about" if self.is_dry_run else "became"
         text = f"optimize{f' {self.instant_time}' if self.instant_time else ''}: {plural(self.files_before, 'file')} "
         text += f"in {plural(len(self.partitions), 'partition')} {verb} {self.files_after}"
-        return text + (f", ordered by {', '.join(self.sort_columns)} ({self.layout})" if self.sort_columns else "")
+        text += f", ordered by {', '.join(self.sort_columns)} ({self.layout})" if self.sort_columns else ""
+        after = {found.column: found.mean_depth for found in self.overlap_after}
+        for found in self.overlap_before:
+            if found.mean_depth is not None:
+                then = after.get(found.column)
+                text += f"; a value of {found.column} lies in {found.mean_depth:.1f} files"
+                text += "" if then is None else f", now in {then:.1f}"
+        return text
 
     @property
     def table(self) -> SummaryTable[OptimizedPartition]:

@@ -20,6 +20,7 @@ from hoodie.client.table_writer import config_of_arguments, create_table, write_
 from hoodie.client.write_input import MadeOfTable
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.config.property import all_keys, check_properties, is_sensitive
+from hoodie.common.model.range_overlap import Overlap
 from hoodie.common.model.record_columns import META_COLUMN_SET
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_meta_client import HoodieTableMetaClient
@@ -734,14 +735,19 @@ class Table(TableReads):
         config = self._committing_config(options)
         if partitions is not None and not partitions:
             return OptimizeResult(None, (), columns, str(config.layout.strategy), is_dry_run=dry_run)
+        before = self._overlaps(columns)
         if dry_run:
-            return OptimizeResult.planned(self._by_client(lambda client: client.explain_clustering(), options))
+            planned = OptimizeResult.planned(self._by_client(lambda client: client.explain_clustering(), options))
+            return attrs.evolve(planned, overlap_before=before)
 
         def work(client: HoodieLocalWriteClient) -> HoodieWriteResult | None:
             planned = client.schedule_clustering()
             return None if planned is None else client.cluster(planned)
 
-        return OptimizeResult.done(self._by_client(work, options), columns, str(config.layout.strategy))
+        done = OptimizeResult.done(self._by_client(work, options), columns, str(config.layout.strategy))
+        if done.instant_time is None:
+            return done
+        return attrs.evolve(done, overlap_before=before, overlap_after=self._overlaps(columns))
 
     def clean(self, *, dry_run: bool = False) -> CleanResult:
         """Delete the old file versions that ``hoodie.clean.*`` does not keep; savepoints keep theirs.
@@ -985,6 +991,12 @@ class Table(TableReads):
 
     def _load(self) -> TableSnapshot:
         return TableSnapshot.load(self._path, self._storage_options)
+
+    def _overlaps(self, columns: Sequence[str]) -> tuple[Overlap, ...]:
+        """The overlap of columns in the newest files; nothing for those that have none, which `optimize` refuses."""
+        table = self._load()
+        known = [] if table.load_avro_schema() is None else [name for name in columns if name in table.load_schema().names]
+        return tuple(self._numbers().overlap(known)) if known else ()
 
     def _numbers(self) -> TableNumbers:
         return TableNumbers(self._load(), self._config({}))
