@@ -1,10 +1,15 @@
 """The sort of a clustering beside Arrow's, and its memory.
 
     python -m benchmarks.clustering [--rows 1000000] [--runs 5] [--limit-mb 256] [--factors 0.2,2,10] [--json FILE]
+    python -m benchmarks.clustering --tables [--rows 1000000] [--runs 5] [--json FILE]
 
 One million rows of ten columns are sorted in memory by two columns, linear and along curves; pyarrow sorts the same
 rows by `sort_indices` and `take`. Then inputs of several times the limit are sorted, each in a process of its own;
 rows are made while they are asked for. The peak is that of the process (``VmHWM``) above its size before.
+
+With ``--tables``, tables are clustered in-process, plan and commit included, beside pyarrow, which reads the same files
+partition by partition, orders their rows, and writes a file for each partition: in the order of two columns, and as
+they are stored. The tables have 30 files in three partitions, and 200 files of 1,000 rows.
 """
 
 from __future__ import annotations
@@ -15,21 +20,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from benchmarks.measure import Timing, describe_machine
+import hoodie
+from benchmarks.measure import Timing, copy, describe_machine, fresh, trips
 from benchmarks.memory import peak_bytes
 from hoodie.config.layout_optimize_config import LayoutOptimizationStrategy, SpatialCurveCompositionStrategyType
 from hoodie.execution.bulkinsert.row_order import RowOrder
 from hoodie.execution.bulkinsert.row_sorter import RowSorter
 
 COLUMNS = ["fare", "city"]
+COLUMNS_OF_TRIPS = ("rider", "begin_lat")
+NO_SERVICES = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.parquet.small.file.limit": "0",
+}
 BATCH_ROWS = 1 << 17
 GOAL = 1.3
 """The most that the peak may be, as a share of the limit."""
@@ -91,6 +105,59 @@ def in_memory(rows: int, runs: int) -> list[Timing]:
     return [Timing(name, seconds[name], cpu=cpu[name]) for name in calls]
 
 
+def table_of(folder: Path, files: int, rows: int, partitions: bool) -> str:
+    """A table of as many files, of trips; each commit makes a file in each partition."""
+    path, count = str(folder / f"table-{files}"), 3 if partitions else 1
+    data = trips(rows, partitions=partitions)
+    made = hoodie.Table.create(
+        path, data.slice(0, rows * count // files), record_key_fields="uuid", partition_fields="partitionpath",
+        ordering_fields="ts", properties=NO_SERVICES,
+    )  # fmt: skip
+    for low in range(rows * count // files, rows, rows * count // files):
+        made.bulk_insert(data.slice(low, rows * count // files), properties=NO_SERVICES)
+    return path
+
+
+def clustered_by_arrow(path: str, target: str, columns: Sequence[str]) -> None:
+    """Read the files of each partition, order their rows, and write them to one file."""
+    Path(target).mkdir()
+    files = defaultdict(list)
+    for file in hoodie.Table(path).files():
+        files[file.partition_path].append(f"{path}/{file.partition_path}/{file.file_name}")
+    for number, found in enumerate(files.values()):
+        table = pa.concat_tables(pq.read_table(file, partitioning=None) for file in found)
+        if columns:
+            table = table.take(pc.sort_indices(table, [(name, "ascending") for name in columns]))
+        pq.write_table(table, f"{target}/{number}.parquet")
+
+
+def of_tables(rows: int, runs: int) -> list[tuple[Timing, Timing]]:
+    """Each clustering, and what pyarrow takes for the same files; the runs alternate."""
+    found = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tables = {30: table_of(folder, 30, rows, True), 200: table_of(folder, 200, 200_000, False)}
+        cases = [("LINEAR", 30, COLUMNS_OF_TRIPS, "linear"), ("ZORDER", 30, COLUMNS_OF_TRIPS, "zorder")]
+        cases += [("joining 30 files", 30, (), "linear"), ("joining 200 files of 1,000 rows", 200, (), "linear")]
+        for label, files, columns, layout in cases:
+            target = str(folder / "target")
+            timings: dict[str, tuple[list[float], list[float]]] = {"pyarrow": ([], []), label: ([], [])}
+            for run in range(runs + 1):
+                for who, (seconds, cpu) in timings.items():
+                    made = fresh(target) if who == "pyarrow" else copy(tables[files], target)
+                    wall, started = time.perf_counter(), time.process_time()
+                    if who == "pyarrow":
+                        clustered_by_arrow(tables[files], made, columns)
+                    else:
+                        hoodie.Table(made).optimize(columns, layout=layout, properties=NO_SERVICES)
+                    if run:  # the first one loads modules
+                        seconds.append(time.perf_counter() - wall)
+                        cpu.append(time.process_time() - started)
+            arrow, ours = (Timing(who, seconds, cpu=cpu) for who, (seconds, cpu) in timings.items())
+            found.append((arrow, ours))
+    return found
+
+
 def measured(name: str, factor: float, limit: int, folder: str) -> None:
     """Sort rows of so many times the limit, and print what it took."""
     template = some_rows(BATCH_ROWS)
@@ -123,6 +190,7 @@ def main() -> None:
     parser.add_argument("--factors", default="0.2,2,10")
     parser.add_argument("--folder", help="where files of rows that do not fit are made")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
+    parser.add_argument("--tables", action="store_true", help="cluster tables instead")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     limit = arguments.limit_mb << 20
@@ -132,6 +200,14 @@ def main() -> None:
         return
     machine = describe_machine("pyarrow", "numpy")
     print(machine)
+    if arguments.tables:
+        pairs = of_tables(arguments.rows, arguments.runs)
+        for arrow, ours in pairs:
+            print(arrow.line(arrow), ours.line(arrow), sep="\n")
+        if arguments.json:
+            shown = {"machine": machine, "timings": [timing.to_json() for pair in pairs for timing in pair]}
+            Path(arguments.json).write_text(json.dumps(shown, indent=1) + "\n", encoding="utf-8")
+        return
     timings = in_memory(arguments.rows, arguments.runs)
     for timing in timings:
         print(timing.line(timings[0]))
