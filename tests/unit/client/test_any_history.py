@@ -146,8 +146,8 @@ class RandomHistory:
             self.log[-1] += f": {error}"
             if faults.fired:
                 self.deaths += 1
-            elif "Run the compaction first" not in str(error):
-                # File groups in a pending compaction are not replaced.
+            elif "Run the compaction first" not in str(error) and "Run the clustering with" not in str(error):
+                # File groups in a pending compaction are not replaced, and partitions with those in a clustering stay.
                 assert isinstance(error, HoodieRollbackException | HoodieRestoreException | HoodieSavepointException), (
                     error
                 )
@@ -238,9 +238,11 @@ class RandomHistory:
             self.commits.pop()
         if not active:
             self.commits.clear()
-        elif not self.commits or self.commits[-1][0] < active[-1]:
-            # A compaction may be the newest commit then, which was not the newest when it was completed.
-            self.commits.append((active[-1], self.model if is_way_back else after))
+        else:
+            # A service may be the newest commit then, which was not the newest when it was completed; or it came after
+            # a write in the same step.
+            last = self.commits[-1][0] if self.commits else ""
+            self.commits += [(time, self.model if is_way_back else after) for time in active if time > last]
 
 
 def live(base_path: Path, seed: int, table_type: str = "COPY_ON_WRITE", has_clusterings: bool = False) -> RandomHistory:

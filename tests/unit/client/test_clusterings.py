@@ -128,6 +128,7 @@ def test_rows_keep_their_columns_and_are_ordered(base_path: Path, table_type: st
 
 
 @every_table
+@pytest.mark.one_in(4)
 def test_indexes_find_the_rows_in_their_new_files(base_path: Path, table_type: str, table_version: int) -> None:
     fill(base_path, **INDEXED)
     cluster(base_path, **INDEXED)
@@ -325,6 +326,7 @@ def test_rows_of_an_older_schema_are_sorted_first(base_path: Path, table_type: s
 
 
 @every_table
+@pytest.mark.one_in(4)
 def test_queries_of_changes_and_of_the_past_do_not_see_it(base_path: Path, table_type: str, table_version: int) -> None:
     times = fill(base_path, **INDEXED)
     before = rows_with_meta(base_path)
@@ -353,6 +355,7 @@ def incremental(base_path: Path, begin: str) -> list[tuple[Any, ...]]:
 
 
 @every_table
+@pytest.mark.one_in(4)
 def test_writes_go_on(base_path: Path, table_type: str, table_version: int) -> None:
     fill(base_path, **INDEXED)
     cluster(base_path, **INDEXED)
@@ -372,6 +375,7 @@ def test_writes_go_on(base_path: Path, table_type: str, table_version: int) -> N
 
 
 @every_table
+@pytest.mark.one_in(4)
 def test_cleans_and_archives_delete_the_old_files(base_path: Path, table_type: str, table_version: int) -> None:
     fill(base_path, **INDEXED)
     replaced = {part.file_id for part in latest_slices(base_path)}
@@ -397,6 +401,7 @@ def test_cleans_and_archives_delete_the_old_files(base_path: Path, table_type: s
 
 
 @every_table
+@pytest.mark.one_in(4)
 def test_rollback_and_restore_bring_the_old_files_back(base_path: Path, table_type: str, table_version: int) -> None:
     times = fill(base_path, **INDEXED)
     before, slices = rows_with_meta(base_path), latest_slices(base_path)
@@ -437,6 +442,7 @@ def test_a_restore_to_the_clustering_keeps_it(base_path: Path, table_type: str, 
 
 
 @every_table
+@pytest.mark.one_in(4)
 def test_a_savepoint_beside_a_plan_keeps_the_old_files(base_path: Path, table_type: str, table_version: int) -> None:
     times = fill(base_path, **INDEXED)
     before = rows_with_meta(base_path)
@@ -472,7 +478,8 @@ def test_a_plan_is_given_up(base_path: Path, table_type: str, table_version: int
     check_table(base_path)
 
 
-@pytest.mark.parametrize("table_version", VERSIONS, indirect=True)
+@every_version
+@pytest.mark.one_in(4)
 def test_compactions_and_clusterings_take_turns(tmp_path: Path, table_version: int) -> None:
     base_path = Path(init_table(tmp_path / "m", table_type="MERGE_ON_READ"))
     fill(base_path, **INDEXED)

@@ -11,7 +11,6 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -157,16 +156,10 @@ def test_a_model_refuses_inserts_of_stored_keys() -> None:
         apply(apply(TableModel(), {"kind": "upsert", "keys": ["y1"], "value": 0}), insert)
 
 
-@pytest.mark.parametrize(
-    ("table_version", "who", "table_type"),
-    [
-        pytest.param(version, who, table_type, marks=[] if number == 0 else [pytest.mark.slow])
-        for number, (who, version, table_type) in enumerate(
-            product(CLUSTERING, reversed(VERSIONS), ("COPY_ON_WRITE", "MERGE_ON_READ"))
-        )
-    ],
-    indirect=["table_version"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("who", CLUSTERING)
+@pytest.mark.parametrize("table_version", VERSIONS, indirect=True)
 def test_processes_that_are_killed_while_they_write_and_cluster(
     tmp_path: Path, table_version: int, who: str, table_type: str
 ) -> None:
