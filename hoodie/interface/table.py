@@ -995,7 +995,9 @@ class Table(TableReads):
     def _overlaps(self, columns: Sequence[str]) -> tuple[Overlap, ...]:
         """The overlap of columns in the newest files; nothing for those that have none, which `optimize` refuses."""
         table = self._load()
-        known = [] if table.load_avro_schema() is None else [name for name in columns if name in table.load_schema().names]
+        known = (
+            [] if table.load_avro_schema() is None else [name for name in columns if name in table.load_schema().names]
+        )
         return tuple(self._numbers().overlap(known)) if known else ()
 
     def _numbers(self) -> TableNumbers:

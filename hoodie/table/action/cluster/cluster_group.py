@@ -7,7 +7,7 @@ SparkSortAndSizeExecutionStrategy, SparkSingleFileSortExecutionStrategy}.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 import pyarrow as pa
@@ -18,11 +18,15 @@ from hoodie.common.util.queue.bounded_in_memory_executor import BoundedInMemoryE
 from hoodie.engine.task_identity import TaskIdentity
 from hoodie.execution.bulkinsert.row_order import RowOrder
 from hoodie.execution.bulkinsert.row_sorter import RowSorter
-from hoodie.io.file_group_reader import HoodieFileGroupReader
+from hoodie.io.file_group_reader import READ_BATCH_ROWS, HoodieFileGroupReader
+from hoodie.io.log_row_store import concat_rows
 from hoodie.io.reader_context import HoodieReaderContext
 from hoodie.io.rewrite_handle import HoodieRewriteHandle
 from hoodie.io.write_context import WriteContext
 from hoodie.table.action.cluster.clustering_plan_strategy import ClusteringInput
+
+_FULL_BYTES = 16 << 20
+"""Batches of so many bytes are written as they are."""
 
 
 @attrs.frozen
@@ -66,7 +70,7 @@ class ClusterGroup:
         return attrs.evolve(self.context, config=attrs.evolve(config, storage=storage))
 
     def _ordered(self, found: ClusteringInput) -> Iterator[pa.RecordBatch]:
-        rows = self._stored(found)
+        rows = _of_full_size(self._stored(found))
         if self.order is None:
             return rows
         limits = self.context.config.log_merge
@@ -78,6 +82,21 @@ class ClusterGroup:
         stored = HoodieReaderContext(context.storage, context.schema_with_meta, log_merging=context.records.log_merging)
         for file_slice in found.slices:
             yield from HoodieFileGroupReader(stored, file_slice).iter_batches()
+
+
+def _of_full_size(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in larger batches, where files are small: each batch that is written costs as much as some rows."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= READ_BATCH_ROWS or size >= _FULL_BYTES:
+            yield concat_rows(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield concat_rows(held)
 
 
 class _NewFiles:
