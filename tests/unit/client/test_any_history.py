@@ -239,10 +239,16 @@ class RandomHistory:
         if not active:
             self.commits.clear()
         else:
-            # A service may be the newest commit then, which was not the newest when it was completed; or it came after
-            # a write in the same step.
+            # A service may be the newest commit then, which was not the newest when it was completed. A clustering of
+            # the same step was planned before its write, and then has the rows before it, or after it.
             last = self.commits[-1][0] if self.commits else ""
-            self.commits += [(time, self.model if is_way_back else after) for time in active if time > last]
+            before, services = self.model, clusterings(self.path)
+            written = [time for time in active if time > last and time not in services]
+            self.commits += [
+                (time, before if is_way_back or (written and time < written[0]) else after)
+                for time in active
+                if time > last
+            ]
 
 
 def live(base_path: Path, seed: int, table_type: str = "COPY_ON_WRITE", has_clusterings: bool = False) -> RandomHistory:
