@@ -438,6 +438,16 @@ class BaseHoodieTableServiceClient:
             self._tell(result, Action.CLUSTERING)
         return result
 
+    def pending_clusterings(self) -> list[str]:
+        """The instant times of clusterings that were planned and are not completed, the oldest first.
+
+        Raises:
+            HoodieNotSupportedException: The table has a bucket index.
+            HoodieIOException: Storage failed; call again.
+        """
+        self._check_open("pending_clusterings")
+        return self._clusterings.pending()
+
     def explain_clustering(self) -> ClusteringExplanation:
         """Tell what a clustering would do that is planned now: nothing is written.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Self
 
 import attrs
@@ -107,7 +108,7 @@ class OptimizedPartition:
         partition_path: The partition, "" in a table without partitions.
         files_before: The number of file slices that are replaced.
         files_after: The number of new files; of a dry run the expected one.
-        bytes_read: The size of the files that are read, log files included; None if it is not known any more.
+        bytes_read: The size of the files that are read, log files included; None if the plan changed meanwhile.
     """
 
     partition_path: str
@@ -129,6 +130,7 @@ class OptimizeResult(RepairResult):
         overlap_before: For each sort column the overlap of the ranges of the table's files before, as
             `hoodie.stats.overlap` tells it: the fewer files cover a value, the fewer are read for it.
         overlap_after: The same afterwards; empty for a dry run.
+        pending: The instant times of clusterings that were pending before; their file groups are left alone.
     """
 
     instant_time: str | None
@@ -138,29 +140,15 @@ class OptimizeResult(RepairResult):
     is_dry_run: bool = False
     overlap_before: tuple[Overlap, ...] = ()
     overlap_after: tuple[Overlap, ...] = ()
+    pending: tuple[str, ...] = ()
 
     @classmethod
-    def done(cls, result: HoodieWriteResult | None, sort_columns: tuple[str, ...], layout: str) -> Self:
-        """The result of a clustering.
-
-        Args:
-            result: Its result; None if there was nothing to do.
-            sort_columns: See the attributes.
-            layout: See the attributes.
-        """
-        if result is None:
-            return cls(None, (), sort_columns, layout)
-        before = Counter(path for path, _ in result.commit_metadata.replaced_file_groups)
-        after = Counter(stat.partition_path for stat in result.commit_metadata.write_stats)
-        found = tuple(OptimizedPartition(path, before[path], after[path]) for path in sorted(before))
-        return cls(result.instant_time, found, sort_columns, layout)
-
-    @classmethod
-    def planned(cls, explained: ClusteringExplanation) -> Self:
+    def planned(cls, explained: ClusteringExplanation, pending: Sequence[str] = ()) -> Self:
         """The result of a dry run.
 
         Args:
             explained: The work that would be done.
+            pending: See the attributes.
         """
         found: dict[str, OptimizedPartition] = {}
         for group in explained.groups:
@@ -172,7 +160,21 @@ class OptimizeResult(RepairResult):
                 old.files_after + group.output_files,
                 (old.bytes_read or 0) + group.bytes,
             )
-        return cls(None, tuple(found.values()), explained.sort_columns, explained.layout, is_dry_run=True)
+        return cls(None, tuple(found.values()), explained.sort_columns, explained.layout, True, pending=tuple(pending))
+
+    def done(self, result: HoodieWriteResult | None) -> Self:
+        """What was done of a dry run's plan.
+
+        Args:
+            result: The result of the clustering; None if there was nothing to do.
+        """
+        if result is None:
+            return attrs.evolve(self, partitions=(), is_dry_run=False)
+        read = {found.partition_path: found.bytes_read for found in self.partitions}
+        before = Counter(path for path, _ in result.commit_metadata.replaced_file_groups)
+        after = Counter(stat.partition_path for stat in result.commit_metadata.write_stats)
+        found = tuple(OptimizedPartition(path, before[path], after[path], read.get(path)) for path in sorted(before))
+        return attrs.evolve(self, instant_time=result.instant_time, partitions=found, is_dry_run=False)
 
     @property
     def files_before(self) -> int:
@@ -187,8 +189,10 @@ class OptimizeResult(RepairResult):
     @property
     def headline(self) -> str:
         """The outcome in one line."""
+        waiting = f"; clustering {', '.join(self.pending)} is pending: client.cluster() carries it out"
+        waiting = waiting if self.pending else ""
         if not self.partitions:
-            return "optimize: nothing to put together"
+            return "optimize: nothing to put together" + waiting
         verb = "would become about" if self.is_dry_run else "became"
         text = f"optimize{f' {self.instant_time}' if self.instant_time else ''}: {plural(self.files_before, 'file')} "
         text += f"in {plural(len(self.partitions), 'partition')} {verb} {self.files_after}"
@@ -199,7 +203,7 @@ class OptimizeResult(RepairResult):
                 then = after.get(found.column)
                 text += f"; a value of {found.column} lies in {found.mean_depth:.1f} files"
                 text += "" if then is None else f", now in {then:.1f}"
-        return text
+        return text + waiting
 
     @property
     def table(self) -> SummaryTable[OptimizedPartition]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,6 +68,8 @@ from hoodie.table.table_removal import TableRemoval, drop_table
 from hoodie.table.upgrade.version_change import TableVersionChange
 from hoodie.validation.metadata_validation import MetadataTableValidation
 from hoodie.validation.table_validator import validate
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _READ_KEYS = frozenset(key.lower() for key in (*all_keys([HoodieReadConfig, HoodieLogMergeConfig]), *MERGER_KEYS))
@@ -720,7 +723,7 @@ class Table(TableReads):
             HoodieConfigException: A column is not in the table, or its values have no order; or an option is wrong.
             HoodieNotSupportedException: The table has a bucket index.
         """
-        columns = (sort_by,) if isinstance(sort_by, str) else tuple(sort_by)
+        columns = _columns_of(sort_by)
         plan = "hoodie.clustering.plan.strategy."
         options: dict[str, Any] = {
             f"{plan}max.num.groups": _ALL_GROUPS,
@@ -729,25 +732,27 @@ class Table(TableReads):
         }
         if columns:
             options |= {f"{plan}sort.columns": ",".join(columns), f"{plan}small.file.limit": _ANY_SIZE}
+        config = self._committing_config(options | dict(properties or {}))
         if partitions is not None:
-            options[f"{plan}partition.selected"] = ",".join(check_partition_paths(partitions))
-        options |= properties or {}
-        config = self._committing_config(options)
-        if partitions is not None and not partitions:
-            return OptimizeResult(None, (), columns, str(config.layout.strategy), is_dry_run=dry_run)
+            chosen = tuple(check_partition_paths(partitions))
+            unknown = sorted(set(chosen) - set(self._load().view().list_partitions()))
+            if unknown:
+                logger.warning("optimize: %s has no partition %s", self._path, ", ".join(map(repr, unknown)))
+            if not chosen:
+                return OptimizeResult(None, (), columns, str(config.layout.strategy), is_dry_run=dry_run)
+            config = attrs.evolve(config, clustering=attrs.evolve(config.clustering, partition_selected=chosen))
         before = self._overlaps(columns)
-        if dry_run:
-            planned = OptimizeResult.planned(self._by_client(lambda client: client.explain_clustering(), options))
-            return attrs.evolve(planned, overlap_before=before)
 
-        def work(client: HoodieLocalWriteClient) -> HoodieWriteResult | None:
-            planned = client.schedule_clustering()
-            return None if planned is None else client.cluster(planned)
+        def work(client: HoodieLocalWriteClient) -> OptimizeResult:
+            planned = OptimizeResult.planned(client.explain_clustering(), client.pending_clusterings())
+            if dry_run:
+                return planned
+            instant_time = client.schedule_clustering()
+            result = None if instant_time is None else client.cluster(instant_time)
+            return planned.done(result)
 
-        done = OptimizeResult.done(self._by_client(work, options), columns, str(config.layout.strategy))
-        if done.instant_time is None:
-            return done
-        return attrs.evolve(done, overlap_before=before, overlap_after=self._overlaps(columns))
+        done = attrs.evolve(self._with_client(config, work), overlap_before=before)
+        return done if done.instant_time is None else attrs.evolve(done, overlap_after=self._overlaps(columns))
 
     def clean(self, *, dry_run: bool = False) -> CleanResult:
         """Delete the old file versions that ``hoodie.clean.*`` does not keep; savepoints keep theirs.
@@ -1007,7 +1012,9 @@ class Table(TableReads):
         return HoodieTableMetaClient.load(self._path, self._storage_options)
 
     def _by_client(self, call: Callable[[HoodieLocalWriteClient], T], properties: Mapping[str, Any] | None = None) -> T:
-        config = self._committing_config(properties)
+        return self._with_client(self._committing_config(properties), call)
+
+    def _with_client(self, config: HoodieWriteConfig, call: Callable[[HoodieLocalWriteClient], T]) -> T:
         with one_after_another(config), HoodieLocalWriteClient(config) as client:
             return call(client)
 
@@ -1039,6 +1046,20 @@ class PinnedTable(TableReads):
 
     def __repr__(self) -> str:
         return f"<{self._name}>"
+
+
+def _columns_of(sort_by: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of the columns to sort by.
+
+    Raises:
+        HoodieConfigException: They are no names.
+    """
+    columns = (
+        (sort_by,) if isinstance(sort_by, str) else tuple(sort_by) if isinstance(sort_by, Iterable) else (sort_by,)
+    )
+    if not all(isinstance(name, str) for name in columns):
+        raise HoodieConfigException(f"sort_by is {shown_value(sort_by)}: give the names of columns, such as ['city']")
+    return columns
 
 
 def _refuse_no_condition(where: Filters) -> None:

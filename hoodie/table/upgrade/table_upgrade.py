@@ -29,9 +29,10 @@ from itertools import pairwise
 import attrs
 
 from hoodie.common.model.write_operation_type import HoodieTableType
+from hoodie.common.table.clustering_plans import PendingClustering, pending_clusterings
 from hoodie.common.table.table_config import HoodieTableConfig
 from hoodie.common.table.table_snapshot import TableSnapshot
-from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
 from hoodie.common.table.timeline.instant_time import format_instant_time, in_order, is_after
 from hoodie.common.table.timeline.moved_commits import moved_commits, other_layout, refusal_of_moved_commits
 from hoodie.common.table.timeline.timeline_layout import TIMELINE_FOLDER, TimelineLayout
@@ -239,9 +240,11 @@ class _VersionChange:
             raise self._not_possible([problem])
         pending = self._snapshot.active_timeline.filter_pending()
         compactions = pending.filter_actions(Action.COMPACTION).times if self._needs_compacted_table else frozenset()
-        others = [instant for instant in pending if instant.requested_time not in compactions]
+        clusterings = {one.instant: one for one in pending_clusterings(self._snapshot.active_timeline)}
+        withdrawn = [instant for instant, one in clusterings.items() if self._may_be_withdrawn(one)]
+        others = [one for one in pending if one.requested_time not in compactions and one not in withdrawn]
         if others:
-            listed = ", ".join(f"{i.action} {i.requested_time} ({self._way_out(i.action)})" for i in others)
+            listed = ", ".join(f"{i.action} {i.requested_time} ({self._way_out(i, i in clusterings)})" for i in others)
             raise HoodieCommitException(
                 f"the version of {self._snapshot.base_path} cannot be changed while instants are pending: {listed}; "
                 "nothing was changed"
@@ -264,6 +267,16 @@ class _VersionChange:
         problem = savepoint_with_log_files(self._snapshot) if self._needs_compacted_table else None
         if problem is not None:
             raise self._not_possible([problem])
+        if withdrawn and not self._is_dry_run:
+            for instant in withdrawn:
+                self._snapshot.active_timeline.withdraw_requested(instant.requested_time, instant.action)
+            self._snapshot = self._snapshot.refreshed()
+
+    def _may_be_withdrawn(self, clustering: PendingClustering) -> bool:
+        """Whether a pending clustering is a plan of hoodie that nobody carries out: it can be planned again."""
+        instant = clustering.instant
+        is_dead = is_heartbeat_expired(self._snapshot, instant.requested_time, self._config.write)
+        return clustering.gives_way and instant.is_requested and is_dead
 
     def _uncompacted(self, uncompacted: UncompactedTable, finished_earlier_run: bool) -> LogFilesLeftException:
         return LogFilesLeftException(
@@ -290,7 +303,10 @@ class _VersionChange:
     def _has_same_layout(self) -> bool:
         return LAYOUT_OF_VERSION[self._version] == LAYOUT_OF_VERSION[self._to_version]
 
-    def _way_out(self, action: Action) -> str:
+    def _way_out(self, instant: HoodieInstant, is_clustering: bool) -> str:
+        action, time = instant.action, instant.requested_time
+        if is_clustering:
+            return f"client.cluster({time!r}) carries it out, client.rollback({time!r}) gives it up"
         if action in COMMIT_ACTIONS:
             return "rollback_failed_writes() of a write client rolls it back, once its writer is dead"
         return _FINISHED_BY.get(action, _BY_HUDI)

@@ -323,7 +323,6 @@ def test_names_of_others_are_kept_and_not_looked_at() -> None:
         ),
         ("hoodie.write.config.keys.to.serialize.to.commit.metadata", "", "hoodie.table.name"),
         ("hoodie.commit.metadata.engine.properties.embed.enable", "false", "true"),
-        ("hoodie.layout.optimize.enable", "false", "true"),
     ],
 )
 def test_a_property_that_changes_no_row_never_refuses_a_write(

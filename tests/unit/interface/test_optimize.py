@@ -105,6 +105,8 @@ def test_a_file_that_is_alone_is_rewritten_for_its_order_only(table: hoodie.Tabl
     [
         (["nowhere"], {}, "the table has no column nowhere; give columns of id, ts, city, fare, age"),
         (["fare", "fare"], {}, "each once"),
+        (None, {}, "give the names of columns"),
+        ([1], {}, "give the names of columns"),
         (["fare"], {"layout": "spiral"}, "hoodie.layout.optimize.strategy"),
         ([], {"properties": {"hoodie.clustering.plan.strategy.class": "SparkMine"}}, "is not supported"),
     ],
@@ -112,6 +114,31 @@ def test_a_file_that_is_alone_is_rewritten_for_its_order_only(table: hoodie.Tabl
 def test_wrong_arguments_are_told_before_anything_is_planned(
     table: hoodie.Table, columns: list[str], options: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(HoodieConfigException, match=message):
-        table.optimize(columns, **options)  # type: ignore[arg-type]
+    for dry_run in (True, False):
+        with pytest.raises(HoodieConfigException, match=message):
+            table.optimize(columns, dry_run=dry_run, **options)  # type: ignore[arg-type]
     assert not [one for one in table.history() if "cluster" in one.action or one.action == "replacecommit"]
+
+
+def test_a_partition_whose_name_has_a_comma(tmp_path: Path) -> None:
+    data = rows(0, 30).set_column(2, "city", pa.array([("a", "b", "a,b")[number % 3] for number in range(30)]))
+    made = hoodie.Table.create(
+        str(tmp_path / "t"), data, record_key_fields="id", partition_fields="city", properties=SMALL_FILTERS
+    )
+    made.bulk_insert(data)
+    done = made.optimize(partitions=["a,b"])
+    assert [(one.partition_path, one.files_before, one.files_after) for one in done.partitions] == [("a,b", 2, 1)]
+
+
+def test_a_partition_that_is_not_there_is_told(table: hoodie.Table, caplog: pytest.LogCaptureFixture) -> None:
+    assert table.optimize(partitions=["nowhere"]).instant_time is None
+    assert "has no partition 'nowhere'" in caplog.text
+
+
+def test_a_plan_that_is_pending_is_told(table: hoodie.Table) -> None:
+    with hoodie.HoodieLocalWriteClient(hoodie.HoodieWriteConfig.from_properties(table.path)) as client:
+        planned = client.schedule_clustering()
+        assert client.pending_clusterings() == [planned]
+    for told in (table.optimize(dry_run=True), table.optimize()):
+        assert told.pending == (planned,)
+        assert f"nothing to put together; clustering {planned} is pending" in str(told)

@@ -6,7 +6,7 @@ import attrs
 
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
-from hoodie.table.action.cluster.clustering_planner import clustering_inputs
+from hoodie.table.action.cluster.clustering_planner import clustering_inputs, row_order
 
 
 @attrs.frozen
@@ -80,8 +80,11 @@ def explain_clustering(config: HoodieWriteConfig, snapshot: TableSnapshot) -> Cl
         snapshot: The table.
 
     Raises:
-        HoodieException: See `clustering_inputs`.
+        HoodieException: See `clustering_inputs`; or rows cannot be ordered by the columns of the configuration.
     """
+    order = row_order(config.layout, config.clustering.sort_columns)
+    if order is not None:
+        order.checked(snapshot.load_schema())
     return ClusteringExplanation(
         snapshot.base_path,
         tuple(

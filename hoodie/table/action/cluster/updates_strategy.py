@@ -154,8 +154,9 @@ def _may_be_completed(config: HoodieWriteConfig, snapshot: TableSnapshot, instan
 
 def _completed(snapshot: TableSnapshot, instant_time: str) -> HoodieWriteConflictException:
     return HoodieWriteConflictException(
-        f"clustering {instant_time} of {snapshot.base_path} was completed, or is being carried out by another engine, "
-        "and rewrites file groups that this write changes; nothing was committed. Write again: that is safe",
+        f"clustering {instant_time} of {snapshot.base_path} was completed meanwhile, or is being carried out by "
+        "another engine, and rewrites file groups that this write changes; nothing was committed. Write again: that is "
+        "safe; hoodie.write.num.retries.on.conflict.failures=3 does so by itself",
         other_instants=[instant_time],
         is_retry_safe=True,
     )

@@ -468,6 +468,22 @@ def test_each_pending_action_has_its_way_out(busy: Path, action: Action, way_out
     refused(busy, HoodieCommitException, rf"{action} 20991123000000000 \(.*{way_out}")
 
 
+@pytest.mark.parametrize(("first", "then"), [(6, 9), (9, 6)])
+def test_plans_of_clusterings_are_withdrawn_and_those_of_hudi_named(tmp_path: Path, first: int, then: int) -> None:
+    path = Path(init_table(tmp_path / "t", table_version=first))
+    with local_client(path, {**SMALL_FILTERS, "hoodie.parquet.small.file.limit": "0"}) as client:
+        for key in "ab":
+            client.insert(rows((key, "x", 1)))
+        client.schedule_clustering()
+    bring(path, then, dry_run=True)
+    assert len(HoodieTableMetaClient.load(str(path)).active_timeline.filter_pending()) == 1
+    bring(path, then)
+    assert not len(HoodieTableMetaClient.load(str(path)).active_timeline.filter_pending())
+    with local_client(path, {**SMALL_FILTERS, "hoodie.clustering.updates.strategy": "SparkRejectUpdateStrategy"}) as c:
+        planned = c.schedule_clustering()
+    refused(path, HoodieCommitException, rf"client.cluster\('{planned}'\) carries it out", version=first)
+
+
 def test_living_heartbeats_are_refused(busy: Path) -> None:
     folder = busy / ".hoodie/.heartbeat"
     folder.mkdir(exist_ok=True)
