@@ -163,7 +163,7 @@ class OptimizeResult(RepairResult):
         return cls(None, tuple(found.values()), explained.sort_columns, explained.layout, True, pending=tuple(pending))
 
     def done(self, result: HoodieWriteResult | None) -> Self:
-        """What was done of a dry run's plan.
+        """The result of the clustering that the plan became.
 
         Args:
             result: The result of the clustering; None if there was nothing to do.
