@@ -64,7 +64,7 @@ RECORDS: Mapping[str, str] = {
     ),
     "HoodieClusteringPlan": (
         "inputGroups [HoodieClusteringGroup]?; strategy HoodieClusteringStrategy?; extraMetadata {string}?; "
-        "version int?=1; preserveHoodieMetadata boolean?; missingSchedulePartitions [string]?"
+        "version int?=1; preserveHoodieMetadata boolean?"
     ),
     "HoodieClusteringStrategy": "strategyClassName string?; strategyParams {string}?; version int?=1",
     "HoodieCommitMetadata": (
@@ -144,6 +144,10 @@ RECORDS: Mapping[str, str] = {
 
 RECORDS_OF_LAYOUT_2: Mapping[str, str] = {
     **RECORDS,
+    "HoodieClusteringPlan": (
+        "inputGroups [HoodieClusteringGroup]?; strategy HoodieClusteringStrategy?; extraMetadata {string}?; "
+        "version int?=1; preserveHoodieMetadata boolean?; missingSchedulePartitions [string]?"
+    ),
     "HoodieCommitMetadata": (
         "partitionToWriteStats {[HoodieWriteStat]}?; compacted boolean?; extraMetadata {string}?; version int?=1; "
         "operationType string?"
@@ -165,6 +169,8 @@ RECORDS_OF_LAYOUT_2: Mapping[str, str] = {
 }
 """`RECORDS` as timeline layout 2 has them."""
 
+_NEWEST_LAYOUT = 2
+"""Plans are read and written as this layout has them: Hudi 0.15 skips the fields that it does not know."""
 _METADATA_ENCODER = datum_encoder({"type": "map", "values": "string"})
 """Encodes the header of a container; its values are bytes, which have the same encoding as strings."""
 _LONG_ENCODER = datum_encoder("long")
@@ -344,12 +350,12 @@ class HoodieRequestedReplaceMetadata:
 
 
 def encode(value: attrs.AttrsInstance) -> bytes:
-    """The timeline file of one of this module's classes.
+    """The timeline file of one of this module's classes, with all of their fields in both layouts.
 
     Raises:
         HoodieException: An attribute has a value that its schema does not allow.
     """
-    return encode_record(type(value).__name__, _to_value(value))
+    return encode_record(type(value).__name__, _to_value(value), _NEWEST_LAYOUT)
 
 
 def decode(data: bytes, cls: type[_T], source: str = "") -> _T:
@@ -363,7 +369,7 @@ def decode(data: bytes, cls: type[_T], source: str = "") -> _T:
     Raises:
         HoodieCorruptedDataException: The file is empty, cut short or damaged, or holds another record.
     """
-    decoded: _T = _from_value(cls, decode_record(data, cls.__name__, source))
+    decoded: _T = _from_value(cls, decode_record(data, cls.__name__, source, _NEWEST_LAYOUT))
     return decoded
 
 
@@ -392,18 +398,19 @@ def _container(schema: str, datum: bytes) -> bytes:
     return bytes(out + datum + sync_marker)
 
 
-def decode_record(data: bytes, name: str, source: str = "") -> dict[str, Any]:
+def decode_record(data: bytes, name: str, source: str = "", layout: int = 1) -> dict[str, Any]:
     """Read a timeline file as a dict of Avro field to value.
 
     Args:
         data: The file's content.
         name: One of `RECORDS`; the file must hold exactly one.
         source: The path of the file, for the error message.
+        layout: The version of the timeline's layout whose fields are given; those that the writer lacks are defaults.
 
     Raises:
         HoodieCorruptedDataException: The file is empty, cut short or damaged, or holds another record.
     """
-    return _the_record(data, lambda: _reader().read_container(data, _schema_text(name), limit=2), name, source)
+    return _the_record(data, lambda: _reader().read_container(data, _schema_text(name, layout), limit=2), name, source)
 
 
 def decode_as_written(data: bytes, names: Collection[str], source: str = "") -> dict[str, Any]:

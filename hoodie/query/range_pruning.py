@@ -90,7 +90,7 @@ def slices_by_statistics(
         A flag for each slice; None if there are no statistics.
     """
     tree = _tree_of(row_filter)
-    if tree is None or not slices:
+    if tree is None or not slices or not _has_statistics(snapshot):
         return None
     files = _Files.of(slices)
     bounds = _bounds_of(snapshot, files, schema, _columns_of(tree, schema))
@@ -116,14 +116,20 @@ def bounds_of_slices(
     Returns:
         Column -> a range for each slice; None if there are no statistics.
     """
-    return _bounds_of(snapshot, _Files.of(slices), schema, columns) if slices else None
+    if not slices or not _has_statistics(snapshot):
+        return None
+    return _bounds_of(snapshot, _Files.of(slices), schema, columns)
+
+
+def _has_statistics(snapshot: TableSnapshot) -> bool:
+    return _COLUMN_STATS in snapshot.table_config.metadata_partitions and metadata_of(snapshot) is not None
 
 
 def _bounds_of(
     snapshot: TableSnapshot, files: _Files, schema: pa.Schema, columns: Sequence[str]
 ) -> dict[str, ColumnBounds] | None:
     listing = metadata_of(snapshot)
-    if listing is None or _COLUMN_STATS not in snapshot.table_config.metadata_partitions or not columns:
+    if listing is None or not columns:
         return None
     partitions = sorted(set(files.partitions))
     rows = listing.ask(lambda metadata: metadata.read_column_stats(columns, partitions))

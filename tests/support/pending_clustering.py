@@ -30,6 +30,7 @@ def schedule_clustering(base_path: str | Path, partition_path: str, base_file: H
     group = {"slices": [file_slice], "metrics": {}, "numOutputFileGroups": 1, "extraMetadata": None, "version": 1}
     plan = {
         "inputGroups": [group], "strategy": None, "extraMetadata": {}, "version": 1, "preserveHoodieMetadata": True,
+        "missingSchedulePartitions": None,
     }  # fmt: skip
     timeline = table.active_timeline
     # Layout 2 has an action of its own for it.

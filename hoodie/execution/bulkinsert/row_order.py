@@ -231,7 +231,7 @@ def _linear_key(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_floating(kind):
         whole = pa.int32() if pa.types.is_float32(kind) else pa.int64()
-        dtype = whole.to_pandas_dtype()
+        dtype = np.int32 if pa.types.is_float32(kind) else np.int64
         numbers = column.fill_null(0).to_numpy()
         # Adding 0.0 makes 0.0 of -0.0; numbers that are none have the bits of the largest.
         bits = np.where(np.isnan(numbers), numbers.dtype.type(np.nan), numbers + numbers.dtype.type(0)).view(dtype)

@@ -44,6 +44,20 @@ HILBERT_BITS = 63
 
 _BLOCK_ROWS = 1 << 14
 """Rows are worked on in blocks whose columns stay in the processor's caches."""
+_NUMBERS: dict[pa.DataType, type[np.generic]] = {
+    pa.int8(): np.int8,
+    pa.int16(): np.int16,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.uint8(): np.uint8,
+    pa.uint16(): np.uint16,
+    pa.uint32(): np.uint32,
+    pa.uint64(): np.uint64,
+    pa.float16(): np.float16,
+    pa.float32(): np.float32,
+    pa.float64(): np.float64,
+}
+"""The numbers of numpy that types of Arrow hold."""
 _TOP = np.uint64(1 << 63)
 _TOP_OF_INT = np.uint64(1 << 31)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -106,7 +120,7 @@ def z_ordinates(column: pa.Array, time_zone: str = "UTC") -> Words:
         numbers = _doubles(column)
         found = numbers.view(np.uint64)
         found = np.where(numbers > 0, found ^ _TOP, np.where(numbers < 0, ~found, found))
-        largest = np.finfo(kind.to_pandas_dtype()).max
+        largest = np.finfo(np.float32 if pa.types.is_float32(kind) else np.float64).max
         return _with_nulls(found, column, int(np.float64(largest).view(np.uint64) ^ _TOP))
     if _is_bytes(kind):
         return _with_nulls(_first_bytes(column), column, 0)
@@ -260,14 +274,14 @@ def _stored(column: pa.Array, kind: npt.DTypeLike, of_value: int = 1) -> np.ndar
 
 def _doubles(column: pa.Array) -> npt.NDArray[np.float64]:
     with np.errstate(invalid="ignore"):
-        return _stored(column, column.type.to_pandas_dtype()).astype(np.float64)
+        return _stored(column, _NUMBERS[column.type]).astype(np.float64)
 
 
 def _longs(column: pa.Array, time_zone: str) -> npt.NDArray[np.int64]:
     """Whole numbers of 64 bits: of integers, of the integer part of decimals, milliseconds of dates and timestamps."""
     kind = column.type
     if pa.types.is_integer(kind):
-        return _stored(column, kind.to_pandas_dtype()).astype(np.int64)
+        return _stored(column, _NUMBERS[kind]).astype(np.int64)
     if pa.types.is_decimal(kind):
         whole = pc.trunc(column).cast(pa.decimal128(38, 0)) if kind.scale else column
         # The low half of 128 bits, as Java's BigDecimal.longValue.

@@ -303,7 +303,9 @@ def test_a_slice_that_was_compacted_or_replaced_since_is_left_out(
         planned = client.schedule_log_compaction()
         assert planned is not None
         # Hudi plans compactions of file groups that a pending log compaction has.
-        monkeypatch.setattr("hoodie.table.action.compact.compaction_planner._held_file_groups", lambda snapshot: set())
+        monkeypatch.setattr(
+            "hoodie.table.action.compact.compaction_planner.file_groups_of_pending_services", lambda timeline: set()
+        )
         compaction = client.schedule_compaction()
         before = read(base_path)
         result = client.log_compact(planned)

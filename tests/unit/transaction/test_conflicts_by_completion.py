@@ -112,6 +112,7 @@ def clustering_plan(*file_ids: str) -> bytes:
     group = {"slices": slices, "metrics": None, "numOutputFileGroups": 1, "extraMetadata": None, "version": 1}
     plan = {
         "inputGroups": [group], "strategy": None, "extraMetadata": None, "version": 1, "preserveHoodieMetadata": True,
+        "missingSchedulePartitions": None,
     }  # fmt: skip
     value = {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": None, "version": 1}
     return encode_record("HoodieRequestedReplaceMetadata", value)
