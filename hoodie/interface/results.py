@@ -108,13 +108,13 @@ class OptimizedPartition:
         partition_path: The partition, "" in a table without partitions.
         files_before: The number of file slices that are replaced.
         files_after: The number of new files; of a dry run the expected one.
-        bytes_read: The size of the files that are read, log files included; None if the plan changed meanwhile.
+        size_bytes: The size of the files that would be read, log files included; afterwards that of the new files.
     """
 
     partition_path: str
     files_before: int
     files_after: int
-    bytes_read: int | None = None
+    size_bytes: int
 
 
 @attrs.frozen(repr=False)
@@ -158,7 +158,7 @@ class OptimizeResult(RepairResult):
                 path,
                 old.files_before + group.files,
                 old.files_after + group.output_files,
-                (old.bytes_read or 0) + group.bytes,
+                old.size_bytes + group.bytes,
             )
         return cls(None, tuple(found.values()), explained.sort_columns, explained.layout, True, pending=tuple(pending))
 
@@ -170,10 +170,17 @@ class OptimizeResult(RepairResult):
         """
         if result is None:
             return attrs.evolve(self, partitions=(), is_dry_run=False)
-        read = {found.partition_path: found.bytes_read for found in self.partitions}
         before = Counter(path for path, _ in result.commit_metadata.replaced_file_groups)
-        after = Counter(stat.partition_path for stat in result.commit_metadata.write_stats)
-        found = tuple(OptimizedPartition(path, before[path], after[path], read.get(path)) for path in sorted(before))
+        written = result.commit_metadata.partition_to_write_stats
+        found = tuple(
+            OptimizedPartition(
+                path,
+                before[path],
+                len(written.get(path, ())),
+                sum(stat.file_size_bytes for stat in written.get(path, ())),
+            )
+            for path in sorted(before)
+        )
         return attrs.evolve(self, instant_time=result.instant_time, partitions=found, is_dry_run=False)
 
     @property

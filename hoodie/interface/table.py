@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,6 +39,7 @@ from hoodie.interface.erasure import Erasure, TableErasure
 from hoodie.interface.instants import ExportedInstants, InstantDetails, TableDifference, compare, export, read_instant
 from hoodie.interface.locks import TableLock, break_lock, find_locks
 from hoodie.interface.merge import TableMerge
+from hoodie.interface.optimization import Optimization
 from hoodie.interface.queued_calls import one_after_another
 from hoodie.interface.repairs import MarkedFile, markers_of, repair
 from hoodie.interface.report import Report, write_report
@@ -57,7 +57,6 @@ from hoodie.query.table_query import Filters, QueryTime, QueryTimes, TableQuery
 from hoodie.stats.table_numbers import TableNumbers
 from hoodie.storage.storage_options import StorageOptions, secrets_of
 from hoodie.table.action.clean.clean_planner import CleanPlanner
-from hoodie.table.action.commit.replaced_file_groups import check_partition_paths
 from hoodie.table.action.commit.upsert_plan import UpsertPlan
 from hoodie.table.action.savepoint.savepoint_action_executor import HoodieSavepoint, savepoints
 from hoodie.table.action.ttl.partition_expiry import PartitionExpiry
@@ -69,12 +68,8 @@ from hoodie.table.upgrade.version_change import TableVersionChange
 from hoodie.validation.metadata_validation import MetadataTableValidation
 from hoodie.validation.table_validator import validate
 
-logger = logging.getLogger(__name__)
-
 T = TypeVar("T")
 _READ_KEYS = frozenset(key.lower() for key in (*all_keys([HoodieReadConfig, HoodieLogMergeConfig]), *MERGER_KEYS))
-_ALL_GROUPS, _ANY_SIZE = 2**31 - 1, 2**63 - 1
-"""Limits of a plan of `Table.optimize`: it takes everything that it finds."""
 _INDEX_PREFIXES = ("secondary_index", "expr_index")
 
 
@@ -723,36 +718,12 @@ class Table(TableReads):
             HoodieConfigException: A column is not in the table, or its values have no order; or an option is wrong.
             HoodieNotSupportedException: The table has a bucket index.
         """
-        columns = _columns_of(sort_by)
-        plan = "hoodie.clustering.plan.strategy."
-        options: dict[str, Any] = {
-            f"{plan}max.num.groups": _ALL_GROUPS,
-            "hoodie.layout.optimize.strategy": layout,
-            f"{plan}single.group.clustering.enabled": False,
-        }
-        if columns:
-            options |= {f"{plan}sort.columns": ",".join(columns), f"{plan}small.file.limit": _ANY_SIZE}
-        config = self._committing_config(options | dict(properties or {}))
-        if partitions is not None:
-            chosen = tuple(check_partition_paths(partitions))
-            unknown = sorted(set(chosen) - set(self._load().view().list_partitions()))
-            if unknown:
-                logger.warning("optimize: %s has no partition %s", self._path, ", ".join(map(repr, unknown)))
-            if not chosen:
-                return OptimizeResult(None, (), columns, str(config.layout.strategy), is_dry_run=dry_run)
-            config = attrs.evolve(config, clustering=attrs.evolve(config.clustering, partition_selected=chosen))
-        before = self._overlaps(columns)
-
-        def work(client: HoodieLocalWriteClient) -> OptimizeResult:
-            planned = OptimizeResult.planned(client.explain_clustering(), client.pending_clusterings())
-            if dry_run:
-                return planned
-            instant_time = client.schedule_clustering()
-            result = None if instant_time is None else client.cluster(instant_time)
-            return planned.done(result)
-
-        done = attrs.evolve(self._with_client(config, work), overlap_before=before)
-        return done if done.instant_time is None else attrs.evolve(done, overlap_after=self._overlaps(columns))
+        work = Optimization.of(sort_by, layout, self._committing_config, properties)
+        before = self._overlaps(work.columns)
+        chosen = work.in_partitions(partitions, self._load)
+        done = self._with_client(chosen.config, partial(chosen.run, dry_run=dry_run))
+        done = attrs.evolve(done, overlap_before=before)
+        return done if done.instant_time is None else attrs.evolve(done, overlap_after=self._overlaps(work.columns))
 
     def clean(self, *, dry_run: bool = False) -> CleanResult:
         """Delete the old file versions that ``hoodie.clean.*`` does not keep; savepoints keep theirs.
@@ -1046,20 +1017,6 @@ class PinnedTable(TableReads):
 
     def __repr__(self) -> str:
         return f"<{self._name}>"
-
-
-def _columns_of(sort_by: str | Sequence[str]) -> tuple[str, ...]:
-    """The names of the columns to sort by.
-
-    Raises:
-        HoodieConfigException: They are no names.
-    """
-    columns = (
-        (sort_by,) if isinstance(sort_by, str) else tuple(sort_by) if isinstance(sort_by, Iterable) else (sort_by,)
-    )
-    if not all(isinstance(name, str) for name in columns):
-        raise HoodieConfigException(f"sort_by is {shown_value(sort_by)}: give the names of columns, such as ['city']")
-    return columns
 
 
 def _refuse_no_condition(where: Filters) -> None:

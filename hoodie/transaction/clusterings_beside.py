@@ -5,8 +5,9 @@ Hudi: org.apache.hudi.client.clustering.update.strategy.{SparkRejectUpdateStrate
 
 from __future__ import annotations
 
-from hoodie.common.table.clustering_plans import pending_clusterings
-from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
+from collections.abc import Sequence
+
+from hoodie.common.table.clustering_plans import PendingClustering
 from hoodie.config.clustering_config import HoodieClusteringConfig
 from hoodie.exception import HoodieConfigException
 
@@ -16,17 +17,16 @@ _STRATEGIES = {"RejectUpdateStrategy": True, "AllowUpdateStrategy": False}
 """Strategies by their names without engine: whether they refuse the write."""
 
 
-def clusterings_that_give_way(config: HoodieClusteringConfig, timeline: HoodieActiveTimeline) -> list[str]:
+def clusterings_that_give_way(config: HoodieClusteringConfig, pending: Sequence[PendingClustering]) -> list[str]:
     """The instant times of the pending clusterings that a write wins against, whatever it changes.
 
     Args:
         config: The strategy.
-        timeline: The table's timeline.
+        pending: The pending clusterings of the table.
 
     Raises:
         HoodieConfigException: The strategy is not known, or would lose what is written.
     """
-    pending = pending_clusterings(timeline)
     refuses = refuses_updates(config) if pending else None
     return [one.instant.requested_time for one in pending if (one.gives_way if refuses is None else not refuses)]
 

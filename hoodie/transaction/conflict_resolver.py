@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from hoodie.avro.schema_converters import to_arrow
 from hoodie.common.model.commit_metadata import HoodieCommitMetadata
 from hoodie.common.model.write_operation_type import ADDS_WITHOUT_BLOCKING, REWRITES
+from hoodie.common.table.clustering_plans import pending_clusterings
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import HoodieInstant, State
@@ -77,7 +78,7 @@ class ConflictResolver:
         beside: list[ConcurrentOperation] = []
         committed: dict[str, HoodieCommitMetadata] = {}
         strategy = self._strategy_of(operation)
-        giving_way = clusterings_that_give_way(self._config.clustering, timeline)
+        giving_way = clusterings_that_give_way(self._config.clustering, pending_clusterings(timeline))
         following = self.built_on(timeline, operation, start) if is_completed else frozenset()
         for instant in strategy.candidates(timeline, operation.instant.requested_time, start):
             if instant.requested_time in following or (instant.is_pending and instant.requested_time in giving_way):

@@ -12,7 +12,6 @@ from hoodie import HoodieTableMetaClient
 from hoodie.common.fs.file_names import is_data_file_name, parse_base_file_name, parse_log_file_name
 from hoodie.common.model.commit_metadata import HoodieReplaceCommitMetadata
 from hoodie.common.table.marker.write_markers import WriteMarkers
-from hoodie.common.table.timeline.instant import Action
 from hoodie.table.repair import find_orphan_files
 from tests.support.folders import files_below
 from tests.support.model import TableModel
@@ -104,14 +103,4 @@ def _check_files(table: HoodieTableMetaClient, was_cleaned: bool) -> None:
             if log is not None and log.file_id not in replaced and newest.get(log.file_id, "") < end:
                 needed.add(path)
         missing &= needed
-        if any(instant.action is Action.REPLACE_COMMIT for instant in table.archived_timeline):
-            # A clustering that was completed after a later commit is archived before it.
-            groups = {_file_id(path) for path in on_storage}
-            missing = {path for path in missing if _file_id(path) in groups}
     assert not missing, f"files of completed instants that are gone: {sorted(missing)}"
-
-
-def _file_id(path: str) -> str:
-    name = parse_base_file_name(Path(path).name) or parse_log_file_name(Path(path).name)
-    assert name is not None
-    return name.file_id

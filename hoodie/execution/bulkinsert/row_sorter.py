@@ -26,7 +26,7 @@ _BYTES_OF_ORDER = 32
 """What sorting takes for each row beside the rows and their keys: numbers of rows, and what Arrow sorts with."""
 _PART_OF_FILE = 1 << 10
 """A run is written and read in batches of this part of the limit."""
-_SHARE_OF_RUN = 0.8
+_SHARE_OF_RUN = 0.75
 """What the rows of a run, and their sort, take of the limit; the rest is for batches on their way, and for memory that
 the allocator has not yet given back."""
 _PART_OF_INPUT = 4

@@ -200,6 +200,30 @@ class HoodieTimelineArchiver:
                 )
                 break
             due.append(instant)
+        return self._before_what_explains(due, completed)
+
+    def _before_what_explains(
+        self, due: list[HoodieInstant], completed: Iterable[HoodieInstant]
+    ) -> list[HoodieInstant]:
+        """The instants that are due, up to a replace commit that explains why files of a later one that stays are gone.
+
+        A clustering may have been requested before a commit whose files it replaced: a dead process had begun it.
+        """
+        if not any(instant.action is Action.REPLACE_COMMIT for instant in due):
+            return due
+        going = set(due)
+        written = {
+            (path, stat.file_id)
+            for instant in completed
+            if instant not in going and is_after(instant.requested_time, due[0].requested_time)
+            for path, stats in self._timeline.read_commit_metadata(instant).partition_to_write_stats.items()
+            for stat in stats
+        }
+        for number, instant in enumerate(due):
+            if instant.action is Action.REPLACE_COMMIT:
+                replaced = self._timeline.read_commit_metadata(instant).replaced_file_groups
+                if not written.isdisjoint(replaced):
+                    return due[:number]
         return due
 
     def _bound(self, writes: HoodieTimeline) -> str | None:

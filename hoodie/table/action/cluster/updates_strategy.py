@@ -13,7 +13,7 @@ Hudi: org.apache.hudi.client.clustering.update.strategy.{SparkRejectUpdateStrate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from hoodie.common.table.clustering_plans import PendingClustering, pending_clusterings, planned_file_groups
 from hoodie.common.table.marker.write_markers import WriteMarkers
@@ -31,13 +31,17 @@ FileGroupKey = tuple[str, str]
 
 
 def clusterings_met(
-    config: HoodieClusteringConfig, snapshot: TableSnapshot, groups: Collection[FileGroupKey]
+    config: HoodieClusteringConfig,
+    snapshot: TableSnapshot,
+    pending: Sequence[PendingClustering],
+    groups: Collection[FileGroupKey],
 ) -> list[PendingClustering]:
     """The pending clusterings that have some of the file groups that a write changes, and that the write wins against.
 
     Args:
         config: The strategy.
         snapshot: The table.
+        pending: Its pending clusterings.
         groups: The file groups.
 
     Raises:
@@ -45,10 +49,7 @@ def clusterings_met(
         HoodieConfigException: The strategy is not known, or would lose what is written.
     """
     changed = set(groups)
-    met = [
-        (one, sorted(changed & planned_file_groups(one.plan))) for one in pending_clusterings(snapshot.active_timeline)
-    ]
-    met = [(one, shared) for one, shared in met if shared]
+    met = [(one, both) for one in pending if (both := sorted(changed & planned_file_groups(one.plan)))]
     if not met:
         return []
     is_refused = refuses_updates(config)
@@ -114,12 +115,13 @@ def make_way(
         HoodieClusteringUpdateException: The write must not change them.
         HoodieWriteConflictException: A clustering is being carried out by another engine, or was completed.
     """
+    timeline, is_changed = snapshot.active_timeline, False
+    pending = pending_clusterings(timeline)
     if not config.write.has_several_writers:
         # With several writers, their conflict resolution strategy decides about plans of Hudi.
-        clusterings_met(config.clustering, snapshot, groups)
-    timeline, is_changed = snapshot.active_timeline, False
-    won = set(clusterings_that_give_way(config.clustering, timeline))
-    for one in pending_clusterings(timeline):
+        clusterings_met(config.clustering, snapshot, pending, groups)
+    won = set(clusterings_that_give_way(config.clustering, pending))
+    for one in pending:
         time = one.instant.requested_time
         if time not in won or planned_file_groups(one.plan).isdisjoint(groups):
             continue

@@ -41,7 +41,7 @@ from hoodie.common.model.write_status import (
     WriteStatus,
     unpack,
 )
-from hoodie.common.table.clustering_plans import PendingClustering, file_groups_in_pending_clustering
+from hoodie.common.table.clustering_plans import PendingClustering, pending_clusterings, planned_file_groups
 from hoodie.common.table.compaction_plans import pending_compactions
 from hoodie.common.table.marker.write_markers import WriteMarkers
 from hoodie.common.table.timeline.instant import Action, commit_action
@@ -500,11 +500,12 @@ class BaseCommitActionExecutor(ABC):
         Raises:
             HoodieClusteringUpdateException: Stored records of such files are to be changed, and the clustering wins.
         """
-        clustered = file_groups_in_pending_clustering(self._table.snapshot.active_timeline)
-        if not clustered:
+        pending = pending_clusterings(self._table.snapshot.active_timeline)
+        if not pending:
             return slices
+        clustered = {group for one in pending for group in planned_file_groups(one.plan)}
         touched = {(path, location.file_id) for path, stat in profile.stats.items() for location in stat.updates}
-        self._clusterings = clusterings_met(self._config.clustering, self._table.snapshot, touched)
+        self._clusterings = clusterings_met(self._config.clustering, self._table.snapshot, pending, touched)
         return {
             path: [part for part in group if (path, part.file_id) in touched or (path, part.file_id) not in clustered]
             for path, group in slices.items()

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hoodie.common.model.file_slice import FileSlice
 from hoodie.common.model.write_operation_type import WriteOperationType
 from hoodie.common.model.write_status import WriteStatus
+from hoodie.common.table.clustering_plans import pending_clusterings
 from hoodie.config.write_options import InsertDupPolicy
 from hoodie.engine.data import HoodieData
 from hoodie.exception import HoodieInsertException
@@ -59,7 +60,9 @@ class InsertOverwriteCommitActionExecutor(InsertCommitActionExecutor):
     def _replaced_file_ids(self, statuses: Sequence[WriteStatus]) -> Mapping[str, Sequence[str]]:
         with self._metrics.step("find the file groups to replace") as step:
             replaced = self._table.latest_file_ids(self._replaced_partitions(statuses))
-            won = clusterings_that_give_way(self._config.clustering, self._table.snapshot.active_timeline)
+            won = clusterings_that_give_way(
+                self._config.clustering, pending_clusterings(self._table.snapshot.active_timeline)
+            )
             refuse_pending_file_groups(self._table.snapshot, replaced, self.operation.value.lower(), wins=won)
             step.count(files=sum(map(len, replaced.values())))
         emptied = sorted(path for path, file_ids in replaced.items() if file_ids)
