@@ -11,6 +11,7 @@ import pytest
 import hoodie
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient
 from hoodie.common.table.clustering_plans import CLUSTERING_ACTIONS, pending_clusterings
+from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.exception import (
     HoodieClusteringException,
@@ -19,6 +20,7 @@ from hoodie.exception import (
     HoodieNotSupportedException,
     HoodieWriteConflictException,
 )
+from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.cluster import run_clustering_action_executor as run
 from hoodie.table.action.commit.base_commit_action_executor import BaseCommitActionExecutor
 from tests.support.folders import make_older
@@ -37,6 +39,7 @@ OCC = {
     "hoodie.write.lock.provider": "InProcessLockProvider",
 }
 EVERY_MODE = pytest.mark.parametrize("mode", [{}, OCC], ids=["single_writer", "several_writers"])
+RETAINED = {"hoodie.cleaner.commits.retained": "1"}
 STORED = {("a", "x"): 1, ("b", "x"): 1, ("c", "y"): 1, ("d", "y"): 1}
 """Record key and partition of the first rows, with their value."""
 
@@ -432,3 +435,42 @@ def test_plans_of_dead_processes_expire_on_request(path: str) -> None:
         c.clean()
     assert pending(path) == []
     check(path, STORED)
+
+
+@every_version
+def test_a_clustering_stays_in_the_timeline_as_long_as_a_later_commit_names_files_that_it_replaced(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = scheduled(path)
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_: Any) -> int:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "reconcile_with_markers", die)
+        with client(path) as c, pytest.raises(Killed):
+            c.cluster(planned)
+    # Its heartbeat is fresh: the write goes on beside it, and the plan stays.
+    with client(path) as c:
+        later = c.upsert(rows(("a", "x", 2))).instant_time
+    make_older(Path(path, ".hoodie", ".heartbeat").iterdir(), 100_000)
+    with client(path) as c:
+        assert c.cluster(planned) is not None
+        for number in range(3, 7):
+            c.upsert(rows(("c", "y", number)))
+    with client(path, {"hoodie.cleaner.commits.retained": "1"}) as c:
+        c.clean()
+    seen = set()
+    for least in range(2, 8):
+        kept = {"hoodie.keep.min.commits": least, "hoodie.keep.max.commits": least + 1, **RETAINED}
+        config = hoodie.HoodieWriteConfig.from_properties(path, {**QUIET, **kept})
+        due = {
+            one.requested_time for one in HoodieTimelineArchiver(config, TableSnapshot.load(path)).instants_to_archive()
+        }
+        assert planned not in due or later in due
+        seen |= due
+    assert {planned, later} <= seen
+    check(path, {**STORED, ("a", "x"): 2, ("c", "y"): 6})
