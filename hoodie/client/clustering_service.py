@@ -6,13 +6,10 @@ Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient (scheduleClustering, c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 
-import attrs
-
-from hoodie.client.write_result import CommitState, HoodieWriteResult
-from hoodie.common.model.write_operation_type import WriteOperationType
+from hoodie.client.planned_service import PlannedService
+from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.table.clustering_plans import clustering_action, pending_clusterings
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action, State
@@ -20,10 +17,9 @@ from hoodie.common.table.timeline.instant_time import parse_instant_time
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.index.bucket.consistent_hashing import refuse_consistent_hashing
 from hoodie.index.bucket.table_layout import TableLayout
-from hoodie.table.action.action import announce, carry_out, has_no_plan
+from hoodie.table.action.action import has_no_plan
 from hoodie.table.action.cluster.clustering_explanation import ClusteringExplanation, explain_clustering
 from hoodie.table.action.cluster.run_clustering_action_executor import (
-    Clustered,
     ClusteringTakeover,
     RunClusteringActionExecutor,
 )
@@ -31,32 +27,17 @@ from hoodie.table.action.cluster.schedule_clustering_action_executor import (
     OutdatedClusteringPlanException,
     ScheduleClusteringActionExecutor,
 )
-from hoodie.table.action.rollback.rollback_service import RollbackService
-from hoodie.table.table import HoodieTable
-from hoodie.table.table_session import TableSession
 from hoodie.table.table_state import refuse_pending_restore
 from hoodie.transaction.heartbeat_client import is_heartbeat_expired
 
 logger = logging.getLogger(__name__)
 
-_PLANS = 3
-"""How often a clustering is planned again where others planned services meanwhile."""
 
-
-@attrs.define(eq=False, repr=False, slots=False)
-class ClusteringService:
+class ClusteringService(PlannedService):
     """The clusterings of one client.
 
     One process at a time carries a clustering out; see `ClusteringTakeover`.
-
-    Args:
-        session: The writer's configuration, engine, index, lock and heartbeats. Plans are made, and clusterings
-            completed, while the lock is held.
-        rollbacks: Rolls back failed attempts.
     """
-
-    _session: TableSession
-    _rollbacks: RollbackService
 
     def schedule(self, max_commits: int | None = None) -> str | None:
         """Plan a clustering.
@@ -72,20 +53,19 @@ class ClusteringService:
         """
         snapshot = self._prepare_table()
         with self._session.metrics.step("plan the clustering") as step:
-            for attempt in range(1, _PLANS + 1):
-                with self._session.transactions.transaction(snapshot, "planning of a clustering") as transaction:
-                    executor = ScheduleClusteringActionExecutor(self._session.config, snapshot.refreshed(), max_commits)
-                    try:
-                        announced = announce(executor, transaction.check_held)
-                    except OutdatedClusteringPlanException as error:
-                        if attempt == _PLANS:
-                            raise
-                        logger.info("%s", error)
-                        continue
-                plan = None if announced is None else announced.plan.clustering_plan
-                step.count(files=0 if plan is None else sum(len(group.slices) for group in plan.input_groups))
-                return None if announced is None else announced.instant_time
-        raise AssertionError("unreachable")
+            announced = self._announced(
+                snapshot,
+                "planning of a clustering",
+                lambda table: ScheduleClusteringActionExecutor(self._session.config, table, max_commits),
+                OutdatedClusteringPlanException,
+            )
+            plan = None if announced is None else announced.plan.clustering_plan
+            step.count(files=0 if plan is None else sum(len(group.slices) for group in plan.input_groups))
+        return None if announced is None else announced.instant_time
+
+    def plan_whatever_came(self) -> str | None:
+        """See `PlannedService.plan_whatever_came`."""
+        return self.schedule()
 
     def explain(self) -> ClusteringExplanation:
         """The work of a clustering that would be planned now; nothing is written."""
@@ -124,23 +104,6 @@ class ClusteringService:
                 logger.warning("giving clustering %s of %s up: its process is dead", time, snapshot.base_path)
                 self._rollbacks.rollback(snapshot, time)
 
-    def run_all(self) -> list[HoodieWriteResult]:
-        """Carry out all pending clusterings; where none is pending, plan one, and carry it out.
-
-        Returns:
-            What they wrote, in their order, without those that another process has completed.
-
-        Raises:
-            HoodieException: See `run` and `schedule`.
-        """
-        pending = self.pending()
-        done = [self.run(instant_time) for instant_time in pending]
-        if not pending:
-            planned = self.schedule()
-            if planned is not None:
-                done.append(self.run(planned, is_left_behind=False))
-        return [result for result in done if result is not None]
-
     def run(self, instant_time: str, is_left_behind: bool = True) -> HoodieWriteResult | None:
         """Carry out a pending clustering.
 
@@ -158,27 +121,20 @@ class ClusteringService:
         """
         snapshot = self._prepare_table()
         with self._session.metrics.step("cluster", instant_time) as step:
-            table = HoodieTable(
-                self._session.context, self._session.config, snapshot, self._session.index, self._session.metrics
-            )
-
-            def work(check_alive: Callable[[], None]) -> Clustered | None:
-                executor = RunClusteringActionExecutor(table, self._session.transactions, check_alive)
-                try:
-                    return carry_out(executor, instant_time, is_left_behind=is_left_behind)
-                except Exception:
-                    self._session.index.rollback_commit(instant_time)
-                    raise
-
+            table, transactions = self._table(snapshot), self._session.transactions
             try:
-                done = self._takeover.carry_out(snapshot, instant_time, work)
+                return self._carried_out(
+                    snapshot,
+                    instant_time,
+                    ClusteringTakeover(self._session, partial(self._rollbacks.rollback, keeps_plan=True)),
+                    lambda check_alive: RunClusteringActionExecutor(table, transactions, check_alive),
+                    is_left_behind,
+                    step,
+                )
             except OutdatedClusteringPlanException as error:
                 logger.warning("%s", error)
                 self._withdraw(snapshot, instant_time)
                 return None
-            if done is not None:
-                step.count(records=done.metadata.total_records_written, files=len(done.statuses))
-        return None if done is None else self._result_of(done)
 
     def _withdraw(self, snapshot: TableSnapshot, instant_time: str) -> None:
         """Take a plan back of which nothing is left, or nothing was written; an attempt was rolled back."""
@@ -188,20 +144,6 @@ class ClusteringService:
             found = timeline.find(instant_time, action)
             if found is not None and found.state is State.REQUESTED:
                 timeline.withdraw_requested(instant_time, action)
-
-    def _result_of(self, done: Clustered) -> HoodieWriteResult:
-        return HoodieWriteResult(
-            instant_time=done.instant.requested_time,
-            operation=WriteOperationType.CLUSTER,
-            statuses=done.statuses,
-            commit_metadata=done.metadata,
-            steps=self._session.metrics.steps,
-            commit_state=CommitState(True, done.instant.completion_time, done.failures),
-        )
-
-    @property
-    def _takeover(self) -> ClusteringTakeover:
-        return ClusteringTakeover(self._session, partial(self._rollbacks.rollback, keeps_plan=True))
 
     def _prepare_table(self) -> TableSnapshot:
         """Load and check the table.

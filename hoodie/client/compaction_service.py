@@ -6,22 +6,19 @@ Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient (scheduleCompaction, c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import ClassVar
 
-import attrs
-
-from hoodie.client.write_result import CommitState, HoodieWriteResult
+from hoodie.client.planned_service import PlannedService
+from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.write_options import FailedWritesPolicy
 from hoodie.exception import HoodieCompactionException
 from hoodie.metrics.metrics import Step
-from hoodie.table.action.action import announce, carry_out, has_no_plan
+from hoodie.table.action.action import has_no_plan
 from hoodie.table.action.compact.run_compaction_action_executor import (
-    Compacted,
     CompactionTakeover,
     RunCompactionActionExecutor,
 )
@@ -34,35 +31,20 @@ from hoodie.table.action.compact.schedule_compaction_action_executor import (
     ScheduleCompactionActionExecutor,
 )
 from hoodie.table.action.compact.schedule_log_compaction_action_executor import ScheduleLogCompactionActionExecutor
-from hoodie.table.action.rollback.rollback_service import RollbackService
-from hoodie.table.table import HoodieTable
-from hoodie.table.table_session import TableSession
 from hoodie.table.table_state import refuse_pending_restore
 
 logger = logging.getLogger(__name__)
 
-_PLANS = 3
-"""How often a compaction is planned again where others wrote meanwhile."""
 
-
-@attrs.define(eq=False, repr=False, slots=False)
-class CompactionService:
+class CompactionService(PlannedService):
     """The compactions of one client.
 
     One process at a time carries a compaction out; see `CompactionTakeover`.
-
-    Args:
-        session: The writer's configuration, engine, index, lock and heartbeats. Plans are made, and compactions
-            completed, while the lock is held.
-        rollbacks: Rolls back failed attempts.
     """
 
     kind: ClassVar[Action] = Action.COMPACTION
     _executor: ClassVar[type[RunCompactionActionExecutor]] = RunCompactionActionExecutor
     _takeover_class: ClassVar[type[CompactionTakeover]] = CompactionTakeover
-
-    _session: TableSession
-    _rollbacks: RollbackService
 
     # --- scheduling -----------------------------------------------------------------------------------------------
 
@@ -86,19 +68,18 @@ class CompactionService:
             if is_lazy and self._waits_for_writes(snapshot):
                 # While a write is pending nothing is planned.
                 self._rollbacks.rollback_expired_writes(snapshot)
-            for attempt in range(1, _PLANS + 1):
-                with self._session.transactions.transaction(snapshot, f"planning of a {self.kind}") as transaction:
-                    executor = self._scheduling(snapshot.refreshed(), is_forced)
-                    try:
-                        announced = announce(executor, transaction.check_held)
-                    except OutdatedCompactionPlanException as error:
-                        if attempt == _PLANS:
-                            raise
-                        logger.info("%s", error)
-                        continue
-                step.count(files=0 if announced is None else len(announced.plan.operations))
-                return None if announced is None else announced.instant_time
-        raise AssertionError("unreachable")
+            announced = self._announced(
+                snapshot,
+                f"planning of a {self.kind}",
+                lambda table: self._scheduling(table, is_forced),
+                OutdatedCompactionPlanException,
+            )
+            step.count(files=0 if announced is None else len(announced.plan.operations))
+        return None if announced is None else announced.instant_time
+
+    def plan_whatever_came(self) -> str | None:
+        """See `PlannedService.plan_whatever_came`."""
+        return self.schedule(is_forced=True)
 
     def pending(self) -> list[str]:
         """The instant times of pending compactions, the oldest first; plans whose process died are removed."""
@@ -116,23 +97,6 @@ class CompactionService:
         return found
 
     # --- carrying out ---------------------------------------------------------------------------------------------
-
-    def run_all(self) -> list[HoodieWriteResult]:
-        """Carry out all pending compactions; where none is pending, plan one, though it is not due, and carry it out.
-
-        Returns:
-            What they wrote, in their order, without those that another process has completed.
-
-        Raises:
-            HoodieException: See `run` and `schedule`.
-        """
-        pending = self.pending()
-        done = [self.run(instant_time) for instant_time in pending]
-        if not pending:
-            planned = self.schedule(is_forced=True)
-            if planned is not None:
-                done.append(self.run(planned, is_left_behind=False))
-        return [result for result in done if result is not None]
 
     def run(self, instant_time: str, is_left_behind: bool = True) -> HoodieWriteResult | None:
         """Carry out a pending compaction.
@@ -154,38 +118,19 @@ class CompactionService:
                 f"{self._session.config.base_path} is a copy-on-write table, without compactions"
             )
         with self._running(instant_time) as step:
-            table = self._table(snapshot)
-
-            def work(check_alive: Callable[[], None]) -> Compacted | None:
-                executor = self._executor(table, self._session.transactions, check_alive)
-                try:
-                    return carry_out(executor, instant_time, is_left_behind=is_left_behind)
-                except Exception:
-                    self._session.index.rollback_commit(instant_time)
-                    raise
-
-            done = self._takeover.carry_out(snapshot, instant_time, work)
-            if done is not None:
-                step.count(records=done.metadata.total_records_written, files=len(done.statuses))
-        return None if done is None else self._result_of(done)
-
-    def _result_of(self, done: Compacted) -> HoodieWriteResult:
-        return HoodieWriteResult(
-            instant_time=done.instant.requested_time,
-            operation=done.metadata.operation_type,
-            statuses=done.statuses,
-            commit_metadata=done.metadata,
-            steps=self._session.metrics.steps,
-            commit_state=CommitState(True, done.instant.completion_time, done.failures),
-        )
+            table, transactions = self._table(snapshot), self._session.transactions
+            return self._carried_out(
+                snapshot,
+                instant_time,
+                self._takeover,
+                lambda check_alive: self._executor(table, transactions, check_alive),
+                is_left_behind,
+                step,
+            )
 
     @property
     def _takeover(self) -> CompactionTakeover:
         return self._takeover_class(self._session, self._rollbacks.rollback)
-
-    def _table(self, snapshot: TableSnapshot) -> HoodieTable:
-        session = self._session
-        return HoodieTable(session.context, session.config, snapshot, session.index, session.metrics)
 
     # --- what differs for log compactions ---------------------------------------------------------------------------
 
