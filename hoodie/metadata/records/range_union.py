@@ -158,12 +158,17 @@ class _Union:
     def _floats(self) -> npt.NDArray[np.float64]:
         values = np.where(self._kinds == _INTEGER, self._numpy("integer").astype(np.float64), self._numpy("floating"))
         is_number = (self._kinds == _INTEGER) | (self._kinds == _FLOATING)
+        found: npt.NDArray[np.float64]
         if self._is_min:
-            found: npt.NDArray[np.float64] = np.fmin.reduceat(np.where(is_number, values, np.nan), self._starts)
-            return found
-        # NaN is the largest number for Java.
-        largest: npt.NDArray[np.float64] = np.maximum.reduceat(np.where(is_number, values, -np.inf), self._starts)
-        return largest
+            found = np.fmin.reduceat(np.where(is_number, values, np.nan), self._starts)
+        else:
+            # NaN is the largest number for Java.
+            found = np.maximum.reduceat(np.where(is_number, values, -np.inf), self._starts)
+        # Java orders -0.0 before 0.0; numpy takes the first of the two.
+        is_end = is_number & (values == 0.0) & (np.signbit(values) == self._is_min)
+        zero = -0.0 if self._is_min else 0.0
+        found[(found == 0.0) & np.logical_or.reduceat(is_end, self._starts)] = zero
+        return found
 
     def _texts(self, binaries: list[bytes | None]) -> None:
         rows = np.flatnonzero(self._run_kinds[self._run_of] == _BINARY)

@@ -91,6 +91,14 @@ def test_nan_is_the_largest_number() -> None:
     assert all(math.isnan(end) for end in ends(union(row(5, math.nan, math.nan), row(5, math.nan, math.nan)))[1:])
 
 
+def test_negative_zero_is_less_than_zero_in_any_order() -> None:
+    for rows in ([row(5, 0.0, 0.0), row(5, -0.0, -0.0)], [row(5, -0.0, -0.0), row(5, 0.0, 0.0)]):
+        _, low, high = ends(union(*rows))
+        assert (math.copysign(1, low), math.copysign(1, high)) == (-1, 1)
+    _, low, high = ends(union(row(5, -1.0, -0.0), row(5, 0.0, 1.0)))
+    assert (low, high) == (-1.0, 1.0)
+
+
 def test_types_without_a_common_order_get_the_widest_range() -> None:
     low, high = widest_range(ValueType.STRING)
     assert ends(union(row(2, 3, 9), row(STRING, b"a", b"b"))) == (STRING, low, high)

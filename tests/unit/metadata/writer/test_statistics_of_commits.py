@@ -260,6 +260,19 @@ def test_all_files_are_looked_at_where_the_end_of_a_range_went(
 
 
 @pytest.mark.table_version(9)
+@pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)])
+def test_log_files_of_both_zeros_have_one_order(tmp_path: Path, zeros: tuple[float, float]) -> None:
+    """Footers have -0.0 as smallest and 0.0 as largest zero; log files have what was written."""
+    path = init_table(tmp_path / "t", table_version=9, table_type=HoodieTableType.MERGE_ON_READ)
+    with local_client(path, ALL) as client:
+        for number in range(3):
+            client.insert(rows((f"k{number}", "x", 1, 0.0)))
+        for number, fare in enumerate((*zeros, *zeros)):
+            client.upsert(rows((f"k{number % 3}", "x", 2 + number, fare)))
+            check_equal_to_new_ones(path)
+
+
+@pytest.mark.table_version(9)
 @pytest.mark.parametrize("table_type", list(HoodieTableType))
 def test_ranges_of_partitions_of_many_files_are_those_of_their_files(
     tmp_path: Path, table_type: HoodieTableType, monkeypatch: pytest.MonkeyPatch
