@@ -14,7 +14,7 @@ def read_range(stream: pa.NativeFile, path: str, offset: int, count: int) -> byt
     """Some bytes of a file, all of which it must have.
 
     Args:
-        stream: The file.
+        stream: The file. Its position is not used, so that several threads may read it.
         path: Its full path, for messages.
         offset: The offset of the first byte.
         count: Their number.
@@ -23,8 +23,7 @@ def read_range(stream: pa.NativeFile, path: str, offset: int, count: int) -> byt
         HoodieIOException: Storage failed, or the file is shorter.
     """
     with named_read_errors(path):
-        stream.seek(offset)
-        found: bytes = stream.read(count)
+        found: bytes = stream.read_at(count, offset)
     if len(found) != count:
         raise HoodieIOException(
             f"reading {path} failed: {len(found)} of {count} bytes came from byte {offset}, so the file was "

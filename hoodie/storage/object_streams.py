@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from types import TracebackType
 from typing import Any
 
@@ -25,57 +26,63 @@ _READ_AHEAD_BYTES = 64 * 1024
 
 
 class ObjectReader:
-    """An object as a binary file: each read that the block in memory does not answer is one request of a range."""
+    """An object as a binary file: each read that the block in memory does not answer is one request of a range.
+
+    Each thread has its own position. Arrow moves the position to find the size of a file, also while another thread
+    reads at an offset.
+    """
 
     def __init__(self, calls: ObjectStoreCalls, path: str, size: int) -> None:
         self._calls = calls
         self._path = path
         self._size = size
-        self._position = 0
-        self._block_start = 0
-        self._block = b""
+        self._positions = threading.local()
+        self._block = (0, b"")
         self.closed = False
 
     def read(self, count: int = -1) -> bytes:
         """Up to the given number of bytes from the position on."""
-        bytes_left = max(self._size - self._position, 0)
+        position = self.tell()
+        bytes_left = max(self._size - position, 0)
         count = bytes_left if count is None or count < 0 else min(count, bytes_left)
-        start = self._position - self._block_start
-        if count and not 0 <= start <= len(self._block) - count:
-            self._fetch(count)
-            start = self._position - self._block_start
-        self._position += count
-        return self._block[start : start + count] if count else b""
+        if not count:
+            return b""
+        block_start, block = self._block
+        if not 0 <= position - block_start <= len(block) - count:
+            block_start, block = self._block = self._fetched(position, count)
+        self.seek(position + count)
+        return block[position - block_start : position - block_start + count]
 
-    def _fetch(self, count: int) -> None:
+    def _fetched(self, start: int, count: int) -> tuple[int, bytes]:
+        """The offset of a block with at least the wanted bytes, and the block."""
         # The footer is near the end of a file, and is read backwards from its end in small pieces.
-        start = self._position
         length = min(max(count, _READ_AHEAD_BYTES), self._size - start)
         if length < _READ_AHEAD_BYTES:
             start = max(self._size - _READ_AHEAD_BYTES, 0)
             length = self._size - start
         try:
-            self._block = self._calls.call(
+            block = self._calls.call(
                 "Reading",
                 self._path,
                 lambda stores, key: obstore.get_range(stores.plain, key, start=start, length=length).to_bytes(),
             )
         except FileNotFoundError as error:
             raise HoodieIOException(f"Reading {self._path} failed: it was deleted while it was being read") from error
-        if len(self._block) != length:
+        if len(block) != length:
             raise HoodieIOException(
-                f"Reading {self._path} failed: the store returned {len(self._block)} of {length} bytes at {start}"
+                f"Reading {self._path} failed: the store returned {len(block)} of {length} bytes at {start}"
             )
-        self._block_start = start
+        return start, block
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move the position, as of a file."""
-        self._position = offset + (0, self._position, self._size)[whence]
-        return self._position
+        """Move the position of this thread, as of a file."""
+        self._positions.value = offset + (0, self.tell(), self._size)[whence]
+        return self.tell()
 
     def tell(self) -> int:
-        """The position."""
-        return self._position
+        """The position of this thread."""
+        position: int = getattr(self._positions, "value", 0)
+        return position
 
     def size(self) -> int:
         """The length of the object."""
@@ -92,7 +99,7 @@ class ObjectReader:
     def close(self) -> None:
         """Drop the bytes in memory."""
         self.closed = True
-        self._block = b""
+        self._block = (0, b"")
 
 
 class ObjectUpload:

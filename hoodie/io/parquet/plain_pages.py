@@ -116,8 +116,7 @@ def stored_bytes(stream: pa.NativeFile, chunk: pq.ColumnChunkMetaData) -> pa.Buf
     start, size = chunk.data_page_offset, chunk.total_compressed_size
     if chunk.has_dictionary_page or chunk.file_path or start < 0 or size < 0 or start + size > stream.size():
         return None
-    stream.seek(start)
-    found = stream.read_buffer(size)
+    found = pa.py_buffer(stream.read_at(size, start))
     return found if found.size == size else None
 
 
@@ -173,7 +172,7 @@ def _iter_pages(
         raise OtherPageForm
     codec_name = _CODECS[chunk.compression]
     codec = None if codec_name is None else pa.Codec(codec_name)
-    data = _ChunkBytes(stream, start, size) if stored is None else _ChunkBytes(pa.BufferReader(stored), 0, size)
+    data = _ChunkBytes(stream, start, size, stored)
     last = chunk.num_values - 1 if places is None else int(places[-1])
     at = rows = pages = 0
     while rows <= last:
@@ -206,29 +205,30 @@ class _ChunkBytes:
     """The bytes of a column chunk, in two reads: the second one is needed only if the first page has a known form.
 
     Args:
-        stream: The file.
+        stream: The file. Other threads may read it too, so its position is not used.
         start: The offset of the chunk in the file.
         size: The number of bytes of the chunk.
+        stored: These bytes, if they were read.
     """
 
-    def __init__(self, stream: pa.NativeFile, start: int, size: int) -> None:
+    def __init__(self, stream: pa.NativeFile, start: int, size: int, stored: pa.Buffer | None = None) -> None:
         self._stream = stream
         self._start = start
         self._size = size
-        self._read(0, _FIRST_BYTES)
+        self._first = 0
+        self._data = self._read(0, _FIRST_BYTES) if stored is None else stored
 
     def slice(self, at: int, count: int) -> pa.Buffer:
         """Bytes from an offset on, up to the end of the chunk. Earlier bytes must not be asked for again."""
         count = min(count, self._size - at)
         if at + count > self._first + self._data.size:
-            self._read(at, self._size)
+            self._first, self._data = at, self._read(at, self._size)
         if at + count > self._first + self._data.size:
             raise OtherPageForm  # the file has become shorter
         return self._data.slice(at - self._first, count)
 
-    def _read(self, at: int, count: int) -> None:
-        self._stream.seek(self._start + at)
-        self._first, self._data = at, self._stream.read_buffer(min(count, self._size - at))
+    def _read(self, at: int, count: int) -> pa.Buffer:
+        return pa.py_buffer(self._stream.read_at(min(count, self._size - at), self._start + at))
 
 
 def _read_header(data: pa.Buffer) -> tuple[Struct, int]:

@@ -314,6 +314,18 @@ def test_large_files_go_up_in_parts_and_are_read_in_ranges(
     assert [r.headers.get("range") is not None for r in s3_proxy.requests if r.method == "GET"] == [True, True]
 
 
+def test_each_thread_has_its_own_position_in_a_file(storage: ObjectStorage, base: str) -> None:
+    """Arrow moves the position to find a file's size, also while another thread reads at an offset."""
+    path = f"{base}/f"
+    storage.create_if_absent(path, bytes(range(200)))
+    with storage.open_input_file(path) as file, ThreadPoolExecutor(1) as other:
+        file.seek(7)
+        assert other.submit(lambda: (file.size(), file.seek(100), file.read(2))).result() == (200, 100, b"de")
+        assert file.tell() == 7
+        assert file.read(2) == bytes([7, 8])
+        assert file.read_at(1, 150) == bytes([150])
+
+
 def test_parquet_is_read_without_the_columns_that_nobody_wants(
     far: ObjectStorage, base: str, s3_proxy: FaultyProxy
 ) -> None:

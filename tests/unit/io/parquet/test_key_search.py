@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import attrs
 import numpy as np
@@ -19,7 +20,7 @@ from hoodie.exception import HoodieCorruptedDataException, MissingSchemaFieldExc
 from hoodie.io.parquet import key_search, plain_pages
 from hoodie.io.parquet.key_search import KeyMatcher, find_keys, known_range
 from hoodie.io.parquet.parquet_reader import HoodieParquetReader
-from hoodie.io.parquet.plain_pages import OtherPageForm, iter_plain_pages
+from hoodie.io.parquet.plain_pages import OtherPageForm, iter_plain_pages, stored_bytes, take_strings
 from hoodie.io.parquet.splicing.compact_protocol import (
     I32,
     I64,
@@ -445,6 +446,32 @@ def test_a_chunk_of_another_form_is_not_fetched_whole(monkeypatch: pytest.Monkey
     with pytest.raises(OtherPageForm):
         list(iter_plain_pages(pa.PythonFile(source, "r"), Chunk(2002, len(data), data_page_offset=0), 4, False))
     assert source.count == 100
+
+
+class WithoutPosition:
+    """A file that is only read at offsets, because other threads may move its position."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def size(self) -> int:
+        return len(self._data)
+
+    def read_at(self, count: int, offset: int) -> bytes:
+        return self._data[offset : offset + count]
+
+
+def test_the_position_of_the_file_is_not_used() -> None:
+    data = page(PLAIN, 2) * 10
+    stream: Any = WithoutPosition(b"before" + data)
+    chunk: Any = Chunk(20, len(data), data_page_offset=6)
+    pages = list(iter_plain_pages(stream, chunk, 4, False))
+    assert [row[4:].tobytes() for values in pages for row in values] == [b"abcd", b"efgh"] * 10
+    stored = stored_bytes(stream, chunk)
+    assert stored is not None
+    assert stored.to_pybytes() == data
+    taken = take_strings(stream, chunk, 4, False, np.array([3, 8]), stored)
+    assert [row[4:].tobytes() for row in taken] == [b"efgh", b"abcd"]
 
 
 @pytest.mark.parametrize("first_bytes", [1, 30, 50, 90, 1 << 20])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,18 @@ def taken(path: Path, rows: Sequence[int], schema: pa.Schema, columns: Sequence[
         batches = list(reader.take_rows(columns, schema, np.array(rows, dtype=np.int64)))
     wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
     return pa.Table.from_batches(batches, wanted)
+
+
+def test_threads_take_rows_of_one_open_file(tmp_path: Path) -> None:
+    path, columns = tmp_path / "f.parquet", ["fixed", "int64", "float64"]
+    rows = REQUIRED.select(columns)
+    pq.write_table(rows, path, row_group_size=250, use_dictionary=False)
+    groups = [np.arange(first, first + 250, 5) for first in range(0, ROWS, 250)]
+    with reader_of(path) as reader, ThreadPoolExecutor(4) as pool:
+        for _ in range(10):
+            found = list(pool.map(lambda places: list(reader.take_rows(columns, rows.schema, places)), groups))
+            taken_rows = pa.Table.from_batches([batch for batches in found for batch in batches])
+            assert taken_rows == rows.take(pa.array(np.concatenate(groups)))
 
 
 def scanned(path: Path, rows: Sequence[int], schema: pa.Schema) -> pa.Table:
