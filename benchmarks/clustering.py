@@ -2,6 +2,7 @@
 
     python -m benchmarks.clustering [--rows 1000000] [--runs 5] [--limit-mb 256] [--factors 0.2,2,10] [--json FILE]
     python -m benchmarks.clustering --tables [--rows 1000000] [--runs 5] [--json FILE]
+    python -m benchmarks.clustering --box [--rows 16000000] [--runs 5] [--json FILE]
 
 One million rows of ten columns are sorted in memory by two columns, linear and along curves; pyarrow sorts the same
 rows by `sort_indices` and `take`. Then inputs of several times the limit are sorted, each in a process of its own;
@@ -10,6 +11,9 @@ rows are made while they are asked for. The peak is that of the process (``VmHWM
 With ``--tables``, tables are clustered in-process, plan and commit included, beside pyarrow, which reads the same files
 partition by partition, orders their rows, and writes a file for each partition: in the order of two columns, and as
 they are stored. The tables have 30 files in three partitions, and 200 files of 1,000 rows.
+
+With ``--box``, a filter on ranges of two columns, which a hundredth of the rows pass, reads a table of row groups of
+about 50,000 rows in any order, and the same table clustered along a z-curve of both columns.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import hoodie
-from benchmarks.measure import Timing, copy, describe_machine, fresh, trips
+from benchmarks.measure import Timing, copy, describe_machine, fresh, trips, write_json
 from benchmarks.memory import peak_bytes
 from hoodie.config.layout_optimize_config import LayoutOptimizationStrategy, SpatialCurveCompositionStrategyType
 from hoodie.execution.bulkinsert.row_order import RowOrder
@@ -44,6 +48,9 @@ NO_SERVICES = {
     "hoodie.archive.automatic": "false",
     "hoodie.parquet.small.file.limit": "0",
 }
+BOX_OPTIONS = {"hoodie.parquet.block.size": str(6 << 20)}
+BOX = [("begin_lat", ">=", 0.45), ("begin_lat", "<", 0.55), ("begin_lon", ">=", 0.45), ("begin_lon", "<", 0.55)]
+BOX_COLUMNS = ("begin_lat", "begin_lon")
 BATCH_ROWS = 1 << 17
 GOAL = 1.3
 """The most that the peak may be, as a share of the limit."""
@@ -158,6 +165,54 @@ def of_tables(rows: int, runs: int) -> list[tuple[Timing, Timing]]:
     return found
 
 
+def box_table(path: str, rows: int) -> None:
+    """Rows in any order, a million in each file, with a small size of row groups."""
+    properties = {**NO_SERVICES, **BOX_OPTIONS}
+    for seed, low in enumerate(range(0, rows, 1_000_000)):
+        data = trips(min(1_000_000, rows - low), seed=seed + 1, partitions=False)
+        if low:
+            hoodie.Table(path).bulk_insert(data, properties=properties)
+        else:
+            hoodie.Table.create(
+                path, data, record_key_fields="uuid", partition_fields="partitionpath", ordering_fields="ts",
+                properties=properties,
+            )  # fmt: skip
+
+
+def row_groups_read(path: str) -> tuple[int, int]:
+    """The row groups that the box needs, as `plan_read` tells, and all of the table."""
+    plan = hoodie.plan_read(path, filters=BOX)
+    read = sum(part.row_group_count if part.row_groups is None else len(part.row_groups) for part in plan.slices)
+    files = [f"{path}/{file.partition_path}/{file.file_name}" for file in hoodie.Table(path).files()]
+    return read, sum(pq.read_metadata(file).num_row_groups for file in files)
+
+
+def of_boxes(rows: int, runs: int) -> list[Timing]:
+    """Reads of the box before and after a clustering; prints the row groups too."""
+    found = []
+    with tempfile.TemporaryDirectory() as name:
+        path = str(Path(name) / "table")
+        box_table(path, rows)
+        for label in ("before", "after"):
+            if label == "after":
+                Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+                before, started = peak_bytes("self"), time.perf_counter()
+                hoodie.Table(path).optimize(BOX_COLUMNS, layout="zorder", properties={**NO_SERVICES, **BOX_OPTIONS})
+                peak = (peak_bytes("self") - before) >> 20
+                print(f"clustering: {time.perf_counter() - started:.1f} s, {peak:,} MB more memory at its peak")
+            seconds, cpu, counts = [], [], set()
+            for run in range(runs + 1):
+                wall, started = time.perf_counter(), time.process_time()
+                counts.add(hoodie.read_table(path, filters=BOX).num_rows)
+                if run:  # the first one loads modules
+                    seconds.append(time.perf_counter() - wall)
+                    cpu.append(time.process_time() - started)
+            found.append(Timing(f"{label} clustering", seconds, cpu=cpu))
+            read, of = row_groups_read(path)
+            print(f"{label}: {read} of {of} row groups for {counts} of {rows:,} rows")
+    return found
+
+
 def measured(name: str, factor: float, limit: int, folder: str) -> None:
     """Sort rows of so many times the limit, and print what it took."""
     template = some_rows(BATCH_ROWS)
@@ -184,16 +239,17 @@ def measured(name: str, factor: float, limit: int, folder: str) -> None:
 def main() -> None:
     """Run the measurements and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, help="1,000,000; for boxes 16,000,000")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--limit-mb", type=int, default=256)
     parser.add_argument("--factors", default="0.2,2,10")
     parser.add_argument("--folder", help="where files of rows that do not fit are made")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
     parser.add_argument("--tables", action="store_true", help="cluster tables instead")
+    parser.add_argument("--box", action="store_true", help="read ranges of two columns before and after a clustering")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    limit = arguments.limit_mb << 20
+    limit, rows = arguments.limit_mb << 20, arguments.rows or (16_000_000 if arguments.box else 1_000_000)
     if arguments.child:
         name, folder = arguments.child
         measured(name, float(arguments.factors), limit, folder)
@@ -201,14 +257,20 @@ def main() -> None:
     machine = describe_machine("pyarrow", "numpy")
     print(machine)
     if arguments.tables:
-        pairs = of_tables(arguments.rows, arguments.runs)
+        pairs = of_tables(rows, arguments.runs)
         for arrow, ours in pairs:
             print(arrow.line(arrow), ours.line(arrow), sep="\n")
         if arguments.json:
             shown = {"machine": machine, "timings": [timing.to_json() for pair in pairs for timing in pair]}
             Path(arguments.json).write_text(json.dumps(shown, indent=1) + "\n", encoding="utf-8")
         return
-    timings = in_memory(arguments.rows, arguments.runs)
+    if arguments.box:
+        before, after = of_boxes(rows, arguments.runs)
+        print(before.line(), after.line(before), sep="\n")
+        if arguments.json:
+            write_json(arguments.json, machine, {"rows": rows}, [before, after])
+        return
+    timings = in_memory(rows, arguments.runs)
     for timing in timings:
         print(timing.line(timings[0]))
     figures = []

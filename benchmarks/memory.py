@@ -6,12 +6,18 @@ One unit is two base files of one partition, each with a single row group of abo
 file. Each upsert runs in its own process. While it runs, the peaks (``VmHWM`` of ``/proc/<pid>/status``) of the driver,
 of the daemon's workers and of the JVM are read ten times a second. The target: with a larger table, no Python process
 peaks more than 10% above the peak with the smallest table.
+
+    python -m benchmarks.memory --keys 4000000,40000000 [--json FILE]
+
+With ``--keys``, each upsert has so many new keys, which Spark makes, and goes into a table of a million rows: the keys
+of all rows must not come to the driver.
 """
 
 from __future__ import annotations
 
 import argparse
 import glob
+import hashlib
 import json
 import os
 import statistics
@@ -19,11 +25,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import hoodie
 from benchmarks.measure import copy, describe_machine, trips
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 
@@ -87,8 +95,48 @@ def upsert(path: str, records: str) -> None:
     )
     started = time.perf_counter()
     with SparkRDDWriteClient(spark, config) as client:
-        client.upsert(spark.read.parquet(records))
+        client.upsert(frame_of(spark, records))
     print(json.dumps({"seconds": time.perf_counter() - started, "driver": peak_bytes("self")}), flush=True)
+
+
+def frame_of(spark: Any, records: str) -> Any:
+    """The rows of a file; of a number, so many rows with keys of 40 characters, in no order."""
+    if not records.isdigit():
+        return spark.read.parquet(records)
+    return spark.range(int(records)).selectExpr(
+        "sha1(cast(id as string)) uuid", "concat('p', id % 3) partitionpath", "id ts", "id % 1000 fare"
+    )
+
+
+def make_small_table(path: str) -> None:
+    """A table of a million rows of `frame_of`."""
+    numbers = range(1_000_000)
+    rows = pa.table(
+        {
+            "uuid": [hashlib.sha1(str(number).encode()).hexdigest() for number in numbers],
+            "partitionpath": [f"p{number % 3}" for number in numbers],
+            "ts": pa.array(numbers, pa.int64()),
+            "fare": pa.array([number % 1000 for number in numbers], pa.int64()),
+        }
+    )
+    hoodie.Table.create(path, rows, record_key_fields="uuid", partition_fields="partitionpath", ordering_fields="ts")
+
+
+def of_keys(me: list[str], counts: list[int], folder: str) -> list[dict[str, object]]:
+    """The peaks for each number of keys."""
+    make_small_table(f"{folder}/small")
+    figures: list[dict[str, object]] = []
+    for count in counts:
+        copy(f"{folder}/small", f"{folder}/run")
+        printed, peaks = watch([*me, "--child", "upsert", f"{folder}/run", str(count)])
+        rows = hoodie.read_table(f"{folder}/run", columns=["ts"]).num_rows
+        if rows != max(count, 1_000_000):
+            raise SystemExit(f"{rows:,} rows instead of {count:,}")
+        figure = {"keys": count, "seconds": round(printed["seconds"], 1)}
+        figure |= {f"{kind}_mb": round(peak / (1 << 20), 1) for kind, peak in peaks.items()}
+        figures.append(figure)
+        print("  ".join(f"{name} {value:,}" for name, value in figure.items()), flush=True)
+    return figures
 
 
 def peak_bytes(process: int | str) -> int:
@@ -157,6 +205,7 @@ def main() -> None:
     parser.add_argument("--unit-rows", type=int, default=1_400_000)
     parser.add_argument("--upsert-rows", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--keys", help="numbers of new keys, such as 4000000,40000000")
     parser.add_argument("--folder", help="where tables are made; a temporary folder by default")
     parser.add_argument("--json", metavar="FILE", help="write all figures")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
@@ -172,6 +221,13 @@ def main() -> None:
     me = [sys.executable, "-m", "benchmarks.memory"]
     machine = describe_machine("pyspark", "pyarrow")
     print(machine)
+    if arguments.keys:
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            found = of_keys(me, [int(text) for text in arguments.keys.split(",")], folder)
+        if arguments.json:
+            with open(arguments.json, "w") as file:
+                json.dump({"machine": machine, "figures": found}, file, indent=2)
+        return
     figures = []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         sizes = ["--factors", arguments.factors, "--unit-rows", str(arguments.unit_rows)]
