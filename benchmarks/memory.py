@@ -35,6 +35,7 @@ import hoodie
 from benchmarks.measure import copy, describe_machine, trips
 from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteConfig
 
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 PAYLOAD_BYTES = 90
 ALLOWED_GROWTH = 1.1
 
