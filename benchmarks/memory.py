@@ -37,6 +37,7 @@ from hoodie import HoodieLocalWriteClient, HoodieTableMetaClient, HoodieWriteCon
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 PAYLOAD_BYTES = 90
+ROWS_OF_PARTITION = 400_000
 ALLOWED_GROWTH = 1.1
 
 
@@ -104,7 +105,8 @@ def frame_of(spark: Any, records: str) -> Any:
     """The rows of a file; of a number, so many rows with keys of 40 characters, in no order."""
     if not records.isdigit():
         return spark.read.parquet(records)
-    return spark.range(int(records)).selectExpr(
+    count = int(records)
+    return spark.range(0, count, 1, max(2, count // ROWS_OF_PARTITION)).selectExpr(
         "sha1(cast(id as string)) uuid", "concat('p', id % 3) partitionpath", "id ts", "id % 1000 fare"
     )
 
