@@ -452,7 +452,8 @@ class BaseHoodieTableServiceClient:
         """Tell what a clustering would do that is planned now: nothing is written.
 
         Returns:
-            The groups of files that would be rewritten, their sizes, and the numbers of files before and after.
+            The groups of files that would be rewritten, their sizes, the numbers of files before and after, and for
+            each sort column the number of files that cover a value: as it is, and estimated for afterwards.
 
         Raises:
             HoodieConfigException: The strategy is not known, or an option is wrong.

@@ -17,6 +17,7 @@ from hoodie.common.table.timeline.instant_time import parse_instant_time
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.index.bucket.consistent_hashing import refuse_consistent_hashing
 from hoodie.index.bucket.table_layout import TableLayout
+from hoodie.query.slice_ranges import ranges_of_slices
 from hoodie.table.action.action import has_no_plan
 from hoodie.table.action.cluster.clustering_explanation import ClusteringExplanation, explain_clustering
 from hoodie.table.action.cluster.run_clustering_action_executor import (
@@ -71,7 +72,7 @@ class ClusteringService(PlannedService):
         """The work of a clustering that would be planned now; nothing is written."""
         snapshot = self._session.now()
         self._refuse_buckets(snapshot)
-        return explain_clustering(self._session.config, snapshot)
+        return explain_clustering(self._session.config, snapshot, ranges_of_slices)
 
     def pending(self) -> list[str]:
         """The instant times of pending clusterings, the oldest first; plans whose process died are removed."""

@@ -1,7 +1,7 @@
 """All of Hudi's property names, and what hoodie does with each.
 
-The names are in ``hudi_keys.csv`` beside this module: those of Hudi 0.15 and of 1.x up to 1.2 and a little beyond. Each
-name is in one class:
+The names are in ``hudi_keys.csv`` beside this module: those of Hudi 0.15 and of 1.x up to 1.2 and a little beyond, and
+some that Hudi had up to 0.13 and templates still hold. Each name is in one class:
 
 - *used*: a field of a group (`hoodie.config.write_config.GROUPS`) reads it.
 - *harmless*: it changes nothing that hoodie stores or shows; it is ignored, and named in the log.
@@ -44,7 +44,7 @@ class HudiKey:
     Attributes:
         key: The name, or a prefix followed by ``*``.
         key_class: The treatment of it by hoodie.
-        versions: The release lines of Hudi that have it: ``0.15``, ``1.x``.
+        versions: The release lines of Hudi that have it: ``0.15``, ``1.x``; ``0.13`` for one that was removed later.
         harmless_values: Values (lower case) of an ignored or refused property that ask for nothing.
         note: The reason, and what to do.
     """

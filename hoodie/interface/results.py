@@ -14,7 +14,7 @@ from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.range_overlap import Overlap
 from hoodie.common.table.table_summary import SummaryTable
 from hoodie.common.util.shown_table import plural
-from hoodie.table.action.cluster.clustering_explanation import ClusteringExplanation
+from hoodie.table.action.cluster.clustering_explanation import ClusteringExplanation, told_overlaps
 from hoodie.table.repair.repaired_table import RepairResult
 
 
@@ -129,7 +129,7 @@ class OptimizeResult(RepairResult):
         is_dry_run: Whether nothing was written.
         overlap_before: For each sort column the overlap of the ranges of the table's files before, as
             `hoodie.stats.overlap` tells it: the fewer files cover a value, the fewer are read for it.
-        overlap_after: The same afterwards; empty for a dry run.
+        overlap_after: The same afterwards; of a dry run an estimate, see `estimated_overlap`.
         pending: The instant times of clusterings that were pending before; their file groups are left alone.
     """
 
@@ -160,7 +160,16 @@ class OptimizeResult(RepairResult):
                 old.files_after + group.output_files,
                 old.size_bytes + group.bytes,
             )
-        return cls(None, tuple(found.values()), explained.sort_columns, explained.layout, True, pending=tuple(pending))
+        return cls(
+            None,
+            tuple(found.values()),
+            explained.sort_columns,
+            explained.layout,
+            True,
+            explained.overlap_before,
+            explained.overlap_after,
+            tuple(pending),
+        )
 
     def done(self, result: HoodieWriteResult | None) -> Self:
         """The result of the clustering that the plan became.
@@ -204,12 +213,7 @@ class OptimizeResult(RepairResult):
         text = f"optimize{f' {self.instant_time}' if self.instant_time else ''}: {plural(self.files_before, 'file')} "
         text += f"in {plural(len(self.partitions), 'partition')} {verb} {self.files_after}"
         text += f", ordered by {', '.join(self.sort_columns)} ({self.layout})" if self.sort_columns else ""
-        after = {found.column: found.mean_depth for found in self.overlap_after}
-        for found in self.overlap_before:
-            if found.mean_depth is not None:
-                then = after.get(found.column)
-                text += f"; a value of {found.column} lies in {found.mean_depth:.1f} files"
-                text += "" if then is None else f", now in {then:.1f}"
+        text += told_overlaps(self.overlap_before, self.overlap_after, "then in about" if self.is_dry_run else "now in")
         return text + waiting
 
     @property

@@ -53,6 +53,7 @@ from hoodie.picture.pictures import draw
 from hoodie.query.arrow_reader import plan_read
 from hoodie.query.planner import plan_of
 from hoodie.query.read_plan import ReadPlan
+from hoodie.query.slice_ranges import range_columns
 from hoodie.query.table_query import Filters, QueryTime, QueryTimes, TableQuery
 from hoodie.stats.table_numbers import TableNumbers
 from hoodie.storage.storage_options import StorageOptions, secrets_of
@@ -712,16 +713,19 @@ class Table(TableReads):
                 arguments above.
 
         Returns:
-            The partitions, and their numbers of files before and after.
+            The partitions, their numbers of files before and after, and for each column the number of files that cover
+            a value, before and after; after a dry run it is an estimate.
 
         Raises:
             HoodieConfigException: A column is not in the table, or its values have no order; or an option is wrong.
             HoodieNotSupportedException: The table has a bucket index.
         """
         work = Optimization.of(sort_by, layout, self._committing_config, properties)
-        before = self._overlaps(work.columns)
         chosen = work.in_partitions(partitions, self._load)
-        done = self._with_client(chosen.config, partial(chosen.run, dry_run=dry_run))
+        if dry_run:
+            return self._with_client(chosen.config, partial(chosen.run, dry_run=True))
+        before = self._overlaps(work.columns)
+        done = self._with_client(chosen.config, partial(chosen.run, dry_run=False))
         done = attrs.evolve(done, overlap_before=before)
         return done if done.instant_time is None else attrs.evolve(done, overlap_after=self._overlaps(work.columns))
 
@@ -829,6 +833,7 @@ class Table(TableReads):
 
         Raises:
             HoodieConfigException: There is no such picture or group.
+            HoodieSchemaException: The table has no such column.
         """
         return self._numbers().of(picture, by, columns)
 
@@ -971,9 +976,10 @@ class Table(TableReads):
     def _overlaps(self, columns: Sequence[str]) -> tuple[Overlap, ...]:
         """The overlap of columns in the newest files; nothing for those that have none, which `optimize` refuses."""
         table = self._load()
-        known = (
-            [] if table.load_avro_schema() is None else [name for name in columns if name in table.load_schema().names]
-        )
+        if not columns or table.load_avro_schema() is None:
+            return ()
+        stored = range_columns(table).names
+        known = [name for name in columns if name in stored]
         return tuple(self._numbers().overlap(known)) if known else ()
 
     def _numbers(self) -> TableNumbers:

@@ -128,11 +128,12 @@ def overlap(
 
     Args:
         base_path: The table's folder.
-        columns: The columns; by default those of key and ordering.
+        columns: The columns, those in structs as a path with dots; by default those of key and ordering.
         storage_options: Options of the storage.
 
     Raises:
-        HoodieException: See `timeline`.
+        HoodieSchemaException: The table lacks one of them.
+        HoodieException: Other ones are those of `timeline`.
     """
     return numbers_of(base_path, storage_options).overlap(columns)
 

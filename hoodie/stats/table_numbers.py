@@ -18,6 +18,7 @@ from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.local_engine_context import LocalEngineContext
 from hoodie.exception import HoodieConfigException
 from hoodie.metadata.reader.metadata_listing import MetadataListingChoice
+from hoodie.query.slice_ranges import check_range_columns
 from hoodie.stats.commit_numbers import (
     Amplification,
     CommitNumbers,
@@ -169,7 +170,11 @@ class TableNumbers:
 
         Args:
             columns: The columns; none of them: the record key, the columns of the key and those of the ordering.
+
+        Raises:
+            HoodieSchemaException: The table lacks one of them.
         """
+        check_range_columns(self.snapshot, columns)
         stored = self.snapshot.table_config
         keys = stored.record_key_fields
         whole_key = [] if len(keys) == 1 else [RECORD_KEY_META]

@@ -20,6 +20,7 @@ from hoodie.metadata.records.file_records import listing_of, partitions_of
 from hoodie.metadata.records.metadata_partition_type import MetadataPartitionType
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_options import StorageOptions
+from hoodie.table.action.clean.pending_cleans import files_being_cleaned
 from hoodie.table.action.rollback.instant_files import stored_blocks
 from hoodie.validation.index_validation import validate_record_index, validate_secondary_index
 from hoodie.validation.instants_of_nothing import TIMELINE, instants_of_nothing
@@ -56,8 +57,8 @@ def validate(
     ``timeline``          the instants of the table, and the times of its own files; always compared
     ====================  ==========================================================================================
 
-    All keys must also be in the file group where look-ups search for them. Nothing is changed. Files that a writer
-    deletes during the validation may show up as differences: call again.
+    All keys must also be in the file group where look-ups search for them. Nothing is changed. Files that a pending
+    clean has deleted are no differences. Others that a writer deletes during the validation may show up: call again.
 
     Memory: one partition of the metadata table at a time; for an index also all keys of the table.
 
@@ -110,6 +111,7 @@ class _Validation:
         self._stored = table.table_metadata
         self._all_files: dict[str, list[FileStatus]] = {}
         self._committed: dict[str, dict[str, int]] = {}
+        self._being_cleaned: Mapping[tuple[str, str], str] = {}
         self._latest: Mapping[str, Sequence[FileSlice]] | None = None
 
     def run(self) -> MetadataTableValidation:
@@ -121,6 +123,7 @@ class _Validation:
             metadata = None
         if metadata is not None:
             self._validate_timeline(metadata)
+            self._being_cleaned = files_being_cleaned(self._table.active_timeline)
             self._committed = self._committed_files()
             for name in sorted(self._partitions, key=lambda name: (name != _FILES, name)):
                 self._validate(metadata, name)
@@ -244,7 +247,7 @@ class _Validation:
             listed.setdefault(row["partition_path"], {})[row["file_name"]] = row["size_bytes"]
         known = set(partitions_of(records.keys, records.rows))
         folders = set(self._stored.list_partitions())
-        for path in sorted(known - folders):
+        for path in sorted(known - folders - {path for path, _ in self._being_cleaned}):
             add(_FILES, MetadataDifferenceKind.UNEXPECTED, f"partition {path!r}", "no such folder", "a partition")
         for path in sorted(folders - known):
             if self._committed.get(path):
@@ -256,6 +259,9 @@ class _Validation:
                 shown = StoredFile(path, file).shown
                 if expected is None:
                     status = self._status_of(path, file)
+                    if status is None and (path, file) in self._being_cleaned:
+                        # The clean that deleted it takes it out of the metadata table at its end.
+                        continue
                     if status is None:
                         add(_FILES, MetadataDifferenceKind.UNEXPECTED, shown, "no such file", f"{size} bytes")
                         continue

@@ -18,6 +18,7 @@ from hoodie import HoodieKey, HoodieTableMetaClient
 from hoodie.common.table.timeline.instant import Action, State
 from tests.interop.hudi_process import HudiProcess
 from tests.interop.table_model import SIMPLE, Row, TableModel, archive_files, assert_all_agree, rows_of
+from tests.support.clustered_table import clusterings
 from tests.support.table_builder import local_client
 from tests.support.table_invariants import check_table
 
@@ -93,6 +94,7 @@ class Writers:
         self.cleaned: Counter[str] = Counter()
         self.archived: Counter[str] = Counter()
         self.compacted: Counter[str] = Counter()
+        self.clustered: Counter[str] = Counter()
         self.metadata_compacted: Counter[str] = Counter()
         self.metadata_archived: Counter[str] = Counter()
         self.with_log_files = 0
@@ -175,8 +177,14 @@ class Writers:
             "cleans": {instant.requested_time for instant in actions[Action.CLEAN]},
             "archive": archive_files(self.base_path),
             "compactions": {i.requested_time for i in actions[Action.COMMIT] if self.kind.has_log_files},
+            "clusterings": set(clusterings(self.base_path)),
         }
-        counters = [(self.cleaned, "cleans"), (self.archived, "archive"), (self.compacted, "compactions")]
+        counters = [
+            (self.cleaned, "cleans"),
+            (self.archived, "archive"),
+            (self.compacted, "compactions"),
+            (self.clustered, "clusterings"),
+        ]
         if HoodieTableMetaClient.load(str(self.base_path)).table_config.metadata_partitions:
             path = self.base_path / ".hoodie/metadata"
             commits = HoodieTableMetaClient.load(str(path)).active_timeline.filter_actions(Action.COMMIT)

@@ -183,9 +183,21 @@ def kind_of(table_type: str) -> Kind:
     return attrs.evolve(merge_on_read("RECORD_INDEX", **INDEXED), hudi_options=LOOKS_UP)
 
 
-def commit_in_turn(base_path: Path, hudi: HudiProcess, table_type: str, commits: int, read_every: int) -> Writers:
+CLUSTERED = {
+    "hoodie.clustering.inline": "true",
+    "hoodie.clustering.inline.max.commits": "3",
+    "hoodie.clustering.plan.strategy.sort.columns": "fare",
+    "hoodie.parquet.small.file.limit": "0",
+}
+"""For both: each write makes new files, and every third one is followed by a clustering of the whole table."""
+
+
+def commit_in_turn(
+    base_path: Path, hudi: HudiProcess, table_type: str, commits: int, read_every: int, **options: str
+) -> Writers:
     """Commits of both in a seeded order; after each the metadata table is right, and after some Hudi reads by it."""
-    table = Writers(base_path, hudi, kind_of(table_type))
+    kind = kind_of(table_type)
+    table = Writers(base_path, hudi, attrs.evolve(kind, options=kind.options | options))
     listed = TableWithMetadata(base_path, hudi, **INDEXED)
     listed.model = table.model
     built = BUILT | ({"partition_stats"} if hudi.table_version > 6 else set())
@@ -219,6 +231,15 @@ def test_all_partitions_are_right_after_each_of_fifty_commits_in_turn(
     for writer in ("hoodie", hudi.version):
         assert all(counter[writer] for counter in done), done
         assert table.compacted[writer] >= (2 if table.kind.has_log_files else 0)
+
+
+@pytest.mark.table_versions(6, 9)
+def test_fifty_commits_in_turn_with_clusterings_by_both(tmp_path: Path, hudi_1_2: HudiProcess, table_type: str) -> None:
+    table = commit_in_turn(tmp_path / "t", hudi_1_2, table_type, 50, 5, **CLUSTERED)
+    print(dict(table.clustered), dict(table.compacted), dict(table.cleaned), dict(table.archived))
+    for writer in ("hoodie", hudi_1_2.version):
+        assert table.clustered[writer] >= 4
+        assert table.cleaned[writer] and table.archived[writer]
 
 
 # --- deaths ------------------------------------------------------------------------------------------------------

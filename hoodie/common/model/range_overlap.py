@@ -35,7 +35,7 @@ class Overlap:
         p95_depth: At a twentieth of the ends the depth is larger.
         max_depth: The largest.
         source: The origin of the ranges: ``column statistics`` of the metadata table, which count log files to their
-            slice, or ``footers`` of base files.
+            slice, or ``footers`` of base files; ``estimated from`` one of them, of files that do not exist yet.
     """
 
     column: str
@@ -45,6 +45,54 @@ class Overlap:
     p95_depth: float | None
     max_depth: int | None
     source: str
+
+
+@attrs.frozen
+class SliceRange:
+    """The range of one column in one file slice.
+
+    Attributes:
+        partition_path: The partition.
+        file_id: The file group.
+        low: The smallest value, as Parquet stores it.
+        high: The largest value.
+    """
+
+    partition_path: str
+    file_id: str
+    low: RangeValue
+    high: RangeValue
+
+
+@attrs.frozen
+class ColumnRanges:
+    """The ranges of one column in the file slices of a table.
+
+    Attributes:
+        ranges: One range for each slice of which it is known; a slice of nulls alone has none.
+        source: See `Overlap`.
+        left_out: See `Overlap`.
+    """
+
+    ranges: tuple[SliceRange, ...]
+    source: str
+    left_out: int = 0
+
+    def by_partition(self) -> dict[str, list[SliceRange]]:
+        """The ranges of each partition that has some."""
+        found: dict[str, list[SliceRange]] = {}
+        for one in self.ranges:
+            found.setdefault(one.partition_path, []).append(one)
+        return found
+
+    def overlap(self, column: str) -> Overlap:
+        """The overlap of the column.
+
+        Args:
+            column: Its name.
+        """
+        depths = [RangeDepths.of([(one.low, one.high) for one in found]) for found in self.by_partition().values()]
+        return overlap_of(column, depths, source=self.source, left_out=self.left_out)
 
 
 @attrs.frozen(eq=False)

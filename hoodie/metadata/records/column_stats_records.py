@@ -114,7 +114,7 @@ def column_value_type(schema: pa.Schema, name: str, table_version: int) -> Value
     Returns:
         The type; None for a column that the table lacks, or that has no statistics.
     """
-    data_type = _type_of(schema, name)
+    data_type = column_type(schema, name)
     return None if data_type is None else _value_type(data_type, table_version)
 
 
@@ -282,7 +282,7 @@ def range_of_any_values(
     Raises:
         ValueError: The column has no statistics.
     """
-    data_type = _type_of(schema, name)
+    data_type = column_type(schema, name)
     value_type = None if data_type is None else _value_type(data_type, table_version)
     if data_type is None or value_type is None:
         raise ValueError(f"there are no statistics of {name!r}")
@@ -307,8 +307,13 @@ def _leaves(field: pa.Field, parent: str) -> list[str]:
     return [f"{parent}{field.name}"]
 
 
-def _type_of(schema: pa.Schema, name: str) -> pa.DataType | None:
-    """The type of a column; None if it does not exist, or lies in a list or map."""
+def column_type(schema: pa.Schema, name: str) -> pa.DataType | None:
+    """The type of a column; None if it does not exist, or lies in a list or map.
+
+    Args:
+        schema: The table's columns.
+        name: The column; a nested one as a path with dots.
+    """
     fields: pa.Schema | pa.StructType = schema
     *parents, last = name.split(".")
     # `schema.names` would build a list of all names for each column.

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hoodie.avro.service_metadata import HoodieCleanMetadata
 from hoodie.common.model.column_range import HoodieColumnRange, ValueType
-from hoodie.common.table.timeline.instant import COMMIT_ACTIONS
+from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action
 from hoodie.common.table.timeline.instant_time import is_before
 from hoodie.metadata.records.column_stats_records import (
     FileColumnRanges,
@@ -56,6 +56,7 @@ from hoodie.storage.storage import FileStatus
 _COLUMN_STATS = MetadataPartitionType.COLUMN_STATS.partition_path
 _PATH = MetadataPartitionType.PARTITION_STATS.partition_path
 _PAYLOAD = MetadataPayload.COLUMN_STATS
+_ADD_FILES = (*COMMIT_ACTIONS, Action.LOG_COMPACTION)
 _MAX_PREFIXES = 100
 """Up to this number of partitions, statistics are looked up partition by partition."""
 
@@ -108,7 +109,7 @@ class PartitionStatsIndexer(CatchingUpIndexer):
         columns, listed = indexed_columns_of_table(context), difference.after.files
         latest = latest_files(context, {path: listed.get(path, ()) for path in paths})
         # Writes that are pending have earlier times, and may be completed later: see _may_complete_later.
-        is_tight = not any(one.action in COMMIT_ACTIONS for one in context.table.active_timeline.filter_pending())
+        is_tight = not any(one.action in _ADD_FILES for one in context.table.active_timeline.filter_pending())
         return _with_deletes(_Partitions(context, columns, latest).entries(is_tight=is_tight), columns, paths)
 
 
@@ -123,13 +124,14 @@ def _with_deletes(found: MetadataEntries, columns: IndexedColumns, paths: list[s
 
 
 def _may_complete_later(context: IndexingContext, change: CommittedChange) -> bool:
-    """Whether an older write is pending, whose rows are not in the records of this action.
+    """Whether an older write or log compaction is pending, whose log files are not in the records of this action.
 
     The metadata table merges by the times of requests. A record that replaces older ones would hide the records of that
-    write once it is completed.
+    write once it is completed. A log compaction brings no new values, but counts them once more: its log file stands
+    beside those that it merges.
     """
     return any(
-        instant.action in COMMIT_ACTIONS and is_before(instant.requested_time, change.instant_time)
+        instant.action in _ADD_FILES and is_before(instant.requested_time, change.instant_time)
         for instant in context.table.active_timeline.filter_pending()
     )
 

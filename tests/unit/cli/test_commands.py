@@ -517,6 +517,15 @@ def test_old_versions_are_cleaned(trips: Table, run: Run) -> None:
     assert run("archive", "trips", "--yes").out == "archive: nothing to archive\n"
 
 
+def test_a_dry_run_of_optimize_tells_the_overlap_that_would_be_left(trips: Table, run: Run) -> None:
+    command = ("optimize", "trips", "--sort-by", "fare", "--dry-run")
+    assert "; a value of fare lies in 1.0 files, then in about 1.0" in run(*command).out
+    planned = run(*command, "--json").json
+    assert planned["is_dry_run"] is True
+    assert [found["column"] for found in planned["overlap_before"]] == ["fare"]
+    assert planned["overlap_after"][0]["source"].startswith("estimated from ")
+
+
 def test_partitions_expire(trips: Table, run: Run) -> None:
     option = "hoodie.partition.ttl.strategy.days.retain"
     assert run("expire", "trips", "-p", f"{option}=30").out == "expire: no partition is too old\n"

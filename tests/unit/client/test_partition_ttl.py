@@ -486,6 +486,27 @@ def test_a_run_that_would_delete_what_was_written_last_is_refused(made: Callable
     assert expire(path, 30, **by_creation, **{SELECTED: "y,z"}).partition_paths == ["y"]
 
 
+@two_layouts
+def test_what_was_written_last_is_told_beside_a_savepoint_that_is_older(made: Callable[..., str]) -> None:
+    """The savepoint keeps its commit active while the newest write is archived."""
+    path = made()
+    write(path, 41, ("a", "w", 1))
+    write(path, 40, ("b", "x", 1))
+    saving = {**ARCHIVED_SOON, "hoodie.archive.beyond.savepoint": True, "hoodie.clean.automatic": False}
+    with days_ago(39), local_client(path, saving) as client:
+        client.savepoint()
+        client.upsert(rows(("c", "y", 1)))
+    for day in range(6):
+        with days_ago(6 - day), local_client(path, saving) as client:
+            assert client.cluster() is not None
+            client.archive()
+    active = {time for time, action, _ in instants(path) if action in ("commit", "deltacommit")}
+    assert len(active) == 1
+    assert paths_of(path, 30, **{SELECTED: "x"}) == ["x"]
+    with pytest.raises(HoodieDeleteException, match="'y' .* was written last"):
+        expire(path, 30, **{SELECTED: "y"})
+
+
 def test_the_clock_alone_makes_nothing_old(made: Callable[..., str]) -> None:
     path = made()
     write(path, 40, ("a", "x", 1))

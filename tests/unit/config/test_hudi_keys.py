@@ -22,7 +22,7 @@ def test_no_key_is_read_by_two_fields() -> None:
 def test_every_name_that_is_not_used_says_why() -> None:
     for entry in load_hudi_keys().values():
         assert (entry.note != "") == (entry.key_class is not KeyClass.USED), entry.key
-        assert set(entry.versions) <= {"0.15", "1.x"}
+        assert set(entry.versions) <= {"0.13", "0.15", "1.x"}
         assert entry.versions
         if entry.key_class not in (KeyClass.REFUSED, KeyClass.IGNORED):
             assert not entry.harmless_values
@@ -40,6 +40,8 @@ def test_every_name_that_is_not_used_says_why() -> None:
         ("hoodie.record.merge.property.something.else", KeyClass.REFUSED),
         ("hoodie.schema.on.read.enable", KeyClass.REFUSED),
         ("hoodie.auto.commit", KeyClass.USED),
+        ("hoodie.clustering.preserve.commit.metadata", KeyClass.IGNORED),
+        ("hoodie.compaction.preserve.commit.metadata", KeyClass.IGNORED),
     ],
 )
 def test_names_are_found_with_their_class(key: str, key_class: KeyClass) -> None:

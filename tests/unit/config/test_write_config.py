@@ -141,6 +141,12 @@ def test_one_line_of_the_log_names_what_is_ignored_without_values(caplog: pytest
         ),
         ({"hoodie.datasource.meta.sync.enable": True}, "hoodie.datasource.meta.sync.enable = 'true': no catalog"),
         ({"hoodie.datasource.hive_sync.enable": "false"}, None),
+        (
+            {"hoodie.clustering.preserve.commit.metadata": "false"},
+            "hoodie.clustering.preserve.commit.metadata = 'false': rows always keep their commit times",
+        ),
+        ({"hoodie.compaction.preserve.commit.metadata": "false"}, "rows always keep their commit times"),
+        ({f"hoodie.{name}.preserve.commit.metadata": "true" for name in ("clustering", "compaction")}, None),
         ({"hoodie.datasource.hive_sync.table": "trips"}, None),
         (
             {"hoodie.datasource.overwrite.mode": "dynamic"},

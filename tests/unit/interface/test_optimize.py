@@ -65,7 +65,11 @@ def test_small_files_are_put_together_once(table: hoodie.Table) -> None:
 def test_rows_are_ordered_by_columns_and_the_overlap_shrinks(table: hoodie.Table) -> None:
     before = stored(table)
     small = {"hoodie.clustering.plan.strategy.target.file.max.bytes": 1 << 10, **SMALL_FILTERS}
+    planned = table.optimize(["fare", "age"], properties=small, dry_run=True)
     done = table.optimize(["fare", "age"], properties=small)
+    assert planned.overlap_before == done.overlap_before
+    assert [one.column for one in planned.overlap_after] == ["fare", "age"]
+    assert "a value of fare lies in" in planned.headline and "then in about 1.0" in planned.headline
     assert stored(table) == before
     assert done.sort_columns == ("fare", "age") and done.layout == "LINEAR"
     for file in table.files():

@@ -8,6 +8,7 @@ import os
 import shutil
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,8 +20,8 @@ import hoodie
 from hoodie import HoodieKey, HoodieTableMetaClient, stats
 from hoodie.common.model.range_overlap import Overlap, RangeDepths, overlap_of
 from hoodie.common.table.timeline.instant import Action
-from hoodie.exception import HoodieConfigException, TableNotFoundException
-from hoodie.stats import overlap_numbers
+from hoodie.exception import HoodieConfigException, HoodieSchemaException, TableNotFoundException
+from hoodie.query import slice_ranges
 from hoodie.stats.commit_numbers import moment_of
 from hoodie.stats.file_numbers import SizeSpread
 from hoodie.stats.of_path import numbers_of
@@ -201,12 +202,37 @@ def test_overlap_counts_the_files_that_cover_a_value(tmp_path: Path) -> None:
             client.insert(rows((f"a{number}", "x", low), (f"z{9 - number}", "x", high)))
     if len(list(Path(path).glob("*.parquet"))) < 3:
         pytest.skip("inserts went to log files, which have no footers")
-    found = {row.column: row for row in stats.overlap(path, ["ts", "id", "none"])}
+    found = {row.column: row for row in stats.overlap(path, ["ts", "id"])}
     # At 0, 5, 10, 15, 20, 30: 1 2 2 1 1 1.
     assert (found["ts"].mean_depth, found["ts"].max_depth) == (pytest.approx(8 / 6), 2)
     # At a0 a1 a2 z7 z8 z9: 1 2 3 3 2 1.
     assert (found["id"].mean_depth, found["id"].max_depth) == (2.0, 3)
-    assert (found["none"].file_count, found["none"].mean_depth) == (0, None)
+
+
+def test_columns_that_the_table_does_not_have_are_refused(path: str) -> None:
+    table = hoodie.Table(path)
+    for call in (partial(stats.overlap, path), lambda columns: table.stats("overlap", columns=columns)):
+        with pytest.raises(HoodieSchemaException, match=r"has no column regio \(did you mean 'region'\?\); it has"):
+            call(["ts", "regio"])
+
+
+@pytest.mark.parametrize("listed", [None, "ts,place.zone,place.at.x"])
+def test_columns_in_structs_are_named_by_their_path(tmp_path: Path, listed: str | None) -> None:
+    path = init_table(tmp_path / "t", partition_fields=[])
+    options = {} if listed is None else {"hoodie.metadata.index.column.stats.column.list": listed}
+    with local_client(path, **{"hoodie.parquet.small.file.limit": 0}, **WITH_STATISTICS, **options) as client:
+        for low, high in [(0, 10), (5, 15), (20, 30)]:
+            places = [{"zone": f"z{end:02}", "at": {"x": end}} for end in (low, high)]
+            columns = {"id": [f"a{low}", f"b{low}"], "region": ["x", "x"], "ts": [low, high], "place": places}
+            client.insert(pa.table(columns))
+    names = ["ts", "place.zone", "place.at.x"]
+    found = stats.overlap(path, names)
+    if listed is not None or len(list(Path(path).glob("*.parquet"))) == 3:
+        assert [(row.column, row.file_count, row.max_depth) for row in found] == [(name, 3, 2) for name in names]
+        assert {row.mean_depth for row in found} == {8 / 6}
+    assert [row.source for row in found][1:] == ["footers" if listed is None else "column statistics"] * 2
+    with pytest.raises(HoodieSchemaException, match=r"no column place.zome \(did you mean 'place.zone'\?\)"):
+        stats.overlap(path, ["place.zome"])
 
 
 WITH_STATISTICS = {"hoodie.metadata.enable": True, "hoodie.metadata.index.column.stats.enable": True}
@@ -237,19 +263,19 @@ def test_ranges_are_those_of_column_statistics_if_these_know_all_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = table_of_ranges(tmp_path, **WITH_STATISTICS)
-    columns = ["ts", "id", "region", "day", "at", "price", "fare", "share", "flag", "nothing", "none"]
+    columns = ["ts", "id", "region", "day", "at", "price", "fare", "share", "flag", "nothing"]
     known = {row.column: row for row in stats.overlap(path, columns)}
     # At 0, 5, 10, 10, 10, 15, 20, 30: 1 2 3 3 3 1 1 1.
     assert known["ts"].mean_depth == 15 / 8 and known["ts"].max_depth == 3
-    assert {name for name, row in known.items() if row.source == "footers"} == {"fare", "none"}  # 0.0 hides NaN
+    assert {name for name, row in known.items() if row.source == "footers"} == {"fare"}  # 0.0 hides NaN
     read: list[str] = []
-    original = overlap_numbers.load_metadata
+    original = slice_ranges.load_metadata
 
     def remembered(storage: HoodieStorage, file: str) -> object:
         read.append(file)
         return original(storage, file)
 
-    monkeypatch.setattr(overlap_numbers, "load_metadata", remembered)
+    monkeypatch.setattr(slice_ranges, "load_metadata", remembered)
     assert stats.overlap(path, ["ts", "price"])[0] == known["ts"] and read == []
     without = numbers_of(path, properties={"hoodie.metadata.enable": False})
     if len(list(Path(path).glob("*.parquet"))) < 4:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,9 @@ from hoodie.metadata import (
 )
 from hoodie.metadata.records.metadata_keys import column_stats_prefix
 from hoodie.metadata.records.metadata_records import MetadataPayload
+from tests.support.hookable_storage import Faults, run_with_faults
 from tests.support.metadata_tampering import Change, Entry, copied, tables_with_metadata, tamper
-from tests.support.table_builder import SCHEMA, init_table, local_client, rows
+from tests.support.table_builder import SCHEMA, SMALL_FILTERS, init_table, local_client, rows
 
 STALE = "trap_stale"
 Row = dict[str, Any]
@@ -332,6 +335,34 @@ def test_tables_that_are_written_again_as_they_are_stay_right(later_tables: Path
         for partition, payload in (("files", FILES), ("column_stats", STATS)):
             assert tamper(table, partition, payload, lambda key, row: [(key, row)]) == 0
         assert validate(str(table)).is_right
+
+
+@pytest.mark.parametrize("table_version", [6, 9], indirect=True)
+def test_what_a_clean_that_died_has_deleted_is_no_difference(
+    tmp_path: Path, table_version: int, faulty_storage: None
+) -> None:
+    given = {"hoodie.metadata.enable": True, "hoodie.cleaner.commits.retained": 1, **SMALL_FILTERS}
+    before, path = tmp_path / "before", tmp_path / "t"
+    init_table(before)
+    with local_client(before, {"hoodie.clean.automatic": "false", **given}) as client:
+        for ts in range(3):
+            client.upsert(rows(("a", "x", ts), *([("b", "y", ts)] if ts == 0 else [])))
+        client.delete_partitions(["y"])
+        client.upsert(rows(("a", "x", 9)))
+    deaths = 0
+    # Before that, nothing is deleted.
+    for number in itertools.count(18, 2):
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(before, path)
+        faults = Faults(number, "after")
+        run_with_faults(faults, local_client(path, given).clean)
+        if not faults.fired:
+            break
+        left, stored = (len(list(folder.glob("[xy]/*.parquet"))) for folder in (path, before))
+        deaths += left < stored
+        result = validate(str(path))
+        assert result.is_right, (number, result)
+    assert deaths > 5
 
 
 def test_keys_in_other_file_groups_are_named(later_tables: Path, tmp_path: Path) -> None:

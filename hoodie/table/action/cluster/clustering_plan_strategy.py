@@ -158,6 +158,11 @@ _STRATEGIES: dict[str, tuple[type[ClusteringPlanStrategy], ClusteringPartitionFi
     "SingleFileSortPlanStrategy": (SingleFileSortPlanStrategy, None),
 }
 """Strategies by their names without engine; old classes of Hudi stand for a mode of the partition filter."""
+_NOT_SUPPORTED = {
+    "ConsistentBucket": ": buckets of a consistent hashing index are split and merged by Hudi alone",
+    "CommitBased": ": its plans take the files of each commit, also where later commits wrote newer ones",
+}
+"""Parts of the names of Hudi's other strategies -> why they are not supported."""
 
 
 def clustering_plan_strategy(config: HoodieClusteringConfig, max_file_size: int) -> ClusteringPlanStrategy:
@@ -180,11 +185,7 @@ def clustering_plan_strategy(config: HoodieClusteringConfig, max_file_size: int)
         return strategy(chosen, max_file_size)
     if simple:
         known = ", ".join(f"Spark{strategy}" for strategy in _STRATEGIES)
-        advice = (
-            ": buckets of a consistent hashing index are split and merged by Hudi alone"
-            if "ConsistentBucket" in simple
-            else ""
-        )
+        advice = next((text for part, text in _NOT_SUPPORTED.items() if part in simple), "")
         raise HoodieConfigException(f"{_KEY} = {name} is not supported{advice}; supported are {known}")
     return create_object(name, _KEY, ClusteringPlanStrategy, config, max_file_size)
 

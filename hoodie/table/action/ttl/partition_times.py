@@ -126,13 +126,11 @@ class PartitionTimes:
         """
         found: dict[str, str] = {}
         unknown: list[str] = []
-        start = self.snapshot.active_timeline.visible_instants.start
         for path in partition_paths:
-            active = self._active_writes.get(path)
+            recent = self._recent_writes.get(path)
             known = self._known.get(path)
-            if active is not None and start is not None and not is_before(active.requested_time, start):
-                # No archived write is newer.
-                found[path] = active.newest_time
+            if recent is not None:
+                found[path] = recent
             elif known is not None and known[0] == self._file_names(path):
                 found[path] = known[1]
             else:
@@ -150,10 +148,23 @@ class PartitionTimes:
         Raises:
             HoodieException: See `last_write`.
         """
-        recent = {path: instant.newest_time for path, instant in self._active_writes.items() if path in self.slices}
+        recent = {path: time for path, time in self._recent_writes.items() if path in self.slices}
         times = recent or self.last_writes(self.slices)
         last = newest(times.values())
         return frozenset(path for path, time in times.items() if time == last)
+
+    @cached_property
+    def _recent_writes(self) -> Mapping[str, str]:
+        """The time of the last write to each partition with a write that is newer than all archived ones.
+
+        A savepoint keeps its commit in the active timeline while newer commits are archived.
+        """
+        start = self.snapshot.active_timeline.visible_instants.start
+        return {
+            path: instant.newest_time
+            for path, instant in self._active_writes.items()
+            if start is not None and not is_before(instant.requested_time, start)
+        }
 
     @cached_property
     def _active_writes(self) -> Mapping[str, HoodieInstant]:

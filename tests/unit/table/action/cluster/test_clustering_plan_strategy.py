@@ -198,6 +198,10 @@ def test_names_of_hudis_classes_stand_for_strategies(name: str, expected: str) -
     ("name", "advice"),
     [
         (f"{HUDI}SparkConsistentBucketClusteringPlanStrategy", "split and merged by Hudi alone"),
+        (
+            "org.apache.hudi.table.action.cluster.strategy.CommitBasedClusteringPlanStrategy",
+            "take the files of each commit",
+        ),
         ("SizeBasedPlanStrategy", "supported are SparkSizeBasedClusteringPlanStrategy"),
         ("os.path", "hoodie.clustering.plan.strategy.class"),
         ("no.such.module.Strategy", "hoodie.clustering.plan.strategy.class"),
