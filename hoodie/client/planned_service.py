@@ -1,4 +1,4 @@
-"""What compactions, log compactions and clusterings of one client share: planned under the lock, and taken over.
+"""Common parts of compactions, log compactions and clusterings of one client: plans under the lock, and takeovers.
 
 Hudi: org.apache.hudi.client.BaseHoodieTableServiceClient.
 """
