@@ -216,6 +216,8 @@ class HoodieCompactionPlan:
         version: 2.
         strategy: Hudi's way of carrying it out, as a record; None for the usual way.
         preserve_hoodie_metadata: False, as Hudi writes it: a compaction keeps the meta columns of rows anyway.
+        missing_schedule_partitions: The partitions in which log files were left out. The next plan of Hudi 1.2.0
+            looks at these, and at those that were written since this one. Hudi 0.15 has no such field.
     """
 
     operations: tuple[HoodieCompactionOperation, ...]
@@ -223,6 +225,7 @@ class HoodieCompactionPlan:
     version: int | None = 2
     strategy: Mapping[str, Any] | None = None
     preserve_hoodie_metadata: bool | None = False
+    missing_schedule_partitions: tuple[str, ...] | None = ()
 
 
 @attrs.frozen

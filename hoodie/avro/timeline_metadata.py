@@ -148,6 +148,11 @@ RECORDS_OF_LAYOUT_2: Mapping[str, str] = {
         "inputGroups [HoodieClusteringGroup]?; strategy HoodieClusteringStrategy?; extraMetadata {string}?; "
         "version int?=1; preserveHoodieMetadata boolean?; missingSchedulePartitions [string]?"
     ),
+    "HoodieCompactionPlan": (
+        "operations [HoodieCompactionOperation]?; extraMetadata {string}?; version int?=1; "
+        "strategy HoodieCompactionStrategy?; preserveHoodieMetadata boolean?=false; "
+        "missingSchedulePartitions [string]?"
+    ),
     "HoodieCommitMetadata": (
         "partitionToWriteStats {[HoodieWriteStat]}?; compacted boolean?; extraMetadata {string}?; version int?=1; "
         "operationType string?"

@@ -26,7 +26,7 @@ from hoodie.config.metadata_config import HoodieMetadataConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.engine.engine_context import HoodieEngineContext
 from hoodie.exception import TableNotFoundException
-from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles
+from hoodie.metadata.reader.metadata_table_files import MetadataTableFiles, without_log_compaction_suffix
 from hoodie.table.action.action import announce, carry_out, has_no_plan
 from hoodie.table.action.archive.timeline_archiver import HoodieTimelineArchiver
 from hoodie.table.action.clean.clean_action_executor import CleanActionExecutor
@@ -169,7 +169,7 @@ class _MetadataCleanExecutor(CleanActionExecutor):
         if timeline.layout.has_completion_times:
             return None
         last = timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants().last_instant
-        return None if last is None else last.requested_time + CLEAN_SUFFIX
+        return None if last is None else without_log_compaction_suffix(last.requested_time) + CLEAN_SUFFIX
 
 
 def is_clean_due(metadata_table: TableSnapshot, clean: HoodieCleanConfig) -> bool:

@@ -18,6 +18,7 @@ from hoodie.client.metadata_table_cleaning import MetadataTableCleaning
 from hoodie.client.write_result import HoodieWriteResult
 from hoodie.common.model.write_operation_type import HoodieTableType
 from hoodie.common.table.clustering_plans import commits_since_clustering, pending_clusterings
+from hoodie.common.table.compaction_plans import is_log_compaction_due
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.instant import Action
 from hoodie.config.clean_config import CleaningPolicy
@@ -31,7 +32,6 @@ from hoodie.table.action.clean.clean_planner import CleanPlanner
 from hoodie.table.action.cluster.run_clustering_action_executor import TakenClusteringException
 from hoodie.table.action.compact.run_compaction_action_executor import TakenCompactionException
 from hoodie.table.action.compact.schedule_compaction_action_executor import is_compaction_due
-from hoodie.table.action.compact.schedule_log_compaction_action_executor import is_log_compaction_due
 from hoodie.table.action.rollback.rollback_service import RollbackService
 from hoodie.table.table_session import TableSession
 from hoodie.table.table_state import refuse_pending_restore
@@ -369,7 +369,8 @@ class TableServices:
         snapshot, found.snapshot = found.snapshot or self._prepare_table(), None
         timeline = snapshot.active_timeline
         pending = timeline.filter_actions(Action.LOG_COMPACTION).filter_pending()
-        if not len(pending) and not is_log_compaction_due(self._session.config.compaction, timeline):
+        threshold = self._session.config.compaction.log_compaction_blocks_threshold
+        if not len(pending) and not is_log_compaction_due(timeline, threshold):
             found.snapshot = snapshot
             return
         services = self._log_compactions

@@ -96,6 +96,16 @@ class HoodieMetadataConfig(PropertyGroup):
     secondary indexes (also by their names alone), and those of kinds that hoodie does not know."""
     compact_max_delta_commits: int = property_field("hoodie.metadata.compact.max.delta.commits", integer(minimum=1), 10)
     """The metadata table is compacted after this many of its delta commits."""
+    log_compaction_enable: bool = property_field("hoodie.metadata.log.compaction.enable", boolean(), False)
+    """Merge the log files of a file group of the metadata table into one, where enough delta commits were made since
+    the last compaction and the last log compaction of it: fewer files are read until the next compaction. Nothing is
+    merged while other instants of the table are pending. Ranges of columns are left to compactions."""
+    log_compaction_blocks_threshold: int = property_field(
+        "hoodie.metadata.log.compaction.blocks.threshold", integer(minimum=1, maximum=2**31 - 1), 5
+    )
+    """The number of delta commits after which a log compaction of the metadata table is due, and the number of them
+    with log files in a file group that it takes. It has effect below
+    `hoodie.metadata.compact.max.delta.commits`."""
     max_delta_commits_when_pending: int = property_field(
         "hoodie.metadata.max.deltacommits.when_pending", integer(minimum=1), 1000
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from hoodie.avro.service_metadata import HoodieCompactionOperation, HoodieCompactionPlan
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
@@ -18,6 +19,12 @@ from hoodie.exception import HoodieIOException
 
 BEYOND_PLAN_KEY = "hoodie.compaction.log.files.beyond.plan"
 """Extra metadata of a compaction's commit: the names of log files that it merged though its plan lacks them."""
+LOG_COMPACTION_STRATEGY: Mapping[str, Any] = {
+    "compactorClassName": "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper",
+    "strategyParams": {},
+    "version": 1,
+}
+"""The strategy that plans of log compactions name."""
 _MB = 1024 * 1024
 
 TOTAL_IO_READ_MB = "TOTAL_IO_READ_MB"
@@ -93,6 +100,36 @@ def delta_commits_to_compact(timeline: HoodieActiveTimeline) -> tuple[HoodieInst
         timeline: The timeline of a merge-on-read table, or of a metadata table.
     """
     return delta_commits_after(timeline, last_completed_compaction(timeline)).instants
+
+
+def completed_log_compactions(timeline: HoodieActiveTimeline) -> HoodieTimeline:
+    """The completed log compactions of the active timeline; their completed files name delta commits.
+
+    Args:
+        timeline: The timeline of a merge-on-read table, or of a metadata table.
+    """
+    planned = timeline.log_compactions
+    return timeline.filter(lambda instant: instant.is_completed and instant.requested_time in planned)
+
+
+def is_log_compaction_due(timeline: HoodieActiveTimeline, threshold: int, *, completing: int = 0) -> bool:
+    """Whether enough delta commits were made since the last compaction, and since the last log compaction.
+
+    Args:
+        timeline: The current timeline of a merge-on-read table, or of a metadata table.
+        threshold: The number.
+        completing: The number of delta commits that are about to be completed, too.
+
+    Hudi: org.apache.hudi.table.action.compact.ScheduleCompactionActionExecutor (needLogCompact).
+    """
+    if len(delta_commits_to_compact(timeline)) + completing < threshold:
+        return False
+    planned = timeline.log_compactions
+    last = timeline.filter(lambda instant: instant.requested_time in planned).last_instant
+    if last is None:
+        return True
+    writes = timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants()
+    return last.is_completed and len(writes.after(last.requested_time)) + completing >= threshold
 
 
 def compaction_operations(file_slices: Iterable[FileSlice], max_file_size: int) -> list[HoodieCompactionOperation]:

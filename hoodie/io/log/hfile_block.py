@@ -5,6 +5,8 @@ Hudi: org.apache.hudi.common.table.log.block.HoodieHFileDataBlock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from hoodie.exception import HoodieCorruptedDataException
@@ -23,6 +25,7 @@ def encode_hfile_block(
     *,
     compression: HFileCompression = HFileCompression.GZ,
     level: int = -1,
+    compacted_instants: Sequence[str] = (),
 ) -> bytes:
     """Encode records as a whole HFile block; a log file is a sequence of blocks.
 
@@ -33,6 +36,7 @@ def encode_hfile_block(
         instant_time: The delta commit that writes them.
         compression: GZ or NONE.
         level: See `hoodie.io.hfile.block_codec.compress`; -1 is the default, like Java's.
+        compacted_instants: See `hoodie.io.log.log_block_writer.data_headers`.
 
     Raises:
         HoodieKeyException: The keys are not distinct, not in order, or cannot be stored.
@@ -40,7 +44,8 @@ def encode_hfile_block(
     """
     source = f"an HFile block of the instant {instant_time}"
     content = encode_hfile(keys, values, avro_schema, source, compression=compression, level=level)
-    return encode_log_block(HoodieLogBlockType.HFILE_DATA, data_headers(instant_time, avro_schema, None, None), content)
+    headers = data_headers(instant_time, avro_schema, None, None, compacted_instants)
+    return encode_log_block(HoodieLogBlockType.HFILE_DATA, headers, content)
 
 
 def open_hfile_block(block: HoodieLogBlock) -> HFileReader:

@@ -4,7 +4,8 @@ Which blocks count is known only when the headers of all blocks are read:
 
 - A ROLLBACK command cancels the blocks of its target before it. Blocks of that instant after it count.
 - A block of a log compaction replaces the blocks of the instants that it lists, at the place of the newest of them. It
-  may itself have been compacted.
+  may itself have been compacted. It does not count where one of these instants is not committed: Hudi log compacts
+  metadata tables beside instants that are pending in the table, and keeps the result when they are rolled back.
 - Blocks of one instant stay together, at the place of the first of them.
 
 If two attempts of a task wrote blocks, all of them count, the later ones last, as in Hudi 0.15.0 and later. Hudi 0.14
@@ -213,8 +214,13 @@ class LogBlockScanner:
         elif block.block_type is not HoodieLogBlockType.CDC_DATA:
             if block.instant_time is None:
                 raise HoodieCorruptedDataException(f"Cannot read {block.source}: it does not tell its instant")
-            if self._block_filter.counts(block.instant_time):
+            if self._block_filter.counts(block.instant_time) and not self._holds_uncommitted(block):
                 queued.setdefault(block.instant_time, []).append(block)
+
+    def _holds_uncommitted(self, block: StoredLogBlock) -> bool:
+        """Whether a log compaction has merged records of an instant that is not committed."""
+        instants = self._block_filter.instants
+        return instants is not None and not all(map(instants.is_committed, compacted_instants([block])))
 
 
 def _target_of_rollback(block: StoredLogBlock) -> str:
@@ -235,7 +241,7 @@ def _merge_order(queued: Mapping[str, Sequence[StoredLogBlock]]) -> list[str]:
     Args:
         queued: The blocks of each instant, in the order of the first blocks.
     """
-    compacted = {instant_time: _compacted_instants(blocks) for instant_time, blocks in queued.items()}
+    compacted = {instant_time: compacted_instants(blocks) for instant_time, blocks in queued.items()}
     place_of = {instant_time: place for place, instant_time in enumerate(queued)}
     replaced_by: dict[str, str] = {}
     for instant_time in reversed(place_of):
@@ -257,7 +263,11 @@ def _merge_order(queued: Mapping[str, Sequence[StoredLogBlock]]) -> list[str]:
     return sorted(places, key=places.__getitem__)
 
 
-def _compacted_instants(blocks: Sequence[StoredLogBlock]) -> list[str]:
-    """The instants that a log compaction merged into its blocks; empty for other blocks."""
+def compacted_instants(blocks: Sequence[StoredLogBlock]) -> list[str]:
+    """The instants that a log compaction merged into its blocks; empty for other blocks.
+
+    Args:
+        blocks: Blocks of one instant.
+    """
     headers = {block.headers.get(HeaderMetadataType.COMPACTED_BLOCK_TIMES, "") for block in blocks}
     return [text for header in sorted(headers) for part in header.split(",") if (text := part.strip())]

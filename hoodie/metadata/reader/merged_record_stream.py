@@ -39,9 +39,9 @@ class MergedRecordStream:
 
     def __init__(self, reader: MetadataSliceReader, file_slice: FileSlice) -> None:
         self._reader = reader
-        self._file_slice = file_slice
+        self._file_slice = reader.without_unneeded_log_files(file_slice)
         self._payload = reader.payload
-        self._scanner = reader.log_scanner(file_slice)
+        self._scanner = reader.log_scanner(self._file_slice)
         self._log_records = 0
 
     @property

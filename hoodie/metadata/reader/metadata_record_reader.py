@@ -18,16 +18,19 @@ import pyarrow.compute as pc
 
 from hoodie.common.model.file_slice import FileSlice, HoodieBaseFile, HoodieLogFile
 from hoodie.common.table.table_metadata import map_concurrently
+from hoodie.common.table.timeline.instant_time import is_after, is_before, newest
 from hoodie.common.table.view.committed_log_files import CommittedLogFiles
 from hoodie.common.util.arrow_buffers import texts_of
 from hoodie.exception import HoodieCorruptedDataException
 from hoodie.io.hfile.hfile_reader import HFileReader, open_hfile
+from hoodie.io.log.log_block import StoredLogBlock
 from hoodie.io.log.log_block_filter import LogBlockFilter
+from hoodie.io.log.log_block_scanner import compacted_instants
 from hoodie.io.log.log_records import LogDeletes
 from hoodie.io.log.metadata_log_scanner import LogHFile, MetadataLogScanner, chosen_entries
 from hoodie.metadata.reader.decoded_files import DECODED_FILES, SMALL_BYTES, DecodedEntries
 from hoodie.metadata.reader.empty_log_files import without_empty_log_files
-from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFiles
+from hoodie.metadata.reader.metadata_table_files import REBUILD, MetadataTableFiles, is_initial_time
 from hoodie.metadata.records.metadata_records import MetadataPayload, decode_values
 from hoodie.metadata.records.record_merging import merge_records
 from hoodie.storage.storage import HoodieStorage
@@ -151,6 +154,14 @@ def _places_of_prefixes(keys: pa.Array, prefixes: pa.Array) -> npt.NDArray[np.in
     return np.array(places, np.int64)
 
 
+def _counted_blocks(scanner: MetadataLogScanner) -> Sequence[StoredLogBlock]:
+    return scanner.counted_blocks()
+
+
+def _is_between(first: str | None, instant_time: str, last: str) -> bool:
+    return first is not None and is_after(instant_time, first) and is_before(instant_time, last)
+
+
 @attrs.frozen(eq=False)
 class MetadataSliceReader:
     """Reads the records of slices of a metadata table; crosses to tasks.
@@ -160,12 +171,14 @@ class MetadataSliceReader:
         committed: The sizes that completed instants give for log files; they tell damaged files from torn ones.
         block_filter: The rule which log blocks count.
         payload: The payload of the records.
+        log_compactions: The log compactions that count, by which `without_unneeded_log_files` leaves out log files.
     """
 
     storage: HoodieStorage
     committed: CommittedLogFiles
     block_filter: LogBlockFilter
     payload: MetadataPayload
+    log_compactions: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, files: MetadataTableFiles, payload: MetadataPayload) -> Self:
@@ -175,7 +188,8 @@ class MetadataSliceReader:
             files: The metadata table.
             payload: The payload of the records.
         """
-        return cls(files.snapshot.storage, files.committed_log_files, files.block_filter, payload)
+        storage, committed = files.snapshot.storage, files.committed_log_files
+        return cls(storage, committed, files.block_filter, payload, files.log_compactions)
 
     @property
     def base_path(self) -> str:
@@ -191,7 +205,7 @@ class MetadataSliceReader:
         Raises:
             HoodieException: See `read_records`.
         """
-        query = attrs.evolve(query, file_slice=without_empty_log_files(query.file_slice))
+        query = attrs.evolve(query, file_slice=self.without_unneeded_log_files(query.file_slice))
         if query.file_slice.size_bytes > SMALL_BYTES:
             return self._merged(self._parts_at_once(query, self.log_scanner(query.file_slice)))
         for part in _chosen(self._whole(query.file_slice), query):
@@ -217,7 +231,7 @@ class MetadataSliceReader:
         if known is None:
             parts = self._parts_at_once(query, scanner)
         else:
-            parts = [SlicePart(known.keys, known.rows), *self._log_parts(query, scanner, count)]
+            parts = [SlicePart(known.keys, known.rows), *self.log_parts(query, scanner, count)]
         merged = self._merged(parts)
         entries = DecodedEntries(merged.keys, merged.rows)
         if not scanner.counts.corrupt_blocks:
@@ -234,6 +248,35 @@ class MetadataSliceReader:
         merged = merge_records(self.payload, keys, rows, deleted, drop_tombstones=True)
         return MetadataRecords(merged.keys, merged.rows)
 
+    def without_unneeded_log_files(self, file_slice: FileSlice) -> FileSlice:
+        """A slice without the log files that need not be read: empty ones, and those that a log compaction replaced.
+
+        The log file of a log compaction names the instants whose blocks it replaces. In versions 8 and 9 the names of
+        log files tell their instants, so only those of log compactions have to be opened. Nothing is left out where
+        another log file belongs between one of these and the ones that it replaces.
+
+        Raises:
+            HoodieException: See `read_records`.
+        """
+        file_slice = without_empty_log_files(file_slice)
+        merged = tuple(log_file for log_file in file_slice.log_files if log_file.instant_time in self.log_compactions)
+        if not merged:
+            return file_slice
+        # One that a later one replaced still tells what it replaced itself.
+        scanners = [self.log_scanner(attrs.evolve(file_slice, log_files=(log_file,))) for log_file in merged]
+        listed = [compacted_instants(blocks) for blocks in map_concurrently(_counted_blocks, scanners)]
+        replaced = frozenset(time for times in listed for time in times)
+        # Log files of version 6, in upgraded tables, have the time of a build or a compaction.
+        kept = tuple(
+            log_file
+            for log_file in file_slice.log_files
+            if log_file.instant_time not in replaced or is_initial_time(log_file.instant_time)
+        )
+        for log_file, times in zip(merged, listed, strict=True):
+            if any(_is_between(newest(times), one.instant_time, log_file.instant_time) for one in kept):
+                return file_slice
+        return attrs.evolve(file_slice, log_files=kept)
+
     def log_scanner(self, file_slice: FileSlice) -> MetadataLogScanner:
         """A scanner of the log blocks of a slice."""
         return MetadataLogScanner(self.storage, file_slice.log_files, self.block_filter, DECODED_FILES, self.committed)
@@ -247,7 +290,7 @@ class MetadataSliceReader:
             return list(self.parts(query, scanner))
         readers: tuple[Callable[[], Iterator[SlicePart]], ...] = (
             partial(self._base_parts, base_file, query),
-            partial(self._log_parts, query, scanner),
+            partial(self.log_parts, query, scanner),
         )
         return [part for parts in map_concurrently(lambda read: list(read()), readers) for part in parts]
 
@@ -263,9 +306,19 @@ class MetadataSliceReader:
         """
         if query.file_slice.base_file is not None:
             yield from self._base_parts(query.file_slice.base_file, query)
-        yield from self._log_parts(query, scanner)
+        yield from self.log_parts(query, scanner)
 
-    def _log_parts(self, query: SliceQuery, scanner: MetadataLogScanner, start: int = 0) -> Iterator[SlicePart]:
+    def log_parts(self, query: SliceQuery, scanner: MetadataLogScanner, start: int = 0) -> Iterator[SlicePart]:
+        """The wanted records of each log block, the oldest first.
+
+        Args:
+            query: The slice and the wanted keys.
+            scanner: `log_scanner` of the slice.
+            start: The number of blocks to leave out at the beginning.
+
+        Raises:
+            HoodieException: See `read_records`.
+        """
         payload = self.payload
         log_files = {log_file.path: log_file for log_file in query.file_slice.log_files}
         for part in scanner.blocks(start):

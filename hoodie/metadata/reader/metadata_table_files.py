@@ -44,6 +44,8 @@ from hoodie.storage.storage_path import file_name, join
 
 _DIGITS = 17
 """The length of an instant time. Version 6 has three digits more for instants of the metadata table alone."""
+LOG_COMPACTION_SUFFIX = "005"
+"""Table version 6: behind the time of the newest delta commit it names a log compaction of a metadata table."""
 LAST_INITIAL_TIME = "00000000000001"
 """Later than the times of instants that built partitions, in table versions 8 and 9."""
 INITIAL_TIME = "00000000000000"
@@ -60,6 +62,16 @@ _TIMEZONE = "hoodie.table.timeline.timezone"
 def is_initial_time(instant_time: str) -> bool:
     """Whether a delta commit of a metadata table belongs to the build of a partition, by its instant time."""
     return instant_time.startswith(INITIAL_TIME) or instant_time[_DIGITS:].startswith("01")
+
+
+def without_log_compaction_suffix(instant_time: str) -> str:
+    """The time of the delta commit by which a log compaction of a metadata table is named in version 6; other times as
+    they are.
+
+    Compactions and cleans are named by delta commits, too, and have only their own suffix.
+    """
+    is_log_compaction = len(instant_time) == _DIGITS + len(LOG_COMPACTION_SUFFIX)
+    return instant_time.removesuffix(LOG_COMPACTION_SUFFIX) if is_log_compaction else instant_time
 
 
 def metadata_folder(snapshot: TableSnapshot) -> str:
@@ -175,6 +187,14 @@ class MetadataTableFiles:
     def block_filter(self) -> LogBlockFilter:
         """The rule which log blocks count. It applies in all versions: upgraded tables have files of both layouts."""
         return LogBlockFilter(self.instants)
+
+    @property
+    def log_compactions(self) -> frozenset[str]:
+        """The log compactions that count and whose log files are known by their names, in versions 8 and 9."""
+        timeline = self.snapshot.active_timeline
+        if not timeline.layout.has_completion_times:
+            return frozenset()
+        return frozenset(filter(self.instants.is_committed, timeline.log_compactions))
 
     @property
     def committed_log_files(self) -> CommittedLogFiles:

@@ -127,7 +127,14 @@ class MetadataFileGroupWriter:
         """The number of file groups, by which keys are hashed."""
         return len(self.groups)
 
-    def write(self, number: int, entries: MetadataEntries, write_token: str | None = None) -> HoodieWriteStat:
+    def write(
+        self,
+        number: int,
+        entries: MetadataEntries,
+        write_token: str | None = None,
+        *,
+        compacted_instants: Sequence[str] = (),
+    ) -> HoodieWriteStat:
         """Write the file of a file group.
 
         Args:
@@ -135,6 +142,7 @@ class MetadataFileGroupWriter:
             entries: Its records, not empty. A partition that is initialised has no deletes.
             write_token: A part of the file name that no other attempt of the task has; None on the driver. Files of
                 failed attempts are deleted before the delta commit is completed.
+            compacted_instants: The instants whose blocks a log compaction replaces, ascending.
 
         Returns:
             The statistics of the file.
@@ -164,7 +172,7 @@ class MetadataFileGroupWriter:
         named = self.commit.instant_time if by_commit else group.base_instant_time
         version = 1 if by_commit else group.next_version
         name = make_log_file_name(group.file_id, named, version, token)
-        content = self._blocks(entries)
+        content = self._blocks(entries, compacted_instants)
         self._create(name, content)
         return HoodieWriteStat(
             file_id=group.file_id,
@@ -182,15 +190,18 @@ class MetadataFileGroupWriter:
             log_offset=0,
         )
 
-    def _blocks(self, entries: MetadataEntries) -> bytes:
+    def _blocks(self, entries: MetadataEntries, compacted: Sequence[str]) -> bytes:
         schema, instant_time = self.commit.avro_schema, self.commit.instant_time
         blocks = []
         if len(entries.keys):
             keys, values = entries.encoded(schema)
-            blocks.append(encode_hfile_block(keys, values, schema, instant_time, level=FAST_LEVEL))
+            blocks.append(
+                encode_hfile_block(keys, values, schema, instant_time, level=FAST_LEVEL, compacted_instants=compacted)
+            )
         if len(entries.deleted_keys):
             paths = pa.repeat(self.partition_path, len(entries.deleted_keys))
-            blocks += encode_delete_blocks(entries.deleted_keys, paths, None, schema, instant_time)
+            deleted = entries.deleted_keys
+            blocks += encode_delete_blocks(deleted, paths, None, schema, instant_time, compacted_instants=compacted)
         return b"".join(blocks)
 
     def _create(self, name: str, content: bytes) -> None:

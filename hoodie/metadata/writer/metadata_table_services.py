@@ -1,9 +1,9 @@
 """Compact a metadata table, and finish the compaction of a dead writer.
 
-A writer compacts under the table's lock, after its own instant is completed; `compaction_planning` decides whether. A
-writer finishes a dead writer's compaction before its own delta commit. It begins a new compaction there only if one has
-been due for long: hudi-rs 0.6 overlooks a delta commit whose instant began before a compaction and that is completed
-after it.
+A writer compacts under the table's lock, after its own instant is completed; `compaction_planning` decides whether.
+Where no compaction is due, a log compaction may be (`metadata_log_compaction`). A writer finishes a dead writer's
+compaction before its own delta commit. It begins a new compaction there only if one has been due for long: hudi-rs 0.6
+overlooks a delta commit whose instant began before a compaction and that is completed after it.
 
 Files of a compaction whose writer died:
 
@@ -51,6 +51,11 @@ from hoodie.metadata.writer.compaction_planning import (
     refuse_if_held_back,
 )
 from hoodie.metadata.writer.file_group_writer import delete_other_base_files
+from hoodie.metadata.writer.metadata_log_compaction import (
+    MetadataLogCompactor,
+    no_check,
+    withdraw_left_log_compactions,
+)
 from hoodie.metadata.writer.new_metadata_table import newest_record_schema
 from hoodie.storage.storage_path import file_name, join
 
@@ -61,10 +66,6 @@ _LATE = 2
 """Multiplies the delta commits that make a compaction due: at that number, those after commits keep failing."""
 DRIVER_BYTES = 16 << 20
 """Slices of up to this many bytes are compacted on the driver, which takes less time than tasks of a cluster need."""
-
-
-def _no_check() -> None:
-    pass
 
 
 @attrs.frozen(eq=False)
@@ -86,13 +87,15 @@ class MetadataTableCompactor:
     metadata: HoodieBackedTableMetadata
     config: HoodieMetadataConfig
     engine: HoodieEngineContext = attrs.field(factory=LocalEngineContext)
-    check: Callable[[], None] = _no_check
+    check: Callable[[], None] = no_check
     completing: str | None = None
     is_refusing: bool = True
     precedes_delta_commit: bool = False
 
     def compact_if_due(self) -> bool:
-        """Finish the compactions of dead writers; then compact if a compaction is due.
+        """Take back the log compactions of dead writers, and finish their compactions; then compact if that is due.
+
+        If it is not, log compact if that is due, but not before a delta commit.
 
         Returns:
             Whether the metadata table changed: load it again before writing to it.
@@ -103,6 +106,8 @@ class MetadataTableCompactor:
             HoodieException: A file of the metadata table is missing or damaged, the lock was lost, or storage failed.
                 The compaction may be pending: then nothing may be written before a later call has finished it.
         """
+        if withdraw_left_log_compactions(self.files):
+            return attrs.evolve(self, metadata=self._reloaded()).compact_if_due() or True
         pending = self.files.snapshot.active_timeline.filter_actions(Action.COMPACTION).filter_pending().instants
         if pending:
             self._finish(pending[0])
@@ -111,7 +116,9 @@ class MetadataTableCompactor:
         if not is_compaction_due(self.files, self.config, factor=_LATE if self.precedes_delta_commit else 1):
             if self.is_refusing:
                 refuse_if_held_back(self.files, self.config, self.completing)
-            return False
+            if self.precedes_delta_commit:
+                return False
+            return MetadataLogCompactor(self.metadata, self.config, self.check).compact_if_due()
         return self._compact()
 
     def compact(self) -> bool:

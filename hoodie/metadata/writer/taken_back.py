@@ -1,10 +1,13 @@
-"""Withdrawal of a delta commit of a metadata table, as if it had never been written."""
+"""Withdrawal of a delta commit or a log compaction of a metadata table, as if it had never been written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 
 from hoodie.common.fs.file_names import parse_base_file_name, parse_log_file_name
+from hoodie.common.table.compaction_plans import completed_log_compactions
+from hoodie.common.table.planned_instant import delete_markers_after
 from hoodie.common.table.timeline.instant import Action, HoodieInstant, State
 from hoodie.common.table.timeline.instant_time import is_after, is_before
 from hoodie.exception import HoodieCorruptedDataException
@@ -13,6 +16,8 @@ from hoodie.io.log.log_file_reader import open_log_file
 from hoodie.metadata.reader.metadata_table_files import LAST_INITIAL_TIME, REBUILD, MetadataTableFiles
 from hoodie.storage.storage import FileStatus
 from hoodie.storage.storage_path import join
+
+logger = logging.getLogger(__name__)
 
 _FIRST_SUFFIX = 10
 """The first suffix in the times of instants that built partitions, in table version 6."""
@@ -26,7 +31,8 @@ def withdraw_delta_commit(files: MetadataTableFiles, instant_time: str) -> bool:
     """Delete a delta commit: its completed file, then the files that it wrote, then the instant.
 
     Its action in the table must be pending or unknown, so that readers ignore it throughout. Call this under the
-    table's lock.
+    table's lock. Log compactions that may have merged it are withdrawn before: the log files that they replaced are
+    still there.
 
     Args:
         files: The metadata table.
@@ -50,12 +56,43 @@ def withdraw_delta_commit(files: MetadataTableFiles, instant_time: str) -> bool:
         return not files.snapshot.archived_timeline.completed_writes().contains(instant_time)
     if instant.is_completed and is_compacted(files, instant_time):
         return False
+    if instant.is_completed:
+        for log_compaction in reversed(_log_compactions_after(files, instant)):
+            withdraw_log_compaction(files, log_compaction.requested_time)
     paths = list(_files_of(files, instant_time))
     if instant.state is State.COMPLETED:
         timeline.revert_completed_to_inflight(instant_time, Action.DELTA_COMMIT)
     files.snapshot.storage.delete_files(paths)
     timeline.delete_pending(instant_time, Action.DELTA_COMMIT)
     return True
+
+
+def withdraw_log_compaction(files: MetadataTableFiles, instant_time: str) -> None:
+    """Delete a log compaction in any state: its completed file, then the log files that it wrote, then the instant.
+
+    The log files that it replaced count again. Call this under the table's lock.
+
+    Args:
+        files: The metadata table.
+        instant_time: The log compaction; if it is completed, no compaction has taken its log files.
+
+    Raises:
+        HoodieCorruptedDataException: A log file holds records of other instants, too.
+        HoodieIOException: Storage failed; call again.
+    """
+    timeline, paths = files.snapshot.active_timeline, list(_files_of(files, instant_time))
+    logger.warning("taking back log compaction %s of %s", instant_time, files.snapshot.base_path)
+    timeline.revert_completed_to_inflight(instant_time, Action.LOG_COMPACTION)
+    files.snapshot.storage.delete_files(paths)
+    timeline.delete_pending(instant_time, Action.LOG_COMPACTION)
+    delete_markers_after(files.snapshot, instant_time, f"log compaction {instant_time}")
+
+
+def _log_compactions_after(files: MetadataTableFiles, instant: HoodieInstant) -> Sequence[HoodieInstant]:
+    """The completed log compactions that may have merged a completed delta commit, the oldest first."""
+    timeline = files.snapshot.active_timeline
+    found = completed_log_compactions(timeline).after(instant.newest_time)
+    return [one for one in found if one.requested_time != instant.requested_time]
 
 
 def is_compacted(files: MetadataTableFiles, instant_time: str) -> bool:

@@ -164,6 +164,8 @@ class MetadataHistory:
             index: "true",
             "hoodie.index.type": index_type,
             "hoodie.metadata.compact.max.delta.commits": choice([1, 2, 4, 10]),
+            "hoodie.metadata.log.compaction.enable": choice(["true", "false"]),
+            "hoodie.metadata.log.compaction.blocks.threshold": choice([2, 3]),
             "hoodie.metadata.index.column.stats.file.group.count": choice([1, 2]),
             "hoodie.clean.automatic": choice(["true", "false"]),
             "hoodie.archive.automatic": choice(["true", "false"]),

@@ -131,6 +131,8 @@ class HoodieActiveTimeline(HoodieTimeline):
         archive_name: The name of the folder of the archive, where it is in the folder of the timeline: a listing that
             does not show it tells that the archive is empty. None where it is elsewhere.
         folders: The names of the folders that were listed beside the instants.
+        log_compactions: The requested times of the log compactions among the instants. A completed one is a delta
+            commit otherwise.
         commits_read: Metadata of completed commits that was read, and on object stores also of those that were written;
             timelines of one client share it. Only in layout 2, where the name of a file holds the time of its
             completion.
@@ -150,6 +152,7 @@ class HoodieActiveTimeline(HoodieTimeline):
     newest_archived_time: Callable[[], str | None] = attrs.field(kw_only=True, default=_no_archive)
     archive_name: str | None = attrs.field(kw_only=True, default=None)
     folders: frozenset[str] = attrs.field(kw_only=True, default=frozenset())
+    log_compactions: frozenset[str] = attrs.field(kw_only=True, default=frozenset())
     commits_read: CommitsRead = attrs.field(kw_only=True, factory=CommitsRead)
     read_archived: Callable[[HoodieInstant], HoodieCommitMetadata | None] = attrs.field(
         kw_only=True, default=_not_archived
@@ -192,6 +195,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         return cls(
             listed,
             folders=listed.folders,
+            log_compactions=listed.log_compactions,
             storage=storage,
             meta_path=meta_path,
             layout=layout,
@@ -210,7 +214,7 @@ class HoodieActiveTimeline(HoodieTimeline):
             HoodieIOException: Storage failed.
         """
         listed = list_instants(self.storage, self.meta_path, self.layout)
-        return attrs.evolve(self, instants=listed, folders=listed.folders)
+        return attrs.evolve(self, instants=listed, folders=listed.folders, log_compactions=listed.log_compactions)
 
     @property
     def has_archive(self) -> bool:
@@ -405,7 +409,7 @@ class HoodieActiveTimeline(HoodieTimeline):
         is_current = is_current or is_sole_writer
         has_times = self.layout.has_completion_times
         is_listed = has_times and not is_current
-        states = self._list_states() if is_listed else TimelineStates(self.instants, self.folders)
+        states = self._list_states() if is_listed else TimelineStates(self.instants, self.folders, self.log_compactions)
         if has_times:
             is_inflight = is_sole_writer or any(self.path_of(found) == inflight_path for found in states)
         else:
@@ -700,7 +704,12 @@ class HoodieActiveTimeline(HoodieTimeline):
         if rival is None:
             if not is_listing_whole(self.storage, self.meta_path, self.layout, states):
                 return self.reload()
-            return attrs.evolve(self, instants=effective_instants(states), folders=states.folders)
+            return attrs.evolve(
+                self,
+                instants=effective_instants(states),
+                folders=states.folders,
+                log_compactions=states.log_compactions,
+            )
         # A plan that another writer already carries out stays, and the caller takes a later time for its own.
         self.withdraw_requested(instant_time, action)
         logger.debug("Gave up %s %s for %s of another writer", action, instant_time, rival)

@@ -42,11 +42,21 @@ class TimelineStates(list[HoodieInstant]):
     Args:
         states: The entries.
         folders: The names of the folders that were listed beside the files. A folder without files may be missing.
+        log_compactions: The requested times of log compactions that were listed, whose completed files name delta
+            commits; None for those among the entries.
     """
 
-    def __init__(self, states: Iterable[HoodieInstant], folders: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        states: Iterable[HoodieInstant],
+        folders: Iterable[str] = (),
+        log_compactions: Iterable[str] | None = None,
+    ) -> None:
         super().__init__(states)
         self.folders = frozenset(folders)
+        if log_compactions is None:
+            log_compactions = (one.requested_time for one in self if one.action is Action.LOG_COMPACTION)
+        self.log_compactions = frozenset(log_compactions)
 
 
 def list_states(storage: HoodieStorage, meta_path: str, layout: TimelineLayout) -> TimelineStates:
@@ -206,7 +216,7 @@ def list_instants(storage: HoodieStorage, meta_path: str, layout: TimelineLayout
         if is_listing_whole(storage, meta_path, layout, states):
             break
         logger.info("The timeline of %s is being archived; listing it again", meta_path)
-    return TimelineStates(effective_instants(states), states.folders)
+    return TimelineStates(effective_instants(states), states.folders, states.log_compactions)
 
 
 def is_listing_whole(storage: HoodieStorage, meta_path: str, layout: TimelineLayout, states: TimelineStates) -> bool:

@@ -5,12 +5,11 @@ Hudi: org.apache.hudi.table.action.compact.plan.generators.HoodieCompactionPlanG
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.common.model.file_slice import FileSlice, HoodieFileGroupId
-from hoodie.common.table.compaction_plans import compaction_operations
+from hoodie.common.table.compaction_plans import LOG_COMPACTION_STRATEGY, compaction_operations
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.io.log.log_block_filter import LogBlockFilter
@@ -19,13 +18,6 @@ from hoodie.io.log_compaction_handle import is_partial
 from hoodie.table.action.compact.compaction_strategy import compaction_strategy
 from hoodie.table.missing_files import check_files
 from hoodie.table.pending_services import file_groups_of_pending_services
-
-LOG_COMPACTION_STRATEGY: Mapping[str, Any] = {
-    "compactorClassName": "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper",
-    "strategyParams": {},
-    "version": 1,
-}
-"""The record by which plans of Hudi say that they are of log compactions."""
 
 
 def plan_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> HoodieCompactionPlan | None:
@@ -44,10 +36,13 @@ def plan_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> Hoodi
         HoodieIOException: A file of the partitions is gone that a commit names, or storage failed.
     """
     strategy = compaction_strategy(config.compaction)
-    free = _free_slices(snapshot, strategy.filter_partition_paths)
+    left: set[str] = set()
+    free = _free_slices(snapshot, strategy.filter_partition_paths, left)
     operations = compaction_operations(free, config.storage.parquet_max_file_size)
     chosen = tuple(strategy.order_and_filter(operations))
-    return HoodieCompactionPlan(chosen) if chosen else None
+    taken = {(one.partition_path, one.file_id) for one in chosen}
+    left.update(one.partition_path for one in operations if (one.partition_path, one.file_id) not in taken)
+    return HoodieCompactionPlan(chosen, missing_schedule_partitions=tuple(sorted(left))) if chosen else None
 
 
 def plan_log_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> HoodieCompactionPlan | None:
@@ -88,10 +83,21 @@ def plan_log_compaction(config: HoodieWriteConfig, snapshot: TableSnapshot) -> H
     return HoodieCompactionPlan(operations, strategy=LOG_COMPACTION_STRATEGY, preserve_hoodie_metadata=True)
 
 
-def _free_slices(snapshot: TableSnapshot, choose: Callable[[Sequence[str]], Sequence[str]]) -> Iterator[FileSlice]:
-    """The latest slices of chosen partitions, without file groups that a pending table service has."""
+def _free_slices(
+    snapshot: TableSnapshot, choose: Callable[[Sequence[str]], Sequence[str]], left: set[str] | None = None
+) -> Iterator[FileSlice]:
+    """The latest slices of chosen partitions, without file groups that a pending table service has.
+
+    Args:
+        snapshot: The table.
+        choose: Chooses among its partitions.
+        left: Partitions that were not chosen, or have such file groups, are added to it.
+    """
     view = snapshot.stored_view(tells_sizes=True)
-    partition_paths = list(choose(view.list_partitions()))
+    listed = view.list_partitions()
+    partition_paths = list(choose(listed))
+    left = set() if left is None else left
+    left.update(set(listed).difference(partition_paths))
     view.load_partitions(partition_paths)
     # With the old slices, what is left of a lost file's traces would be gone too.
     snapshot.load_avro_schema()
@@ -101,3 +107,5 @@ def _free_slices(snapshot: TableSnapshot, choose: Callable[[Sequence[str]], Sequ
         for file_slice in view.latest_file_slices(partition_path):
             if HoodieFileGroupId(partition_path, file_slice.file_id) not in held:
                 yield file_slice
+            elif file_slice.log_files:
+                left.add(partition_path)

@@ -9,11 +9,10 @@ import logging
 
 from hoodie.avro.service_metadata import HoodieCompactionPlan
 from hoodie.common.table.clustering_plans import is_clustering
-from hoodie.common.table.compaction_plans import delta_commits_to_compact
+from hoodie.common.table.compaction_plans import is_log_compaction_due
 from hoodie.common.table.table_snapshot import TableSnapshot
 from hoodie.common.table.timeline.active_timeline import HoodieActiveTimeline
 from hoodie.common.table.timeline.instant import COMMIT_ACTIONS, Action, HoodieInstant
-from hoodie.config.compaction_config import HoodieCompactionConfig
 from hoodie.config.write_config import HoodieWriteConfig
 from hoodie.exception import HoodieNotSupportedException
 from hoodie.io.log_compaction_handle import can_compact_logs
@@ -59,7 +58,8 @@ class ScheduleLogCompactionActionExecutor(ScheduleCompactionActionExecutor):
         self.snapshot.active_timeline.withdraw_requested(instant_time, self.kind)
 
     def _is_due(self) -> bool:
-        return is_log_compaction_due(self._config.compaction, self.snapshot.active_timeline)
+        threshold = self._config.compaction.log_compaction_blocks_threshold
+        return is_log_compaction_due(self.snapshot.active_timeline, threshold)
 
     def _plan(self) -> HoodieCompactionPlan | None:
         if not can_compact_logs(self._merge_spec):
@@ -81,27 +81,3 @@ def pending_writes(timeline: HoodieActiveTimeline) -> list[HoodieInstant]:
     """The pending writes of a timeline, without clusterings; the oldest first."""
     pending = timeline.filter_actions(*COMMIT_ACTIONS).filter_pending()
     return [instant for instant in pending if not is_clustering(timeline, instant)]
-
-
-def is_log_compaction_due(config: HoodieCompactionConfig, timeline: HoodieActiveTimeline) -> bool:
-    """Whether enough delta commits were made since the last compaction, and since the last log compaction.
-
-    Args:
-        config: The number.
-        timeline: The table's current timeline.
-
-    Hudi: org.apache.hudi.table.action.compact.ScheduleCompactionActionExecutor (needLogCompact).
-    """
-    count = config.log_compaction_blocks_threshold
-    if len(delta_commits_to_compact(timeline)) < count:
-        return False
-    planned = {
-        time
-        for (time, _), states in timeline.stored_states().items()
-        if any(one.action is Action.LOG_COMPACTION for one in states.values())
-    }
-    last = timeline.filter(lambda instant: instant.requested_time in planned).last_instant
-    if last is None:
-        return True
-    writes = timeline.filter_actions(Action.DELTA_COMMIT).filter_completed_instants()
-    return last.is_completed and len(writes.after(last.requested_time)) >= count

@@ -38,7 +38,13 @@ ON = {
 }
 """All partitions, in few files."""
 LATER = (("b", "x", 9, 90.0), ("new", "z", 1, 9.0))
-QUICK = {("rollback of a commit", 9), ("upsert into log files", 6), ("clean", 8), ("create_index", 9)}
+QUICK = {
+    ("metadata log compaction", 9),
+    ("rollback of a commit", 9),
+    ("upsert into log files", 6),
+    ("clean", 8),
+    ("create_index", 9),
+}
 """Of these some failures are looked at in quick runs; all of them in slow ones."""
 SHARE = 8
 """In quick runs one failure of so many is looked at."""
@@ -145,6 +151,8 @@ class Service:
     run: Callable[[HoodieLocalWriteClient, Any], Any]
     prepare: Callable[[ServicesTable], Any] = lambda table: None
     finish: Callable[[HoodieLocalWriteClient, Any], Any] = lambda client, given: None
+    leaves: str = "hoodie.properties"
+    """The name of a file that it leaves if nothing fails."""
 
 
 def second_newest(table: ServicesTable) -> str:
@@ -200,6 +208,27 @@ def clean(client: HoodieLocalWriteClient, given: Any) -> Any:
     return client.clean()
 
 
+LOG_COMPACTED = {
+    "hoodie.metadata.log.compaction.enable": "true",
+    "hoodie.metadata.log.compaction.blocks.threshold": 3,
+    "hoodie.metadata.compact.max.delta.commits": 100,
+}
+
+
+def two_more_commits(table: ServicesTable) -> None:
+    """With the next one there are enough delta commits since the last compaction."""
+    with table.client(**{**ON, "hoodie.metadata.compact.max.delta.commits": 100}) as client:
+        table.upsert("a", client=client)
+        table.upsert("c", region="y", client=client)
+
+
+def log_compacted_second_newest(table: ServicesTable) -> str:
+    two_more_commits(table)
+    with table.client(**{**ON, **LOG_COMPACTED}) as client:
+        table.upsert("a", client=client)
+    return second_newest(table)
+
+
 SERVICES = [
     Service("clean", clean, finish=clean),
     Service("enable", enable, turn_off),
@@ -211,6 +240,14 @@ SERVICES = [
     Service("savepoint", lambda c, t: c.savepoint(t), second_newest),
     Service("archive", lambda c, t: c.archive()),
     Service("metadata compaction", upsert_with(**{"hoodie.metadata.compact.max.delta.commits": 1})),
+    Service(
+        "metadata log compaction",
+        upsert_with(**LOG_COMPACTED), two_more_commits, leaves="*.logcompaction.requested",
+    ),
+    Service(
+        "restore over a metadata log compaction",
+        lambda c, t: c.restore_to_instant(t), log_compacted_second_newest, lambda c, t: c.restore_to_instant(t),
+    ),
     Service("drop of partitions", upsert_with(**{"hoodie.metadata.index.column.stats.enable": "false"})),
     Service("create_index", create_index, finish=create_index),
     Service("drop_index", drop_index, with_index, drop_index),
@@ -264,6 +301,7 @@ def test_a_service_that_fails_at_any_call_leaves_a_right_metadata_table(
             client.schedule_compaction()
             client.compact()
     given = service.prepare(table)
+    assert "over a metadata log" not in service.name or list(table.base_path.rglob("*.logcompaction.requested"))
     table.base_path.rename(tmp_path / "template")
 
     def attempt(faults: Faults) -> ServicesTable:
@@ -276,7 +314,9 @@ def test_a_service_that_fails_at_any_call_leaves_a_right_metadata_table(
         return copy
 
     healthy = Faults()
-    finish_and_check(attempt(healthy), service, given, properties)
+    found = attempt(healthy)
+    assert list(found.base_path.rglob(service.leaves))
+    finish_and_check(found, service, given, properties)
     seen: set[tuple[tuple[str, ...], bool]] = set()
     for number, how in list(faults_of(healthy.calls, dies))[::share]:
         faults = Faults(number, how, dies)
